@@ -1,0 +1,311 @@
+"""The seams of the house, and the values that cross them: Provider, Tool, Gate, MemorySystem.
+
+Implementations live in `providers/`, `tools/`, `permissions/` with `cli/ask.py`, and `memory/`.
+Each seam has one contract suite in `tests/contracts/` that every implementation must pass.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from kode.events import Emit, Status
+from kode.messages import Message
+
+# ── providers ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What kode knows of a model. Prices are US dollars per million tokens; None is unknown."""
+
+    context_window: int
+    max_output_tokens: int
+    input_price: float | None = None
+    output_price: float | None = None
+    cached_price: float | None = None
+    cache_write_price: float | None = None
+    known: bool = False
+    """False when the window is a cautious guess for a model that is in no table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSpec:
+    """What a model is told of a tool."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """A JSON schema of an object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    system: str
+    messages: Sequence[Message]
+    """Every call has its result; the last message is of the user or of tools."""
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    """None: the model's own default (or, where the wire format demands one, its maximum)."""
+
+
+class Provider(Protocol):
+    """One model behind one wire format."""
+
+    @property
+    def name(self) -> str:
+        """`openai`, `anthropic` or `scripted`."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
+
+        The message has a stop reason, usage where the server told it, non-empty unique call ids
+        and raw argument texts. With stop `length` its calls are kept for the record and must not
+        be run. Retrying is the loop's business, not the provider's.
+
+        Raises: TransientError, OverflowError_, RefusedError, AuthenticationError,
+            asyncio.CancelledError (the connection is closed).
+        """
+
+    async def aclose(self) -> None:
+        """Closes connections. May be called twice."""
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────
+
+Effect = Literal["read", "edit", "run", "fetch", "memory", "delegate", "none"]
+"""What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
+process; `fetch` talks to the network; `memory` uses the memory system; `delegate` starts
+subagents; `none` touches nothing outside the session."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOutput:
+    """What a tool gives back. A plain `str` is the same as `ToolOutput(text=...)`."""
+
+    text: str
+    """For the model: readable text, never JSON with escaped code."""
+    summary: str = ""
+    """For a person, a few words: "142 lines", "exit 1"."""
+    diff: str = ""
+    """A unified diff of what changed, for a person."""
+    files_read: tuple[str, ...] = ()
+    files_changed: tuple[str, ...] = ()
+    """Absolute paths."""
+    untrusted: str = ""
+    """Names the outside source of the text (a URL, a file outside the project); "" when it is the
+    project's own. The session then counts as having taken in untrusted content."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """What a tool may know of the turn it runs in."""
+
+    cwd: Path
+    call_id: str
+    session_id: str | None
+    emit: Emit
+    seen_files: dict[str, str]
+    """Absolute path → content hash as last read or written in this session; tools update it."""
+    output_dir: Path
+    """Where a tool puts the whole of an output that had to be cut. Created by the tool, 0700."""
+    protected: tuple[Path, ...] = ()
+    """Folders tools may never write in: `$KODE_HOME`."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The environment for child processes, without secrets."""
+    roots: tuple[Path, ...] = ()
+    """Where file tools may work without being outside: the working directory first."""
+    ask_person: "Callable[[str], Awaitable[bool]] | None" = None
+    """Asks a yes/no question with the whole text shown; None when nobody is there."""
+
+
+ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """Made from an async function by `kode.function_tool.tool`; see there."""
+
+    name: str
+    description: str
+    effect: Effect
+    subject: str
+    """The name of the argument that rules, prompts and display are about; "" for none."""
+    parallel: bool
+    """Whether it may run beside its neighbours in one reply."""
+    parameters: Callable[[], Mapping[str, Any]]
+    """The JSON schema; computed when first asked for, since pydantic's first use costs time."""
+    check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    """Validates decoded arguments. Raises ToolError that says what is wrong and what is allowed."""
+    run: ToolRun
+    """Takes checked arguments. Raises ToolError; CancelledError passes through."""
+    preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
+    """For the permission question: what will happen (a diff, a command). May raise ToolError,
+    and then the call fails before anybody is asked."""
+
+
+# ── permission ───────────────────────────────────────────────────────────────────────────────
+
+PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    allowed: bool
+    reason: str
+    """For the model when refused: why, and what would allow it."""
+
+
+class Gate(Protocol):
+    async def check(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict:
+        """Decides, asking a person where the rules say so; one question at a time.
+
+        Raises: ToolError when the call cannot succeed anyway (its preview failed).
+        """
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────
+
+InjectReason = Literal["start", "resume", "compacted"]
+DropReason = Literal["window", "reset", "exit"]
+
+AskModel = Callable[[str, str, int], Awaitable[str]]
+"""`await ask_model(system, prompt, max_output_tokens)` → the answer's text, one attempt, counted in
+the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryContext:
+    """What a memory system may know of the process and session that opened it."""
+
+    root: Path
+    """`$KODE_HOME/memory`; the system keeps to its own part."""
+    cwd: Path
+    project_root: Path | None
+    """The repository root, symlinks resolved; None outside a repository."""
+    session_id: str | None
+    emit: Emit
+    ask_model: AskModel | None
+    """None where no model is to be had (the `kode memory` commands without a key)."""
+    now: Callable[[], datetime]
+    """The clock, aware and in local time."""
+    read_only: bool = False
+    session_path: Path | None = None
+    """The session's file, named in raw fallback entries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injection:
+    system: str = ""
+    """A section for the system prompt; "" for none."""
+    first_user: str = ""
+    """A text that goes before the first user message after the injection; "" for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn as memory sees it. In `recall` only `number`, `text` and `tainted` are set."""
+
+    number: int
+    """From 1 within the session."""
+    text: str
+    """What the person asked."""
+    answer: str = ""
+    status: Status = "success"
+    messages: tuple[Message, ...] = ()
+    """Everything said in this turn, the person's message first."""
+    steps: int = 0
+    """Requests to the model."""
+    tools: tuple[tuple[str, str], ...] = ()
+    """(name, subject) of each tool call that ran."""
+    files_changed: tuple[str, ...] = ()
+    tainted: bool = False
+    """Whether the session has taken in untrusted content so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """What memory wants of a coming loss of messages."""
+
+    keep: int | None = None
+    """How many of the latest messages to keep; None leaves it to the context."""
+    recap: str = ""
+    """A text to stand for what was dropped; "" leaves it to the context."""
+    done: bool = True
+    """False when memory could not take in the messages in time (it kept raw material)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    score: float
+    text: str
+    where: str
+    """The file or note it is from."""
+    why: str = ""
+    """What matched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotSection:
+    title: str
+    content: str
+
+
+class MemorySystem(Protocol):
+    """One way of remembering. The engine calls these moments and knows no system by name.
+
+    Every hook may be slow or fail: `kode.memory.guarded` gives each a time limit, turns errors
+    into the neutral answer and one Notice, lets CancelledError through, and stops calling a hook
+    that failed three times in a row.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def message_window(self) -> int | None:
+        """How many user and final assistant messages a session may hold before the engine calls
+        `before_drop("window")` by itself; None: only when the model's window is full."""
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        """A process opens a session, before anything else. `state` is what `state()` last gave
+        for this session and this system, else empty."""
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        """Once after `open`, and again only after a compaction."""
+
+    async def recall(self, turn: Turn) -> str:
+        """Each turn: text that travels inside the user message and stays there; "" for none."""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Once, after `open`; fixed names and order."""
+
+    async def after_turn(self, turn: Turn) -> None:
+        """After the final text of a turn."""
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        """Before the context loses messages; `messages` is all that it holds."""
+
+    async def maintain(self) -> None:
+        """In the background after opening, then every six hours."""
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """Best first. A query that matches nothing gives nothing."""
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        """What a subagent gets to read."""
+
+    def state(self) -> Mapping[str, Any]:
+        """JSON to keep in the session; called after each turn and at the end."""
+
+    async def close(self, grace_s: float) -> None:
+        """The process ends: finishes background work within `grace_s`, leaves the rest pending."""

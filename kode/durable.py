@@ -1,0 +1,249 @@
+"""Files that survive a crash. One promise: when a call returns, what it wrote survives a power cut.
+
+The common idioms lack it: a plain write can be torn, a rename without fsync can leave an empty
+file, and a rename whose folder was not synced can be undone by a power cut. This module knows
+nothing of what the files mean.
+
+`replace` puts a whole new file in place. `append_line` adds one line to a file of lines. `locked`
+serializes read-modify-write across processes; readers need no lock.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from kode.errors import BusyError, StorageError
+
+TEMPORARY_PREFIX = ".kode-tmp-"
+"""Names of files on their way into place. One that a crash left behind is never read."""
+
+STALE_TEMPORARY_S = 3600.0
+"""A temporary file older than this belongs to no living writer and may be removed."""
+
+
+def make_folder(folder: Path) -> None:
+    """Creates a folder and its missing parents, mode 0700, each durable in its parent.
+
+    Raises: StorageError.
+    """
+    if folder.is_dir():
+        return
+    missing = [folder]
+    while not missing[-1].parent.is_dir():
+        missing.append(missing[-1].parent)
+        if missing[-1].parent == missing[-1]:
+            break
+    with storage_errors(folder, "create the folder"):
+        for path in reversed(missing):
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:
+                if not path.is_dir():
+                    raise
+            else:
+                sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Puts a file with exactly `data` in place of whatever `path` was: the old or the new content
+    is there at any moment, never another. A symlink is followed, so that the link stays.
+
+    Raises: StorageError; then the old file is untouched and nothing is confirmed.
+    """
+    target = Path(os.path.realpath(path))
+    with storage_errors(path, "write"):
+        for attempt in (1, 2):
+            temporary = target.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+            try:
+                _write_new(temporary, data, mode)
+                os.rename(temporary, target)
+                sync_folder(target.parent)
+                return
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                # After a failed fsync the kernel may have dropped the pages: asking the same file
+                # again would succeed without the data. So: one new file, then give up.
+                if attempt == 2 or error.errno != errno.EIO:
+                    raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Adds one line to a file of lines, under a lock, creating the file (0600) when missing.
+
+    A torn last line, left by a crash, is first moved aside (`NAME.torn`), since the new line would
+    be glued to it otherwise. `line` has no line feed in it; one is added.
+
+    Raises: StorageError; then the file ends as it did before.
+    """
+    if b"\n" in line:
+        raise ValueError("a line holds no line feed")
+    with storage_errors(path, "append to"):
+        created = not path.exists()
+        with open_for_append(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            append_to(file, line, path)
+        if created:
+            sync_folder(path.parent)
+
+
+def open_for_append(path: Path) -> IO[bytes]:
+    """Opens a file of lines for `append_to`, unbuffered, created 0600 when missing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
+    """`append_line` on an open file whose lock the caller holds; raises OSError.
+
+    A write that fails half way is cut off again, so that the file stays a file of whole lines.
+    """
+    end = cut_torn_line(file, path)
+    try:
+        data = memoryview(line + b"\n")
+        while data:
+            data = data[os.write(file.fileno(), data) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file.fileno(), end)
+        raise
+
+
+def cut_torn_line(file: IO[bytes], path: Path) -> int:
+    """Cuts off what follows the last line feed, keeping it in `NAME.torn`; returns the length."""
+    descriptor = file.fileno()
+    end = os.fstat(descriptor).st_size
+    if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
+        return end
+    whole = end
+    while whole > 0:
+        start = max(0, whole - 65536)
+        found = os.pread(descriptor, whole - start, start).rfind(b"\n")
+        if found >= 0:
+            whole = start + found + 1
+            break
+        whole = start
+    torn = os.pread(descriptor, end - whole, whole)
+    aside = path.with_name(path.name + ".torn")
+    kept = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(kept, torn + b"\n")
+        os.fsync(kept)
+    finally:
+        os.close(kept)
+    os.ftruncate(descriptor, whole)
+    return whole
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
+    """Holds the exclusive lock of a folder, across processes, for a short read-modify-write.
+
+    The lock file `.lock` is never deleted: deleting it would let two processes hold two locks.
+    The lock dies with its process, however that ends. Never call a model while holding it.
+
+    Raises: BusyError after `timeout_s`; StorageError.
+    """
+    make_folder(folder)
+    path = folder / ".lock"
+    with storage_errors(path, "open"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout_s
+        pause_s = 0.001
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise BusyError(
+                        f"Another kode has held {folder} locked for {timeout_s:.0f} s. "
+                        "Wait for it to finish, or end it, and try again."
+                    ) from None
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, 0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def set_aside(path: Path) -> Path:
+    """Moves a damaged file out of the way, under a name that says so and overwrites nothing.
+
+    Raises: StorageError.
+    """
+    with storage_errors(path, "set aside"):
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        aside = path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+        os.rename(path, aside)
+        sync_folder(path.parent)
+        return aside
+
+
+def remove_stale_temporaries(folder: Path) -> None:
+    """Removes what crashed writers left half-written; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(TEMPORARY_PREFIX):
+                with contextlib.suppress(OSError):
+                    if time.time() - entry.stat().st_mtime > STALE_TEMPORARY_S:
+                        os.unlink(entry.path)
+
+
+def remove(path: Path) -> None:
+    """Deletes a file durably; a missing one is no error.
+
+    Raises: StorageError.
+    """
+    with storage_errors(path, "delete"):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names in a folder durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turns an OSError into a StorageError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = {
+            errno.ENOSPC: "The disk is full: free some space and try again.",
+            errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
+            errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
+            errno.EACCES: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
+            errno.EPERM: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
+            errno.EIO: "The disk reported an error: check it before you go on.",
+        }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
+        raise StorageError(f"Could not {doing} {path}. {advice}") from error
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(descriptor, mode)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,100 @@
+"""Every error kode raises on purpose, each with the exit code it ends a command with.
+
+They are split by who acts on them:
+
+    KodeError                      1
+    ├── UserError                  3   the user fixes it: one sentence and the next step
+    │   ├── ConfigError            3   a wrong flag, key or value
+    │   └── BusyError              3   another kode holds what this one needs
+    ├── ProviderError              1   the model could not be asked
+    │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
+    │   ├── OverflowError_         1   the loop makes room and asks once more
+    │   ├── RefusedError           1   the request was turned down; asking again will not help
+    │   └── AuthenticationError    1   the key was not accepted: the user fixes it
+    ├── LimitError                 1   a step or budget limit ended the turn
+    ├── ToolError                  1   the model acts: the text becomes the tool's result
+    ├── SessionError               1   no such session, or one that cannot be used
+    ├── MemoryError_               1   a memory command that cannot be carried out
+    └── StorageError               1   the disk said no (full, read-only, denied)
+
+Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
+"""
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_TIMEOUT = 2
+EXIT_NOT_STARTED = 3
+EXIT_INTERRUPTED = 130
+
+
+class KodeError(Exception):
+    """The root. Its text is one sentence for a reader, ending with what to do next."""
+
+    exit_code = EXIT_FAILED
+
+
+class UserError(KodeError):
+    """Something the user gave is wrong, and kode could not start."""
+
+    exit_code = EXIT_NOT_STARTED
+
+
+class ConfigError(UserError):
+    """A flag, environment variable or config key that kode cannot use."""
+
+
+class BusyError(UserError):
+    """Another process holds a session or a lock; says which."""
+
+
+class ProviderError(KodeError):
+    """A model could not be asked, or its answer could not be used.
+
+    `status` is the HTTP status where there was one, else None.
+    """
+
+    def __init__(self, text: str, *, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class TransientError(ProviderError):
+    """Likely to pass: the loop asks again. `retry_after_s` is what the server asked for."""
+
+    def __init__(
+        self, text: str, *, status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(text, status=status)
+        self.retry_after_s = retry_after_s
+
+
+class OverflowError_(ProviderError):
+    """The request is larger than the model's window (the name leaves the builtin alone)."""
+
+
+class RefusedError(ProviderError):
+    """The server turned the request down for good: a bad model name, a bad schema, no credit."""
+
+
+class AuthenticationError(ProviderError):
+    """The key is missing, wrong or lacks the right."""
+
+
+class LimitError(KodeError):
+    """A limit the user set ended the turn: steps or money."""
+
+
+class ToolError(KodeError):
+    """A tool could not do what the model asked. The text tells the model what to do next."""
+
+
+class SessionError(KodeError):
+    """A session that does not exist, is ambiguous, or cannot be used as asked."""
+
+
+class MemoryError_(KodeError):
+    """A change to memory that was not made, and why (the name leaves the builtin alone)."""
+
+
+class StorageError(KodeError):
+    """A write that did not reach the disk. What it would have confirmed is not confirmed."""

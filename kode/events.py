@@ -1,0 +1,207 @@
+"""What can happen in a turn. The terminal, the JSON printer, a parent process and a test's
+`list.append` are all functions of one of these.
+
+    Event
+    ├── SessionStarted                      a session was created or resumed
+    ├── TurnStarted                         the person's text is on disk
+    │   ├── StepStarted                     one request to the model begins
+    │   │   ├── TextDelta · ThinkingDelta   the reply as it streams
+    │   │   ├── RetryScheduled              a passing fault; asked again after a pause
+    │   │   └── Replied                     the whole message, on disk, with usage and cost
+    │   ├── ToolStarted                     a call passed the gate and begins
+    │   │   ├── ToolOutput                  its output as it comes
+    │   │   └── ToolFinished                its outcome
+    │   └── ContextReduced                  old tool output dropped, or a compaction
+    ├── TurnEnded                           how it ended; everything of it is on disk
+    ├── MemoryChanged                       one quiet line for every change to memory
+    ├── AgentProgress · AgentFinished       subagents
+    └── Notice                              degraded service or a warning, said once
+
+`emit` must not raise and must not block.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kode.messages import Message, Usage
+
+Status = Literal["success", "error", "timeout", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted:
+    session_id: str | None
+    """None with `--no-session`."""
+    cwd: str
+    provider: str
+    model: str
+    resumed: bool = False
+    type: Literal["session_started"] = "session_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    text: str
+    type: Literal["turn_started"] = "turn_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted:
+    step: int
+    """From 1 within the turn."""
+    type: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    text: str
+    type: Literal["text_delta"] = "text_delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingDelta:
+    text: str
+    type: Literal["thinking_delta"] = "thinking_delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled:
+    attempt: int
+    """The attempt that failed, from 1."""
+    max_attempts: int
+    delay_s: float
+    reason: str
+    discards_text: bool = False
+    """True when text of the failed attempt was already streamed and will be said again."""
+    type: Literal["retry_scheduled"] = "retry_scheduled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied:
+    message: Message
+    usage: Usage
+    cost_usd: float | None
+    """None when the model's price is unknown."""
+    context_tokens: int
+    context_window: int
+    type: Literal["replied"] = "replied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted:
+    call_id: str
+    name: str
+    subject: str
+    """The one argument that says what it is about: a path, a command, a URL."""
+    type: Literal["tool_started"] = "tool_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    call_id: str
+    text: str
+    type: Literal["tool_output"] = "tool_output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished:
+    call_id: str
+    name: str
+    subject: str
+    is_error: bool
+    summary: str
+    """A few words for a person: "142 lines", "exit 1", "3 hits"."""
+    text: str
+    """The result as the model gets it."""
+    diff: str = ""
+    """A unified diff of what changed, for a person."""
+    duration_ms: int = 0
+    type: Literal["tool_finished"] = "tool_finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReduced:
+    kind: Literal["tool_output", "compaction"]
+    tokens_before: int
+    tokens_after: int
+    type: Literal["context_reduced"] = "context_reduced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    status: Status
+    result: str
+    """The final text, or what had arrived of it."""
+    error: str | None
+    steps: int
+    usage: Usage
+    cost_usd: float | None
+    files_changed: tuple[str, ...]
+    duration_ms: int
+    type: Literal["turn_ended"] = "turn_ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryChanged:
+    text: str
+    """One line: `merged into env "uses pytest -q"`."""
+    change_id: str = ""
+    """The id of the change in the history, for undo."""
+    type: Literal["memory_changed"] = "memory_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProgress:
+    index: int
+    goal: str
+    activity: str
+    """What it does now."""
+    elapsed_s: float
+    tokens: int
+    type: Literal["agent_progress"] = "agent_progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFinished:
+    index: int
+    goal: str
+    status: Status
+    summary: str
+    elapsed_s: float
+    tokens: int
+    type: Literal["agent_finished"] = "agent_finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    text: str
+    level: Literal["info", "warning", "error"] = "warning"
+    type: Literal["notice"] = "notice"
+
+
+Event = (
+    SessionStarted
+    | TurnStarted
+    | StepStarted
+    | TextDelta
+    | ThinkingDelta
+    | RetryScheduled
+    | Replied
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | ContextReduced
+    | TurnEnded
+    | MemoryChanged
+    | AgentProgress
+    | AgentFinished
+    | Notice
+)
+
+Emit = Callable[[Event], None]
+"""Must not raise and must not block."""
+
+
+def silent(event: Event) -> None:
+    """An `Emit` that nobody watches."""

@@ -1,0 +1,147 @@
+"""From an async function to a `Tool`: the signature is the schema, the docstring the description.
+
+    @tool(effect="read", subject="path", parallel=True)
+    async def read_file(context: ToolContext, path: str, offset: int = 1) -> ToolOutput:
+        '''Read a text file. ...'''
+
+The first parameter is the `ToolContext`; the others are what the model sees. Describe a parameter
+with `Annotated[str, "..."]`. A default makes it optional. Models of arguments are built when first
+needed, since pydantic's first use costs time that start-up does not have.
+"""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+from kode.contracts import Effect, Tool, ToolContext, ToolOutput
+from kode.errors import ToolError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Preview = Callable[[ToolContext, Mapping[str, Any]], str]
+Function = Callable[..., Awaitable[ToolOutput | str]]
+
+
+def tool(
+    *,
+    effect: Effect,
+    subject: str = "",
+    parallel: bool = False,
+    preview: Preview | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Callable[[Function], Tool]:
+    """Declares a tool. `name` and `description` default to the function's own."""
+
+    def declare(function: Function) -> Tool:
+        tool_name = name or function.__name__
+        model = functools.cache(lambda: _arguments_model(function, tool_name))
+
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput | str:
+            return await function(context, **arguments)
+
+        return Tool(
+            name=tool_name,
+            description=description or inspect.cleandoc(function.__doc__ or ""),
+            effect=effect,
+            subject=subject,
+            parallel=parallel,
+            parameters=functools.cache(lambda: _schema(model())),
+            check=lambda arguments: _check(model(), tool_name, arguments),
+            run=run,
+            preview=preview,
+        )
+
+    return declare
+
+
+def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
+    from pydantic import ConfigDict, Field, create_model
+
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        hint, text = hints[parameter.name], None
+        if get_origin(hint) is Annotated:
+            hint, *extras = get_args(hint)
+            text = next((extra for extra in extras if isinstance(extra, str)), None)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hint, Field(default, description=text))
+    return create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _schema(model: "type[BaseModel]") -> Mapping[str, Any]:
+    schema = _slim(model.model_json_schema())
+    definitions = schema.pop("$defs", {})
+    schema = _inlined(schema, definitions)
+    schema.setdefault("properties", {})
+    return {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
+
+
+def _slim(node: Any) -> Any:
+    """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults
+    of None, `additionalProperties: false`."""
+    if isinstance(node, list):
+        return [_slim(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    slim = {
+        key: {name: _slim(value) for name, value in node[key].items()}
+        if key in ("properties", "$defs")
+        else _slim(node[key])
+        for key in node
+        if key not in ("title", "additionalProperties")
+        and not (key == "default" and node[key] is None)
+    }
+    choices = [c for c in slim.get("anyOf", []) if c != {"type": "null"}]
+    if "anyOf" in slim and len(choices) == 1:
+        del slim["anyOf"]
+        slim = {**choices[0], **slim}
+    return slim
+
+
+def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """References resolved in place: some servers do not follow `$ref`."""
+    if isinstance(node, list):
+        return [_inlined(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        target = definitions[node["$ref"].removeprefix("#/$defs/")]
+        return {**_inlined(target, definitions), **rest}
+    return {key: _inlined(value, definitions) for key, value in node.items()}
+
+
+def _check(
+    model: "type[BaseModel]", tool_name: str, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    from pydantic import ValidationError
+
+    try:
+        checked = model.model_validate(dict(arguments))
+    except ValidationError as error:
+        faults = "; ".join(_fault(model, fault) for fault in error.errors()[:5])
+        raise ToolError(
+            f"{tool_name} was not run: {faults}. Its parameters are: {_parameters(model)}."
+        ) from None
+    return {name: getattr(checked, name) for name in type(checked).model_fields}
+
+
+def _fault(model: "type[BaseModel]", fault: Any) -> str:
+    where = ".".join(str(step) for step in fault["loc"]) or "arguments"
+    if fault["type"] == "missing":
+        return f"`{where}` is required"
+    if fault["type"] == "extra_forbidden":
+        return f"there is no parameter `{where}`"
+    found = repr(fault["input"])
+    found = found if len(found) <= 80 else found[:77] + "..."
+    return f"`{where}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {found}"
+
+
+def _parameters(model: "type[BaseModel]") -> str:
+    return ", ".join(
+        name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
+    )

@@ -1,0 +1,110 @@
+"""What is said in a session: messages and their parts. Pure values, no behaviour beyond reading.
+
+Nothing here knows a provider's wire format (see `providers/`) or the file on disk (see
+`session/entries.py`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["user", "assistant", "tool"]
+
+StopReason = Literal["end", "tool_calls", "length", "refusal", "interrupted"]
+"""Why an assistant message ended. `length`: the token limit cut it, so none of its calls may run.
+`interrupted`: a person or a fault ended it; the text is what had arrived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    text: str
+    source: str = ""
+    """Who added it: "" is the person (in a user message) or the model; else "memory",
+    "attachment", "stdin", "compaction", "note". Sent to the model all the same."""
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """Reasoning of the model, sent back only to the origin that can verify it."""
+
+    text: str = ""
+    signature: str = ""
+    redacted: str = ""
+    """Opaque data of a redacted block; then `text` is empty."""
+    origin: str = ""
+    """Provider and model it came from, as `anthropic/claude-...`."""
+    type: Literal["thinking"] = "thinking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    id: str
+    """Unique within the session: the provider's boundary mends empty and duplicate ids."""
+    name: str
+    arguments: str
+    """The raw argument text as the model wrote it. `kode.engine.act` parses it strictly."""
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
+
+
+Part = Text | Thinking | ToolCall | ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one request. `input_tokens` includes the cached ones."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Input tokens read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """Input tokens written to the provider's cache (Anthropic bills them higher)."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    role: Role
+    parts: tuple[Part, ...]
+    stop: StopReason | None = None
+    """Set on assistant messages."""
+    usage: Usage | None = None
+    """What the request that produced this assistant message cost in tokens."""
+    model: str = ""
+    """The model that wrote an assistant message."""
+
+
+def user_message(text: str) -> Message:
+    """A message of the person."""
+    return Message(role="user", parts=(Text(text=text),))
+
+
+def text_of(message: Message) -> str:
+    """What was said: the person's or the model's own text parts, joined; no memory, no tools."""
+    return "\n".join(p.text for p in message.parts if isinstance(p, Text) and not p.source)
+
+
+def calls_of(message: Message) -> tuple[ToolCall, ...]:
+    """The tool calls of an assistant message, in the order asked."""
+    return tuple(p for p in message.parts if isinstance(p, ToolCall))
+
+
+def results_of(message: Message) -> tuple[ToolResult, ...]:
+    """The results in a tool message, in order."""
+    return tuple(p for p in message.parts if isinstance(p, ToolResult))

@@ -1,0 +1,79 @@
+"""Where kode keeps things. The only module that knows the layout of `$KODE_HOME`.
+
+It computes paths and creates nothing: folders are made by `durable.make_folder`, 0700.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """`$KODE_HOME`, by default `~/.kode`. Relative values are taken from the working directory."""
+    value = os.environ.get("KODE_HOME", "")
+    return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
+
+
+def config_file(home: Path) -> Path:
+    return home / "config.json"
+
+
+def sessions_folder(home: Path) -> Path:
+    return home / "sessions"
+
+
+def session_file(home: Path, session_id: str) -> Path:
+    return sessions_folder(home) / f"{session_id}.jsonl"
+
+
+def session_folder(home: Path, session_id: str) -> Path:
+    """Side files of one session: `outputs/` (whole tool outputs), `agents/` (subagents)."""
+    return sessions_folder(home) / session_id
+
+
+def outputs_folder(home: Path, session_id: str | None) -> Path:
+    """Where cut tool outputs are kept whole; sessions without a file share one folder."""
+    if session_id is None:
+        return home / "logs" / "outputs"
+    return session_folder(home, session_id) / "outputs"
+
+
+def agents_folder(home: Path, session_id: str) -> Path:
+    return session_folder(home, session_id) / "agents"
+
+
+def memory_folder(home: Path) -> Path:
+    return home / "memory"
+
+
+def logs_folder(home: Path) -> Path:
+    return home / "logs"
+
+
+def history_file(home: Path) -> Path:
+    """The REPL's input history."""
+    return home / "history"
+
+
+def permissions_file(home: Path, project: Path) -> Path:
+    """The approvals a person gave for one project."""
+    return home / "permissions" / f"{path_hash(project)}.json"
+
+
+def path_hash(path: Path) -> str:
+    """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+
+
+def repository_root(start: Path) -> Path | None:
+    """The nearest folder at or above `start` that holds `.git`, symlinks resolved; else None."""
+    folder = Path(os.path.realpath(start))
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return None
+
+
+def project_root(start: Path) -> Path:
+    """The repository root, or the folder itself where there is none."""
+    return repository_root(start) or Path(os.path.realpath(start))
