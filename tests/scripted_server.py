@@ -1,0 +1,693 @@
+"""A real HTTP server that plays a script over both wire formats, and misbehaves when told to.
+
+It speaks `POST /v1/chat/completions`, `POST /v1/messages`, `GET /v1/models`, `POST /v1/embeddings`
+on the loopback, records every request, and costs little per request, since benchmarks use it: a
+body is parsed only when somebody looks into it. It imports nothing of kode.
+
+In a test, in a thread of its own:
+
+    with ScriptedServer([{"text": "Hello"}]) as server:
+        ...                                    # server.openai_url, server.anthropic_url
+        server.requests[0].json["messages"]
+
+On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the port on one line.
+
+A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
+`script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
+regular expression is found in the text of a last message that is the user's.
+
+    text, thinking     what is said
+    calls              [{"name", "arguments": {...} or raw text, "id"?}]
+    stop               "end", "tool_calls", "length" or "refusal"; by default from the calls
+    usage              {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"}
+    delay_s            pause before the answer
+    error              {"status": 429 | "overflow" | "auth" | "refused" | "transient",
+                        "text"?, "retry_after_s"?, "code"?, "type"?}
+    wire               only here, how the server misbehaves:
+      hang_up            true: the connection is closed instead of an answer
+      status, headers    of the response
+      body               sent as it is instead of an answer; content_type (default text/html)
+      frames             the stream's data: a list of objects (or raw text), instead of the reply's
+      stall_before_s     pause before the status line
+      stall_after, stall_s   after that many chunks of the stream, a pause
+      drop_after         after that many chunks the connection breaks
+      end_after          after that many chunks the stream ends as if it were whole
+      error_after        {"chunks": n, "error": {...}}: an error event in the stream, then the end
+      chunk_delay_s      pause before every chunk
+      endless            true: its text over and over, never an end (chunk_delay_s default 0.01)
+      text_bytes         that much text
+      no_usage           true: no usage anywhere
+      two_finals         true: the final chunk is sent twice
+      no_done            true: without `[DONE]` (Chat Completions only)
+      ids                [..]: the ids of the calls, empty and duplicate ones too
+"""
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+Reply = dict[str, Any]
+Script = Sequence[Reply] | Callable[[dict[str, Any]], Reply]
+
+STATUS_WORDS = {"overflow": 400, "auth": 401, "refused": 400, "transient": 503}
+DROP = object()
+"""In a stream of chunks: break the connection here."""
+
+
+@dataclass
+class Recorded:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+    number: int = 0
+    """From 1 over the server's life."""
+    at: float = field(default_factory=time.monotonic)
+
+    @cached_property
+    def json(self) -> dict[str, Any]:
+        parsed = json.loads(self.body) if self.body else {}
+        return parsed if isinstance(parsed, dict) else {}
+
+
+class ScriptedServer:
+    """Plays a script. As a context manager it serves from a thread of its own.
+
+    `keep` limits how many of the latest requests are kept in `requests`; None keeps all.
+    `repeat_last` plays the last reply again and again once the script is through.
+    """
+
+    def __init__(
+        self,
+        script: Script = (),
+        *,
+        port: int = 0,
+        keep: int | None = None,
+        repeat_last: bool = False,
+    ) -> None:
+        self.script = script
+        self.port = port
+        self.repeat_last = repeat_last
+        self.requests: deque[Recorded] = deque(maxlen=keep)
+        self.count = 0
+        self.open_connections = 0
+        self.disconnects = 0
+        """Connections that the client closed before its answer was whole."""
+        self.next_reply = 0
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def root_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.root_url}/v1"
+
+    url = openai_url
+
+    @property
+    def anthropic_url(self) -> str:
+        return self.root_url
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="scripted-server", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("the scripted server did not start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._loop and self._stop and self._thread:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(5)
+
+    def play(self, script: Script) -> None:
+        """Starts another script from its beginning, and forgets the requests so far."""
+        self.script = script
+        self.next_reply = 0
+        self.requests.clear()
+
+    def wait_for_requests(self, number: int, timeout_s: float = 10.0) -> None:
+        """Waits until that many requests have come (counted over the server's life)."""
+        self._wait(lambda: self.count >= number, timeout_s, f"{number} requests")
+
+    def wait_for_disconnect(self, number: int = 1, timeout_s: float = 10.0) -> None:
+        """Waits until that many connections were closed by the client in mid-answer."""
+        self._wait(lambda: self.disconnects >= number, timeout_s, f"{number} disconnects")
+
+    def choose(self, request: Recorded) -> Reply:
+        """The reply to a request."""
+        if callable(self.script):
+            return self.script(request.json)
+        for reply in self.script:
+            if "match" in reply and re.search(reply["match"], last_user_text(request.json)):
+                return reply
+        ordered = [reply for reply in self.script if "match" not in reply]
+        if self.next_reply >= len(ordered):
+            if ordered and self.repeat_last:
+                return ordered[-1]
+            text = f"The script has {len(ordered)} replies and kode asked for one more"
+            return {"error": {"status": 400, "text": text}}
+        self.next_reply += 1
+        return ordered[self.next_reply - 1]
+
+    async def serve(self, announce: Callable[[int], None] = lambda port: None) -> None:
+        """Serves until stopped."""
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", self.port)
+        self.port = server.sockets[0].getsockname()[1]
+        announce(self.port)
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    def _run(self) -> None:
+        asyncio.run(self.serve())
+
+    def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the scripted server did not see {what} in {timeout_s} s")
+            time.sleep(0.002)
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection."""
+
+    def __init__(self, server: ScriptedServer) -> None:
+        self.server = server
+        self.buffer = bytearray()
+        self.transport: Any = None
+        self.task: asyncio.Task[None] | None = None
+        self.can_write = asyncio.Event()
+        self.can_write.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.server.open_connections += 1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.open_connections -= 1
+        if self.task and not self.task.done():
+            self.server.disconnects += 1
+            self.task.cancel()
+
+    def pause_writing(self) -> None:
+        self.can_write.clear()
+
+    def resume_writing(self) -> None:
+        self.can_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        if self.task is None or self.task.done():
+            self._take_request()
+
+    def _take_request(self) -> None:
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        lines = self.buffer[:end].decode("latin-1").split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines[1:])
+        }
+        length = int(headers.get("content-length", "0"))
+        if len(self.buffer) < end + 4 + length:
+            return
+        body = bytes(self.buffer[end + 4 : end + 4 + length])
+        del self.buffer[: end + 4 + length]
+        method, path, *_ = lines[0].split(" ")
+        self.server.count += 1
+        request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
+        self.server.requests.append(request)
+        self._answer(request)
+
+    def _answer(self, request: Recorded) -> None:
+        fixed = fixed_answer(request)
+        if fixed is not None:
+            self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
+            return
+        if not request.path.endswith(("/chat/completions", "/messages")):
+            text = json.dumps({"error": {"message": "File Not Found", "code": 404}})
+            self.transport.write(whole_response(404, text, "application/json"))
+            return
+        try:
+            reply = self.server.choose(request)
+        except Exception as error:  # a script function's bug must not hang the test
+            reply = {"error": {"status": 500, "text": f"the script failed: {error!r}"}}
+        if is_plain(reply):
+            self.transport.write(plain_response(request, reply))
+            return
+        self.task = asyncio.get_running_loop().create_task(self._misbehave(request, reply))
+
+    async def _misbehave(self, request: Recorded, reply: Reply) -> None:
+        wire = reply.get("wire", {})
+        await asyncio.sleep(reply.get("delay_s", 0) + wire.get("stall_before_s", 0))
+        if wire.get("hang_up"):
+            self.transport.abort()
+            return
+        if "error" in reply or "body" in wire or not wants_stream(request):
+            self.transport.write(plain_response(request, reply))
+            return
+        headers = {"content-type": "text/event-stream", **wire.get("headers", {})}
+        self.transport.write(head(wire.get("status", 200), headers, length=None))
+        async for data in misbehaving(request, reply):
+            await self.can_write.wait()
+            if data is DROP:
+                self.transport.abort()
+                return
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self.transport.write(b"0\r\n\r\n")
+
+
+def is_plain(reply: Reply) -> bool:
+    """Whether the whole answer can be written at once."""
+    return "wire" not in reply and not reply.get("delay_s")
+
+
+def plain_response(request: Recorded, reply: Reply) -> bytes:
+    wire = reply.get("wire", {})
+    if "error" in reply:
+        return error_response(request, reply["error"], wire)
+    if "body" in wire:
+        kind = wire.get("content_type", "text/html")
+        status, extra = wire.get("status", 200), wire.get("headers", {})
+        return whole_response(status, wire["body"], kind, extra)
+    if not wants_stream(request):
+        return whole_response(200, json.dumps(whole_reply(request, reply)), "application/json")
+    data = b"".join(chunks(request, reply))
+    return whole_response(200, data, "text/event-stream")
+
+
+def wants_stream(request: Recorded) -> bool:
+    """Found without parsing: inside a JSON string the quotes would be escaped."""
+    return b'"stream":true' in request.body or b'"stream": true' in request.body
+
+
+def is_anthropic(request: Recorded) -> bool:
+    return request.path.endswith("/messages")
+
+
+def whole_reply(request: Recorded, reply: Reply) -> dict[str, Any]:
+    stop = stop_of(reply)
+    if is_anthropic(request):
+        blocks = [block for block, _ in anthropic_blocks(request, reply, filled=True)]
+        return {
+            **ANTHROPIC_MESSAGE,
+            "content": blocks,
+            "stop_reason": ANTHROPIC_STOPS[stop],
+            "usage": anthropic_usage(request, reply),
+        }
+    message: dict[str, Any] = {"role": "assistant", "content": reply.get("text")}
+    if reply.get("calls"):
+        message["tool_calls"] = [
+            openai_call(request, c, i, reply) for i, c in enumerate(reply["calls"])
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": OPENAI_STOPS[stop]}
+    usage = openai_usage(request, reply)
+    return {**OPENAI_CHUNK, "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
+    """The stream of a reply, one event each."""
+    frames = reply.get("wire", {}).get("frames")
+    if frames is not None:
+        return (f if isinstance(f, bytes) else raw_frame(f) for f in frames)
+    return (
+        anthropic_chunks(request, reply) if is_anthropic(request) else openai_chunks(request, reply)
+    )
+
+
+async def misbehaving(request: Recorded, reply: Reply) -> AsyncIterator[Any]:
+    """The stream of a reply with the faults that its `wire` asks for."""
+    wire = reply.get("wire", {})
+    pause_s = wire.get("chunk_delay_s", 0.01 if wire.get("endless") else 0)
+    fault = wire.get("error_after")
+    number = 0
+    for number, data in enumerate(chunks(request, reply)):
+        if number == wire.get("end_after"):
+            return
+        if number == wire.get("drop_after"):
+            await asyncio.sleep(0.05)  # what was written before is sent before the reset
+            yield DROP
+        if number == wire.get("stall_after"):
+            await asyncio.sleep(wire.get("stall_s", 60))
+        if fault and number == fault["chunks"]:
+            yield stream_error(request, fault["error"])
+            return
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        elif number % 64 == 63:
+            await asyncio.sleep(0)
+        yield data
+    if wire.get("drop_after", -1) > number:
+        yield DROP
+    if fault and fault["chunks"] > number:
+        yield stream_error(request, fault["error"])
+
+
+# ── Chat Completions ─────────────────────────────────────────────────────────────────────────
+
+OPENAI_STOPS = {
+    "end": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "refusal": "content_filter",
+}
+OPENAI_CHUNK: dict[str, Any] = {
+    "id": "chatcmpl-scripted",
+    "object": "chat.completion.chunk",
+    "created": 1767225600,
+    "model": "scripted-model",
+}
+
+
+def openai_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
+    wire = reply.get("wire", {})
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return sse({**OPENAI_CHUNK, "choices": [choice]})
+
+    yield chunk({"role": "assistant", "content": None})
+    for piece in pieces(reply.get("thinking", "")):
+        yield chunk({"reasoning_content": piece})
+    for piece in text_pieces(reply):
+        yield chunk({"content": piece})
+    for index, call in enumerate(reply.get("calls", ())):
+        whole = openai_call(request, call, index, reply)
+        arguments = whole["function"]["arguments"]
+        opening = {**whole, "index": index, "function": {**whole["function"], "arguments": ""}}
+        yield chunk({"tool_calls": [opening]})
+        for piece in pieces(arguments):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    for _ in range(2 if wire.get("two_finals") else 1):
+        yield chunk({}, OPENAI_STOPS[stop_of(reply)])
+    if not wire.get("no_usage"):
+        yield sse({**OPENAI_CHUNK, "choices": [], "usage": openai_usage(request, reply)})
+    if not wire.get("no_done"):
+        yield b"data: [DONE]\n\n"
+
+
+def openai_call(request: Recorded, call: Reply, index: int, reply: Reply) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": arguments_text(call)}
+    return {"id": call_id(request, call, index, reply), "type": "function", "function": function}
+
+
+def openai_usage(request: Recorded, reply: Reply) -> dict[str, Any]:
+    usage = usage_of(request, reply)
+    return {
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "total_tokens": usage["input_tokens"] + usage["output_tokens"],
+        "prompt_tokens_details": {"cached_tokens": usage["cached_tokens"]},
+    }
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────
+
+ANTHROPIC_STOPS = {
+    "end": "end_turn",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "refusal": "refusal",
+}
+ANTHROPIC_MESSAGE: dict[str, Any] = {
+    "id": "msg_scripted",
+    "type": "message",
+    "role": "assistant",
+    "model": "scripted-model",
+    "content": [],
+    "stop_reason": None,
+    "stop_sequence": None,
+}
+
+
+def anthropic_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
+    wire = reply.get("wire", {})
+    usage = anthropic_usage(request, reply)
+
+    def event(kind: str, **rest: Any) -> bytes:
+        return sse({"type": kind, **rest}, kind)
+
+    message = {**ANTHROPIC_MESSAGE, "usage": {**usage, "output_tokens": 1}}
+    if wire.get("no_usage"):
+        del message["usage"]
+    yield event("message_start", message=message)
+    for index, (block, deltas) in enumerate(anthropic_blocks(request, reply, filled=False)):
+        yield event("content_block_start", index=index, content_block=block)
+        for delta in deltas:
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
+    delta = {"stop_reason": ANTHROPIC_STOPS[stop_of(reply)], "stop_sequence": None}
+    for _ in range(2 if wire.get("two_finals") else 1):
+        if wire.get("no_usage"):
+            yield event("message_delta", delta=delta)
+        else:
+            counted = {"output_tokens": usage["output_tokens"]}
+            yield event("message_delta", delta=delta, usage=counted)
+    yield event("message_stop")
+
+
+def anthropic_blocks(
+    request: Recorded, reply: Reply, *, filled: bool
+) -> Iterator[tuple[dict[str, Any], Iterator[dict[str, Any]]]]:
+    """Each content block with its deltas; `filled` blocks hold their content themselves."""
+    thinking = reply.get("thinking", "")
+    if thinking:
+        signature = {"type": "signature_delta", "signature": "scripted-signature"}
+        deltas = [{"type": "thinking_delta", "thinking": p} for p in pieces(thinking)]
+        shown = {"thinking": thinking, "signature": signature["signature"]}
+        empty = {"thinking": "", "signature": ""}
+        yield {"type": "thinking", **(shown if filled else empty)}, iter([*deltas, signature])
+    if has_text(reply):
+        text = "".join(text_pieces(reply)) if filled else ""
+        deltas_of_text = ({"type": "text_delta", "text": p} for p in text_pieces(reply))
+        yield {"type": "text", "text": text}, deltas_of_text
+    for index, call in enumerate(reply.get("calls", ())):
+        arguments = arguments_text(call)
+        given = json.loads(arguments) if filled else {}
+        block = {
+            "type": "tool_use",
+            "id": call_id(request, call, index, reply),
+            "name": call["name"],
+        }
+        parts = ({"type": "input_json_delta", "partial_json": p} for p in pieces(arguments))
+        yield {**block, "input": given}, parts
+
+
+def anthropic_usage(request: Recorded, reply: Reply) -> dict[str, int]:
+    usage = usage_of(request, reply)
+    cached, written = usage["cached_tokens"], usage["cache_write_tokens"]
+    return {
+        "input_tokens": usage["input_tokens"] - cached - written,
+        "output_tokens": usage["output_tokens"],
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+    }
+
+
+# ── what both share ──────────────────────────────────────────────────────────────────────────
+
+
+def last_user_text(body: dict[str, Any]) -> str:
+    """The text of the last message when it is the user's and holds no tool results; else ""."""
+    messages = body.get("messages") or [{}]
+    last = messages[-1]
+    content = last.get("content")
+    if last.get("role") != "user":
+        return ""
+    if isinstance(content, str):
+        return content
+    if any(part.get("type") == "tool_result" for part in content or ()):
+        return ""
+    return "\n".join(part.get("text", "") for part in content or ())
+
+
+def stop_of(reply: Reply) -> str:
+    return str(reply.get("stop") or ("tool_calls" if reply.get("calls") else "end"))
+
+
+def arguments_text(call: Reply) -> str:
+    arguments = call.get("arguments", {})
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def call_id(request: Recorded, call: Reply, index: int, reply: Reply) -> str:
+    ids = reply.get("wire", {}).get("ids")
+    if ids is not None:
+        return str(ids[index])
+    if "id" in call:
+        return str(call["id"])
+    return f"call_{request.number:05d}_{index}"
+
+
+def has_text(reply: Reply) -> bool:
+    wire = reply.get("wire", {})
+    return bool(reply.get("text") or wire.get("text_bytes") or wire.get("endless"))
+
+
+def text_pieces(reply: Reply) -> Iterator[str]:
+    wire = reply.get("wire", {})
+    text = reply.get("text", "")
+    if wire.get("endless"):
+        while True:
+            yield text or "and so on "
+    if not wire.get("text_bytes"):
+        yield from pieces(text)
+        return
+    left = wire["text_bytes"]
+    while left > 0:
+        size = min(left, 65536)
+        yield ((text or "lorem ipsum ") * (size // max(1, len(text or "lorem ipsum ")) + 1))[:size]
+        left -= size
+
+
+def pieces(text: str) -> Iterator[str]:
+    """At most eight pieces, of at least twelve characters."""
+    size = max(12, -(-len(text) // 8))
+    return (text[at : at + size] for at in range(0, len(text), size))
+
+
+def usage_of(request: Recorded, reply: Reply) -> dict[str, int]:
+    said = len(reply.get("text", "")) + len(reply.get("thinking", ""))
+    said += sum(len(arguments_text(call)) + 20 for call in reply.get("calls", ()))
+    estimate = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
+    return {"cached_tokens": 0, "cache_write_tokens": 0, **estimate, **reply.get("usage", {})}
+
+
+def sse(data: dict[str, Any], event: str = "") -> bytes:
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
+
+
+def raw_frame(frame: Any) -> bytes:
+    """Text goes out as it is; an object becomes an event, named by its `type` if it has one."""
+    if isinstance(frame, str):
+        return frame.encode()
+    return sse(frame, frame.get("type", "") if isinstance(frame.get("type"), str) else "")
+
+
+def status_of(word: str | int) -> int:
+    return STATUS_WORDS[word] if isinstance(word, str) else word
+
+
+def error_object(request: Recorded, error: Reply) -> dict[str, Any]:
+    word = error.get("status", 500)
+    status = status_of(word)
+    text = error.get("text", f"scripted error {word}")
+    if word == "overflow" and "text" not in error:
+        text = (
+            "prompt is too long: 210000 tokens > 200000 maximum"
+            if is_anthropic(request)
+            else "This model's maximum context length is 128000 tokens. "
+            "However, your messages resulted in 130000 tokens."
+        )
+    if is_anthropic(request):
+        kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
+        kinds |= {403: "permission_error", 429: "rate_limit_error", 529: "overloaded_error"}
+        kind = error.get("type", kinds.get(status, "api_error"))
+        return {"type": "error", "error": {"type": kind, "message": text}}
+    code = error.get("code", "context_length_exceeded" if word == "overflow" else None)
+    kind = error.get("type", "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": text, "type": kind, "param": None, "code": code}}
+
+
+def stream_error(request: Recorded, error: Reply) -> bytes:
+    return sse(error_object(request, error), "error" if is_anthropic(request) else "")
+
+
+def error_response(request: Recorded, error: Reply, wire: Reply) -> bytes:
+    word = error.get("status", 500)
+    headers = dict(wire.get("headers", {}))
+    if "retry_after_s" in error:
+        headers["retry-after"] = str(error["retry_after_s"])
+    body = json.dumps(error_object(request, error))
+    return whole_response(status_of(word), body, "application/json", headers)
+
+
+def head(status: int, headers: dict[str, str], *, length: int | None) -> bytes:
+    size = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
+    lines = [f"HTTP/1.1 {status} Scripted", size, *(f"{k}: {v}" for k, v in headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def whole_response(
+    status: int, body: str | bytes, content_type: str, headers: dict[str, str] | None = None
+) -> bytes:
+    data = body.encode() if isinstance(body, str) else body
+    return head(status, {"content-type": content_type, **(headers or {})}, length=len(data)) + data
+
+
+def fixed_answer(request: Recorded) -> dict[str, Any] | None:
+    """What needs no script: the list of models, and embeddings that depend on the text alone."""
+    if request.path.endswith("/models"):
+        model = {"id": "scripted-model", "object": "model", "created": 0, "owned_by": "kode"}
+        return {"object": "list", "data": [model]}
+    if not request.path.endswith("/embeddings"):
+        return None
+    given = request.json.get("input", [])
+    texts = [given] if isinstance(given, str) else given
+    data = [
+        {"object": "embedding", "index": index, "embedding": embedding(str(text))}
+        for index, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": len(request.body) // 4, "total_tokens": len(request.body) // 4}
+    return {"object": "list", "model": "scripted-embedding", "data": data, "usage": usage}
+
+
+def embedding(text: str, dimensions: int = 64) -> list[float]:
+    """Hashed words, so that texts with common words are near each other."""
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()):
+        digest = hashlib.sha256(word.encode()).digest()
+        vector[digest[0] % dimensions] += 1.0 if digest[1] % 2 else -1.0
+    norm = sum(value * value for value in vector) ** 0.5 or 1.0
+    return [value / norm for value in vector]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.scripted_server", description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--script", type=Path, required=True, help="JSON list, or JSON lines")
+    parser.add_argument("--repeat-last", action="store_true")
+    parser.add_argument("--keep", type=int, default=16, help="how many requests to remember")
+    options = parser.parse_args(arguments)
+    text = options.script.read_text(encoding="utf-8")
+    if text.lstrip().startswith("["):
+        script = json.loads(text)
+    else:
+        script = [json.loads(line) for line in text.splitlines() if line.strip()]
+    server = ScriptedServer(
+        script, port=options.port, keep=options.keep, repeat_last=options.repeat_last
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(server.serve(lambda port: print(port, flush=True)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
