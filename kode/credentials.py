@@ -15,6 +15,7 @@ so that the time is linear in the text, whatever the text is.
 
 import base64
 import binascii
+import itertools
 import math
 import re
 from collections import Counter
@@ -65,7 +66,7 @@ TOKENS: tuple[_Token, ...] = (
         _token("GitHub token", f"gh{letter}_", rf"{_A}{{16,}}")
         for letter in ("p", "o", "u", "s", "r")
     ),
-    _token("GitHub token", "github_pat_", rf"\w{{20,}}"),
+    _token("GitHub token", "github_pat_", r"\w{20,}"),
     *(
         _token("GitLab token", prefix, rf"{_W}{{16,}}(?:\.{_A}+)*")
         for prefix in (
@@ -204,7 +205,7 @@ TOKENS: tuple[_Token, ...] = (
     _token("Dynatrace token", "dt0c01.", r"[A-Z0-9]{20,}\.[A-Z0-9]{40,}"),
     _token("EasyPost key", "EZAK", rf"{_A}{{50,}}"),
     _token("Contentful token", "CFPAT-", rf"{_W}{{30,}}"),
-    _token("Typeform token", "tfp_", rf"[A-Za-z0-9_.-]{{40,}}", random=True),
+    _token("Typeform token", "tfp_", r"[A-Za-z0-9_.-]{40,}", random=True),
     _token("Tailscale key", "tskey-", rf"{_W}{{20,}}", random=True),
     _token("Sourcegraph token", "sgp_", rf"{_W}{{36,}}", random=True),
     _token("Prefect key", "pnu_", rf"{_A}{{30,}}", random=True),
@@ -230,6 +231,9 @@ TOKENS: tuple[_Token, ...] = (
 """The tokens of providers. A prefix counts where no letter or digit stands before it (Telegram's,
 whose prefix follows the bot's number, and Terraform's excepted)."""
 
+_MIN_TOKEN_CHARS = 15
+"""No token of the table, prefix and body together, is shorter."""
+
 _SUBNAMES = {":AA", ".atlasv1.", "hooks.slack.com/services/", "webhook.office.com/webhookb2/"}
 _CONTINUES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _COMPOUND = {"eyJ", "SG.", "sk.eyJ", "re_", "dt0c01.", "pat", "v1.0-"}
@@ -243,39 +247,36 @@ _MAILCHIMP = re.compile(r"[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])")
 
 _URL_PASSWORD = re.compile(r"""://[^\s:/@?#"'<>`]{0,128}:([^\s/@"'<>`]{1,256})@""")
 _DEFAULT_PASSWORDS = frozenset(
-    "password pass passwd pw pwd secret postgres mysql root guest user username admin test "
-    "example token key redis mongo dev local changeme".split()
-)
+    ("password", "pass", "passwd", "pw", "pwd", "secret", "postgres", "mysql", "root", "guest",
+     "user", "username", "admin", "test", "example", "token", "key", "redis", "mongo", "dev",
+     "local", "changeme")
+)  # fmt: skip
 
 _HEADER = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,})")
 _AUTH_JSON = re.compile(r"""auth\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']([A-Za-z0-9+/=]{8,})""")
 _NETRC = re.compile(r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(\S{4,256})")
 _CURL_USER = re.compile(r"""(?:\s-u|--user)[ =]{1,4}["']?[^\s:"']{1,128}:([^\s"']{4,256})""")
 
-_SECRET_NAMES = (
-    r"api[ _-]?keys?|api[ _-]?secret|access[ _-]?key|secret[ _-]?key|private[ _-]?key|"
-    r"signing[ _-]?key|encryption[ _-]?key|master[ _-]?key|account[ _-]?key|auth[ _-]?key|"
-    r"shared[ _-]?access[ _-]?key|license[ _-]?key|deploy[ _-]?key|service[ _-]?key|"
-    r"client[ _-]?key[ _-]?data|secrets?|tokens?|bearer|credentials?|x-api-key|sig"
-)
-_PASSWORD_NAMES = (
-    r"passwor[dt]|passwd|passphrase|passcode|pwd|pass|contraseña|senha|mot de passe|kennwort|"
+_PASSWORD_NAME = re.compile(
+    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|contraseña|senha|mot de passe|kennwort|"
     r"wachtwoord|lösenord|hasło|пароль|密码|密碼|パスワード|비밀번호"
 )
-_ASSIGNMENT = re.compile(
-    rf"(?:(?P<password>{_PASSWORD_NAMES})|(?P<name>{_SECRET_NAMES}))"
-    r"(?P<for>[ \t]{1,2}(?:for|of|to|on|at)[ \t]{1,2}[^\s:=]{1,40}(?:[ \t]{1,2}[^\s:=]{1,40})?)?"
+_SECRET_NAME = re.compile(r"secrets?|tokens?|bearer|credentials?|sig|keys?")
+_KEY_OF = (
+    "api", "access", "secret", "private", "signing", "encryption", "master", "account", "auth",
+    "license", "deploy", "service", "client", "app", "admin",
+)  # fmt: skip
+"""What stands before `key` when it names a secret (`primary key` and `public key` do not)."""
+_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig")
+_FOREIGN_HINTS = (
+    "contraseña", "senha", "mot de passe", "kennwort", "wachtwoord", "lösenord", "hasło",
+    "пароль", "密码", "密碼", "パスワード", "비밀번호",
+)  # fmt: skip
+_VALUE = re.compile(
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|in)[ \t]{1,2}[^\s:=]{1,40}(?:[ \t]{1,2}[^\s:=]{1,40})?)?"
     r"""[\\"'`\])]{0,4}[ \t]{0,4}"""
     r"(?P<sep>=>|:=|->|→|[:=＝：]=?|(?:is|was|are|ist|est|es|это|は|是)(?=[ \t:])|(?<=[ \t]))"
-    r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,512})"""
-)
-_HINTS = (
-    "pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig", "contraseña", "senha",
-    "kennwort", "wachtwoord", "lösenord", "hasło", "пароль", "密码", "密碼", "パスワード", "비밀번호",
-)  # fmt: skip
-_HINT = re.compile(
-    r"pass|pwd|secret|token|key|credential|bearer|sig|contraseña|senha|mot de|kennwort|wachtwoord|"
-    r"lösenord|hasło|пароль|密码|密碼|パスワード|비밀번호"
+    r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,256})"""
 )
 
 _PLACEHOLDER = re.compile(
@@ -297,6 +298,9 @@ _SYSTEM_PATH = re.compile(
 )
 _PARTS = re.compile(r"[-_./:@+=~#]+")
 _WORD_PART = re.compile(r"[A-Za-z]?[a-z]*|[A-Z]+|\d{1,4}|[vV]\d{1,3}|[a-z]{2,}\d{1,2}")
+
+_LIST_SEPARATOR = re.compile(r"[,;|&]")
+_ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "："])
 
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\]+")
@@ -347,7 +351,7 @@ def looks_random(value: str, *, min_chars: int = 16) -> bool:
     has_letter = any(c.isalpha() for c in value)
     if has_digit and has_letter:
         return _entropy_bits(value) >= 2.8
-    flips = sum(a.islower() and b.isupper() for a, b in zip(value, value[1:], strict=False))
+    flips = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
     return has_letter and flips * 5 >= len(value)
 
 
@@ -359,12 +363,15 @@ def is_placeholder(value: str) -> bool:
 
 def _private_keys(text: str) -> Iterator[Credential]:
     at = text.find("-----BEGIN ")
+    searched = 0
     while at >= 0:
         begin = _KEY_BEGIN.match(text, at)
         if begin is None:
             at = text.find("-----BEGIN ", at + 11)
             continue
-        end = text.find("-----END ", begin.end(), begin.end() + _MAX_KEY_CHARS)
+        limit = begin.end() + _MAX_KEY_CHARS
+        end = text.find("-----END ", max(begin.end(), searched), limit)
+        searched = limit - 9 if end < 0 else end
         if end >= 0:
             close = text.find("-----", end + 9, end + 80)
             end = close + 5 if close >= 0 else end + 9
@@ -377,8 +384,12 @@ def _private_keys(text: str) -> Iterator[Credential]:
 
 
 def _tokens(text: str) -> Iterator[Credential]:
+    # Nearly all of a text is words too short to hold a token: look for prefixes in the rest first.
+    long_words = "\n".join(word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS)
     for token in TOKENS:
         prefix = token.prefix
+        if prefix not in long_words:
+            continue
         at = text.find(prefix)
         while at >= 0:
             end = at + len(prefix)
@@ -483,39 +494,61 @@ def _is_user_and_password(value: str) -> bool:
 
 
 def _assignments(text: str, lowered: str) -> Iterator[Credential]:
-    at = 0
-    while hint := _HINT.search(lowered, at):
-        # Long names begin before their hint (`api_key`), never by more than this.
-        at = hint.end()
-        match = _ASSIGNMENT.search(lowered, max(0, hint.start() - 16), hint.end() + 640)
-        if match is None or match.start() > hint.start():
+    done = 0
+    for hint in _hints(lowered):
+        if hint < done:
+            continue
+        password = _PASSWORD_NAME.match(lowered, hint)
+        name = password or _SECRET_NAME.match(lowered, hint)
+        if name is None or (name[0].startswith("key") and not _names_a_key(lowered, hint)):
+            continue
+        match = _VALUE.match(lowered, name.end())
+        if match is None:
             continue
         start, end = match.span("value")
         value = text[start:end]
         if not match["quote"]:
-            value = re.split(r"[,;|&]", value, maxsplit=1)[0]
+            value = _LIST_SEPARATOR.split(value, maxsplit=1)[0]
         value = value.rstrip(".,;:!?)]}\\|")
-        if _is_assigned(match, value):
-            yield Credential(
-                start, start + len(value), "password" if match["password"] else "secret"
-            )
-            at = max(at, start)
+        if _is_assigned(match["sep"], name[0], value, password is not None, _is_option(text, hint)):
+            kind = "password" if password else "secret"
+            yield Credential(start, start + len(value), kind)
+        if match["sep"] in _ASSIGNS:
+            done = start + len(value)
 
 
-def _is_assigned(match: re.Match[str], value: str) -> bool:
-    separator = match["sep"]
+def _hints(lowered: str) -> list[int]:
+    """Where a name of a secret may be. One find a word is far cheaper than one pattern for all."""
+    places = []
+    for hint in _HINTS if lowered.isascii() else _HINTS + _FOREIGN_HINTS:
+        at = lowered.find(hint)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(hint, at + len(hint))
+    return sorted(places)
+
+
+def _names_a_key(lowered: str, at: int) -> bool:
+    return lowered[max(0, at - 12) : at].rstrip(" _-").endswith(_KEY_OF)
+
+
+def _is_option(text: str, at: int) -> bool:
+    return "--" in text[max(0, at - 24) : at].rsplit(" ", 1)[-1]
+
+
+def _is_assigned(separator: str, name: str, value: str, password: bool, option: bool) -> bool:
     if not separator:
         # `password hunter2hunter2` is a sentence more often than a credential.
-        option = match.string[max(0, match.start() - 24) : match.start()]
-        is_option = "--" in option.rsplit(" ", 1)[-1]
-        return looks_random(value, min_chars=8 if is_option else 12) and not _HASH.match(value)
-    if match["password"]:
+        return (
+            looks_random(value, min_chars=8 if option else 12)
+            and _is_value(value)
+            and not _UUID.fullmatch(value)
+        )
+    if password:
         return _is_password(value, told=not separator.isalpha())
-    if match["name"] == "sig":
+    if name == "sig":
         return looks_random(value, min_chars=24)
-    if not _is_value(value):
-        return False
-    return looks_random(value) or bool(_UUID.fullmatch(value))
+    return _is_value(value) and (looks_random(value) or bool(_UUID.fullmatch(value)))
 
 
 def _is_password(value: str, *, told: bool) -> bool:
