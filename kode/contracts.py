@@ -238,8 +238,8 @@ class Drop:
 
     keep: int | None = None
     """How many of the latest messages to keep; None leaves it to the context."""
-    recap: str = ""
-    """A text to stand for what was dropped; "" leaves it to the context."""
+    recap: str | None = None
+    """A text to stand for what was dropped; None leaves it to the context, "" wants none."""
     done: bool = True
     """False when memory could not take in the messages in time (it kept raw material)."""
 

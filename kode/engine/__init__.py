@@ -1,0 +1,12 @@
+"""The loop: from a person's text to a finished turn, everything on disk before the next step.
+
+    turn.py      read this first: the turn and its steps
+    reply.py     one reply of the model, retried and with room made where needed
+    act.py       the calls of one reply: parsed, checked, put to the gate, run, clipped
+    context.py   what the model is told: system prompt, messages that fit, compaction
+    tokens.py    how many tokens a text is, without a tokenizer
+    agent.py     the collaborators of a turn and its limits
+
+The loop names no provider, tool or memory system. What does not belong here: anything a person
+sees (`cli/`), any concrete class (`assembly.py`).
+"""

@@ -1,0 +1,63 @@
+"""The words kode sends to a model on its own account: Markdown files beside this module, and the
+functions that put them together. Changing them changes behaviour as surely as code does.
+
+Tool descriptions live with their tools; what memory asks a model lives with memory.
+"""
+
+import platform
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+FILES = Path(__file__).parent
+
+
+@cache
+def template(name: str) -> str:
+    """The text of `NAME.md`, without the trailing line feed."""
+    return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
+
+
+def system_prompt(
+    *,
+    base: str | None,
+    cwd: Path,
+    repository: Path | None,
+    today: date,
+    project_instructions: str,
+    memory: str,
+    append: str,
+) -> str:
+    """The system prompt, rendered once when a process opens a session and after a compaction.
+
+    `base` replaces kode's own text (`--system`). Empty sections are left out. The order runs from
+    what never changes to what changes most, so that caches of common beginnings hit.
+    """
+    sections: Sequence[str] = (
+        template("system") if base is None else base,
+        _environment(cwd, repository, today),
+        project_instructions,
+        memory,
+        append,
+    )
+    return "\n\n".join(section.strip("\n") for section in sections if section.strip())
+
+
+def compaction_prompt(max_words: int) -> str:
+    """The system prompt of the request that summarizes a session."""
+    return template("compaction").replace("{max_words}", str(max_words))
+
+
+def _environment(cwd: Path, repository: Path | None, today: date) -> str:
+    if repository is None:
+        place = "not in a git repository"
+    elif repository == cwd:
+        place = "the root of a git repository"
+    else:
+        place = f"inside the git repository {repository}"
+    return (
+        "# Where you are\n"
+        f"Working directory: {cwd} ({place}). System: {platform.system()} {platform.machine()}. "
+        f"Date at the start: {today.isoformat()}."
+    )

@@ -1,0 +1,28 @@
+"""`make bench`: every benchmark, one after the other. Each alone is `python -m bench.NAME`."""
+
+import importlib
+import sys
+
+NAMES = (
+    "startup",
+    "turns",
+    "sessions",
+    "merge",
+    "retrieval",
+    "memory_scale",
+    "scan",
+    "shell",
+)
+
+
+def main() -> int:
+    """Prints every table; a benchmark whose data is not at hand says so and the rest go on."""
+    for name in NAMES:
+        print(f"── {name} " + "─" * (76 - len(name)), flush=True)
+        importlib.import_module(f"bench.{name}").main([])
+        print(flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""The calls of one reply: each parsed, checked, put to the gate, run and clipped.
+
+Neighbours whose tools allow it run side by side, the others alone; results come back in the order
+asked, one for every call, whatever happens. The loop above (`turn.py`) puts them on disk.
+"""
+
+import asyncio
+import difflib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.engine.agent import Agent
+from kode.engine.tokens import clip_middle
+from kode.errors import KodeError, ToolError
+from kode.events import Emit, ToolFinished, ToolStarted
+from kode.messages import ToolCall, ToolResult
+
+MAX_RESULT_CHARS = 60_000
+"""A safety net over the tools' own limits, so that no result alone can fill a window."""
+
+INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
+NOT_RUN = "[Not run: the person interrupted the turn.]"
+
+
+@dataclass
+class Tally:
+    """What the calls of a turn have done so far."""
+
+    files_changed: dict[str, None] = field(default_factory=dict)
+    tools: list[tuple[str, str]] = field(default_factory=list)
+    """(name, subject) of each call that ran."""
+    untrusted: list[str] = field(default_factory=list)
+    """Outside sources taken in."""
+    begun: set[str] = field(default_factory=set)
+    """Ids of the calls whose tool was started."""
+
+
+async def run_calls(
+    agent: Agent,
+    session_id: str | None,
+    calls: Sequence[ToolCall],
+    results: dict[int, ToolResult],
+    tally: Tally,
+    emit: Emit,
+) -> None:
+    """Fills `results` (index of the call → result). On cancellation the results so far are in
+    `results`, and the caller gives the other calls one with `all_results`."""
+    indexed = list(enumerate(calls))
+    for side_by_side, group in groupby(indexed, key=lambda pair: _may_run_beside(agent, pair[1])):
+        if not side_by_side:
+            for index, call in group:
+                results[index] = await _run_one(agent, session_id, call, tally, emit)
+            continue
+        async with asyncio.TaskGroup() as tasks:
+            for index, call in group:
+                tasks.create_task(_run_into(results, index, agent, session_id, call, tally, emit))
+
+
+def all_results(
+    calls: Sequence[ToolCall], results: Mapping[int, ToolResult], tally: Tally
+) -> tuple[ToolResult, ...]:
+    """One result a call, in the order asked; a call that was cut short is told so."""
+    return tuple(
+        results.get(index)
+        or ToolResult(
+            call_id=call.id,
+            name=call.name,
+            text=INTERRUPTED if call.id in tally.begun else NOT_RUN,
+            is_error=True,
+        )
+        for index, call in enumerate(calls)
+    )
+
+
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call: one JSON object, strictly. Nothing at all counts as no arguments.
+
+    Raises: ToolError that tells the model what is wrong and where.
+    """
+    if not call.arguments.strip():
+        return {}
+    try:
+        arguments = json.loads(call.arguments, parse_constant=_no_constant)
+    except ValueError as error:
+        raise ToolError(
+            f"{call.name} was not run: its arguments are not valid JSON ({error}). "
+            f"They began: {call.arguments[:200]!r}. Send one JSON object."
+        ) from None
+    except RecursionError:
+        raise ToolError(f"{call.name} was not run: its arguments are nested too deeply.") from None
+    if not isinstance(arguments, dict):
+        raise ToolError(
+            f"{call.name} was not run: its arguments must be one JSON object, "
+            f"not {type(arguments).__name__}."
+        )
+    return arguments
+
+
+async def _run_into(
+    results: dict[int, ToolResult],
+    index: int,
+    agent: Agent,
+    session_id: str | None,
+    call: ToolCall,
+    tally: Tally,
+    emit: Emit,
+) -> None:
+    results[index] = await _run_one(agent, session_id, call, tally, emit)
+
+
+async def _run_one(
+    agent: Agent, session_id: str | None, call: ToolCall, tally: Tally, emit: Emit
+) -> ToolResult:
+    started = time.monotonic()
+    subject = ""
+    try:
+        tool = _tool_named(agent, call.name)
+        arguments = parse_arguments(call)
+        subject = subject_of(tool, arguments)
+        arguments = tool.check(arguments)
+        context = _tool_context(agent, session_id, call, emit)
+        verdict = await agent.gate.check(tool, arguments, context)
+        if not verdict.allowed:
+            raise ToolError(verdict.reason)
+        if agent.before_edit is not None and tool.effect == "edit":
+            path = os.path.join(agent.cwd, os.path.expanduser(subject))
+            agent.before_edit(os.path.realpath(path))
+        emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
+        started = time.monotonic()
+        tally.tools.append((call.name, subject))
+        tally.begun.add(call.id)
+        output = await tool.run(context, arguments)
+        if isinstance(output, str):
+            output = ToolOutput(text=output)
+        tally.files_changed.update(dict.fromkeys(output.files_changed))
+        if output.untrusted:
+            tally.untrusted.append(output.untrusted)
+        failed = False
+    except KodeError as error:
+        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
+    except Exception as error:  # a fault of ours must not end the turn
+        output, failed = _bug(agent, call.name, error), True
+    text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
+    emit(
+        ToolFinished(
+            call_id=call.id,
+            name=call.name,
+            subject=subject,
+            is_error=failed,
+            summary=output.summary or _first_line(text),
+            text=text,
+            diff=_masked(output.diff, agent.secrets),
+            duration_ms=int((time.monotonic() - started) * 1000),
+        )
+    )
+    return ToolResult(call_id=call.id, name=call.name, text=text, is_error=failed)
+
+
+def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The argument that says what a call is about, on one line."""
+    value = arguments.get(tool.subject, "") if tool.subject else ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
+    return any(tool.name == call.name and tool.parallel for tool in agent.tools)
+
+
+def _tool_named(agent: Agent, name: str) -> Tool:
+    for tool in agent.tools:
+        if tool.name == name:
+            return tool
+    names = [tool.name for tool in agent.tools]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
+
+
+def _tool_context(agent: Agent, session_id: str | None, call: ToolCall, emit: Emit) -> ToolContext:
+    return ToolContext(
+        cwd=agent.cwd,
+        call_id=call.id,
+        session_id=session_id,
+        emit=emit,
+        seen_files=agent.seen_files,
+        output_dir=agent.output_dir,
+        protected=agent.protected,
+        environment=agent.environment,
+        roots=agent.roots,
+        ask_person=agent.ask_person,
+    )
+
+
+def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
+    where = f" {agent.report_bug(error)}" if agent.report_bug else ""
+    text = f"{name} failed because of a fault in kode ({type(error).__name__}: {error})."
+    return ToolOutput(text=f"{text} Try another way.", summary=f"fault in kode.{where}")
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+    return text
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
+def _no_constant(name: str) -> Iterator[None]:
+    raise ValueError(f"{name} is not a JSON value")

@@ -1,0 +1,66 @@
+"""The collaborators of a turn and the limits it keeps. Values and one counter; no behaviour.
+
+`assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode.contracts import Gate, MemorySystem, Provider, Tool
+from kode.messages import Usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    max_steps: int = 90
+    """Requests to the model in one turn."""
+    timeout_s: float | None = None
+    """Wall time of one turn; None: no limit."""
+    max_budget_usd: float | None = None
+    """Money for the life of this process's session; None: no limit."""
+    max_attempts: int = 5
+    """Attempts at one reply."""
+    compact_at: float = 0.8
+    """Share of the window at which room is made."""
+    keep_tool_output_tokens: int = 40_000
+    """The newest tool output that stays when old output is dropped."""
+    keep_user_tokens: int = 20_000
+    """The person's own words that survive a compaction verbatim."""
+
+
+@dataclass
+class Spend:
+    """What this process has spent so far: replies, compactions and memory."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    provider: Provider
+    tools: tuple[Tool, ...]
+    """In the order they are sent, which never changes within a session."""
+    gate: Gate
+    memory: MemorySystem
+    limits: Limits
+    cwd: Path
+    render_system: Callable[[str], str]
+    """Memory's section → the whole system prompt."""
+    cost_usd: Callable[[Usage], float | None]
+    """None when the model's price is unknown."""
+    spend: Spend
+    seen_files: dict[str, str]
+    """Path → content hash, see `ToolContext.seen_files`."""
+    output_dir: Path
+    protected: tuple[Path, ...]
+    roots: tuple[Path, ...]
+    environment: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
+    """Values that are masked in tool results: the key in use."""
+    ask_person: Callable[[str], Awaitable[bool]] | None = None
+    before_edit: Callable[[str], None] | None = None
+    """Called with the absolute path a tool is about to change; keeps what undo needs."""
+    report_bug: Callable[[BaseException], str] | None = None
+    """Writes a log file about a fault in kode itself and says in one sentence where it is."""

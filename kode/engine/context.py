@@ -1,0 +1,342 @@
+"""What the model is told: the system prompt, the tools, and the messages that fit its window.
+
+`prepare` is the one door: memory, project files and compaction enter the loop through it. What is
+told is a pure function of the session's entries; what this module decides becomes an entry first.
+
+Room is made in two stages. First the output of old tool calls is dropped. Then a compaction: a
+summary by the model, the person's own words, the lists of files, and the latest messages.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kode.contracts import InjectReason, Request, ToolSpec
+from kode.engine.act import parse_arguments
+from kode.engine.agent import Agent
+from kode.engine.reply import Partial, ask
+from kode.engine.tokens import clip_middle, tokens_of, tokens_of_text
+from kode.errors import LimitError, OverflowError_, ToolError
+from kode.events import ContextReduced, Emit, silent
+from kode.messages import (
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    results_of,
+    text_of,
+    user_message,
+)
+from kode.prompts import compaction_prompt
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    SystemEntry,
+    UsageEntry,
+)
+from kode.session.log import Session
+
+MAX_FRUITLESS_COMPACTIONS = 3
+SUMMARY_WORDS = 700
+SUMMARY_TOKENS = 2_000
+KEPT_TAIL_SHARE = 0.1
+"""Share of the window that the latest messages may take after a compaction."""
+MIN_PRUNED_SHARE = 0.05
+"""Dropping less than this share of the window is not worth a changed prefix."""
+BYTES_OF_A_CALL_IN_A_TRANSCRIPT = 2_000
+
+
+@dataclass
+class Context:
+    """The state of one open session that the session itself need not keep."""
+
+    system: str = ""
+    specs: tuple[ToolSpec, ...] = ()
+    pending_first_user: str = ""
+    """Memory's text that goes before the next user message."""
+    known_tokens: int = 0
+    """Tokens of the first `known_messages` messages, system and tools included."""
+    known_messages: int = 0
+    fruitless: int = 0
+    """Compactions in a row that freed nothing."""
+
+
+async def open_context(
+    agent: Agent, session: Session, context: Context, reason: InjectReason
+) -> None:
+    """Renders the system prompt; called when a process opens a session and after a compaction."""
+    injection = await agent.memory.inject(reason)
+    context.system = agent.render_system(injection.system)
+    context.specs = context.specs or tuple(
+        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
+        for t in agent.tools
+    )
+    context.pending_first_user = injection.first_user
+    context.known_tokens = context.known_messages = 0
+    if context.system != session.system:
+        session.append(SystemEntry(text=context.system, reason=reason))
+
+
+def context_tokens(session: Session, context: Context) -> int:
+    """How full the window is: what the provider last counted, plus an estimate for what is new."""
+    messages = session.messages
+    if context.known_messages == 0 or context.known_messages > len(messages):
+        context.known_tokens = fixed_tokens(context)
+        context.known_messages = 0
+    for message in messages[context.known_messages :]:
+        context.known_tokens += tokens_of(message)
+    context.known_messages = len(messages)
+    return context.known_tokens
+
+
+def fixed_tokens(context: Context) -> int:
+    """The system prompt and the tools, which every request carries."""
+    tools = sum(
+        tokens_of_text(spec.name + spec.description + str(spec.parameters))
+        for spec in context.specs
+    )
+    return tokens_of_text(context.system) + tools
+
+
+def note_usage(session: Session, context: Context, message: Message) -> None:
+    """After a reply: its usage says what the whole context costs, the reply included."""
+    if message.usage is None or message.usage.input_tokens == 0:
+        return
+    context.known_tokens = message.usage.input_tokens + message.usage.output_tokens
+    context.known_messages = len(session.messages)
+
+
+async def prepare(agent: Agent, session: Session, context: Context, emit: Emit) -> Request:
+    """The next request; makes room first where the window is too full.
+
+    Raises: LimitError after compactions that freed nothing; ProviderError of the summary's
+        request; StorageError.
+    """
+    limit = int(agent.provider.info.context_window * agent.limits.compact_at)
+    if _outgrows_memory_window(agent, session):
+        await compact(agent, session, context, emit)
+    if context_tokens(session, context) > limit:
+        prune(agent, session, context, emit)
+    while context_tokens(session, context) > limit:
+        await compact(agent, session, context, emit)
+    return Request(system=context.system, messages=session.messages, tools=context.specs)
+
+
+def prune(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
+    """Drops the output of old tool calls; the newest `keep_tool_output_tokens` of it stay (at most
+    a quarter of the window, so that small windows gain from it too)."""
+    window = agent.provider.info.context_window
+    room = min(agent.limits.keep_tool_output_tokens, window // 4)
+    before_tokens = context_tokens(session, context)
+    boundary: str | None = None
+    dropped = 0
+    for message in reversed(session.messages):
+        size = sum(tokens_of_text(result.text) for result in results_of(message))
+        room -= size
+        if room < 0 and size and isinstance(message, MessageEntry):
+            boundary = boundary or message.id
+            dropped += size
+    following = _after(session.messages, boundary)
+    if following is None or dropped < window * MIN_PRUNED_SHARE:
+        return
+    session.append(PruneEntry(before=following))
+    context.known_messages = 0
+    after_tokens = context_tokens(session, context)
+    emit(ContextReduced(kind="tool_output", tokens_before=before_tokens, tokens_after=after_tokens))
+
+
+async def compact(agent: Agent, session: Session, context: Context, emit: Emit) -> ContextReduced:
+    """Replaces the messages told so far by a summary, the person's words, the lists of files and
+    the latest messages, as one entry.
+
+    Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
+    """
+    if context.fruitless >= MAX_FRUITLESS_COMPACTIONS:
+        raise LimitError(
+            f"The conversation does not fit the window of {agent.provider.model} "
+            f"({agent.provider.info.context_window} tokens) even after "
+            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start anew with `/new`, or use a model "
+            "with a larger window."
+        )
+    window = agent.provider.info.context_window
+    messages = list(session.messages)
+    before_tokens = context_tokens(session, context)
+    drop = await agent.memory.before_drop(messages, "window")
+    kept = _kept_from(messages, drop.keep, int(window * KEPT_TAIL_SHARE))
+    dropped, tail = messages[:kept], messages[kept:]
+    summary, words = drop.recap, ()
+    if summary is None:
+        summary = await _summary(agent, session, dropped, window)
+        words = _own_words(agent, dropped, window)
+    read, changed = _files(agent, messages)
+    first_kept = tail[0] if tail else None
+    session.append(
+        CompactionEntry(
+            summary=summary,
+            user_messages=words,
+            files_read=read,
+            files_changed=changed,
+            kept_from=first_kept.id if isinstance(first_kept, MessageEntry) else None,
+            tokens_before=before_tokens,
+            tokens_after=0,
+        )
+    )
+    await open_context(agent, session, context, "compacted")
+    if context.pending_first_user:
+        session.append_message(
+            Message(role="user", parts=(Text(text=context.pending_first_user, source="memory"),))
+        )
+        context.pending_first_user = ""
+    after_tokens = context_tokens(session, context)
+    context.fruitless = context.fruitless + 1 if after_tokens > before_tokens * 0.9 else 0
+    event = ContextReduced(
+        kind="compaction", tokens_before=before_tokens, tokens_after=after_tokens
+    )
+    emit(event)
+    return event
+
+
+async def make_room_after_overflow(
+    agent: Agent, session: Session, context: Context, emit: Emit
+) -> None:
+    """The provider said that the request does not fit: the same two stages, whatever kode's own
+    count says. Raises as `compact`."""
+    entries = len(session.entries)
+    prune(agent, session, context, emit)
+    if len(session.entries) == entries:
+        await compact(agent, session, context, emit)
+
+
+async def _summary(agent: Agent, session: Session, messages: Sequence[Message], window: int) -> str:
+    """The model's hand-over note on what is dropped. The transcript goes as text, cut in the
+    middle to half the window, so that the request fits even when the session did not."""
+    if not messages:
+        return ""
+    transcript = clip_middle(transcript_of(messages), window * 2)
+    request = Request(
+        system=compaction_prompt(SUMMARY_WORDS),
+        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
+        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
+    )
+    try:
+        message = await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
+    except OverflowError_:
+        # A window smaller than kode believed: a quarter of the transcript still says the most.
+        smaller = clip_middle(transcript, len(transcript) // 4)
+        request = Request(
+            system=request.system,
+            messages=(user_message(f"<transcript>\n{smaller}\n</transcript>"),),
+            max_output_tokens=request.max_output_tokens,
+        )
+        message = await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
+    if message.usage is not None:
+        cost_usd = agent.cost_usd(message.usage)
+        agent.spend.usage += message.usage
+        agent.spend.cost_usd += cost_usd or 0.0
+        session.append(
+            UsageEntry(
+                purpose="compaction",
+                usage=message.usage,
+                cost_usd=cost_usd,
+                model=message.model or agent.provider.model,
+            )
+        )
+    return text_of(message).strip()
+
+
+def transcript_of(messages: Sequence[Message]) -> str:
+    """Messages as plain text, for a model that summarizes them."""
+    lines: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(source="compaction"):
+                    lines.append(f"[earlier hand-over note]\n{part.text}")
+                case Text():
+                    lines.append(f"[{message.role}] {part.text}")
+                case ToolCall():
+                    arguments = clip_middle(part.arguments, BYTES_OF_A_CALL_IN_A_TRANSCRIPT)
+                    lines.append(f"[call {part.name}] {arguments}")
+                case ToolResult():
+                    result = clip_middle(part.text, BYTES_OF_A_CALL_IN_A_TRANSCRIPT)
+                    lines.append(f"[result of {part.name}] {result}")
+                case _:
+                    pass
+    return "\n".join(lines)
+
+
+def _outgrows_memory_window(agent: Agent, session: Session) -> bool:
+    """Whether memory wants to take messages in before the model's window is full: user messages
+    and final answers count, tool traffic does not."""
+    window = agent.memory.message_window
+    if window is None or len(session.messages) <= window:
+        return False
+    spoken = sum(bool(text_of(m)) and not calls_of(m) for m in session.messages if m.role != "tool")
+    return spoken > window
+
+
+def _kept_from(messages: Sequence[Message], keep: int | None, room: int) -> int:
+    """The index from which messages stay: never a tool message without its call."""
+    start = len(messages)
+    if keep is not None:
+        start = max(0, len(messages) - keep)
+    else:
+        while start > 0 and (room := room - tokens_of(messages[start - 1])) >= 0:
+            start -= 1
+    while start < len(messages) and messages[start].role == "tool":
+        start += 1
+    # Keeping everything would free nothing; an old note is always written anew.
+    return start if start > 0 else min(1, len(messages))
+
+
+def _own_words(agent: Agent, messages: Sequence[Message], window: int) -> tuple[str, ...]:
+    """The person's messages verbatim, the newest first served; the newest is the task at hand and
+    is never left out, only cut in the middle when it alone is too large."""
+    room = min(agent.limits.keep_user_tokens, window // 5)
+    words: list[str] = []
+    for message in reversed(messages):
+        said = text_of(message) if message.role == "user" else ""
+        if not said:
+            continue
+        size = tokens_of_text(said)
+        if size > room and words:
+            break
+        words.append(clip_middle(said, room * 4))
+        room -= size
+        if room <= 0:
+            break
+    return tuple(reversed(words))
+
+
+def _files(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that calls read and changed, in order of first use."""
+    tools = {tool.name: tool for tool in agent.tools}
+    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
+    read: dict[str, None] = {}
+    changed: dict[str, None] = {}
+    for call in (call for message in messages for call in calls_of(message)):
+        tool = tools.get(call.name)
+        if tool is None or tool.subject != "path" or call.id in failed:
+            continue
+        try:
+            path = str(parse_arguments(call).get("path", ""))
+        except ToolError:
+            continue
+        if path and tool.effect == "edit":
+            changed[path] = None
+        elif path and tool.name == "read_file":
+            read[path] = None
+    return tuple(read), tuple(changed)
+
+
+def _after(messages: Sequence[Message], boundary: str | None) -> str | None:
+    """The id of the message that follows the one with id `boundary`."""
+    found = boundary is None
+    for message in messages:
+        if not isinstance(message, MessageEntry):
+            continue
+        if found:
+            return message.id if boundary is not None else None
+        found = message.id == boundary
+    return None

@@ -1,0 +1,21 @@
+"""Reports of faults in kode itself: a file under `$KODE_HOME/logs`, credentials masked."""
+
+import time
+import traceback
+
+from kode import __version__, durable, paths
+from kode.credentials import redact
+from kode.errors import StorageError
+
+
+def write_report(error: BaseException) -> str:
+    """Writes the traceback and says in one sentence where it is. Never raises."""
+    text = redact("".join(traceback.format_exception(error)))
+    folder = paths.logs_folder(paths.home())
+    path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"
+    try:
+        durable.make_folder(folder)
+        durable.replace(path, f"kode {__version__}\n{text}".encode("utf-8", "replace"))
+    except (StorageError, OSError):
+        return "A report could not be written to the log folder."
+    return f"The report is in {path}; please send it along when you tell us."
