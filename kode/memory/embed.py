@@ -1,0 +1,462 @@
+"""Texts as vectors, so that near ones can be found: the local embedder and the OpenAI-API client.
+
+The local one is a random projection with hashed features. It needs no model, no vocabulary and no
+fitting: a feature's direction is computed from its own text, so a word that no corpus has seen
+counts like any other, and a text has the same vector in every process on every machine (a
+cryptographic hash instead of Python's, sums of integers instead of floats). Features are stems, raw
+words, numbers, single characters, word pairs, and n-grams of characters, which carry misspellings
+and scripts without spaces. `Idf` weighs words by how rare they are in a corpus.
+
+A neural embedder is any server that speaks the OpenAI embeddings API. Its vectors are cached by
+content hash; when it fails the local one serves, and one line says so.
+
+What to do with vectors (ranking, merging) is not decided here.
+"""
+
+import asyncio
+import hashlib
+import math
+import os
+import sqlite3
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+from kode import durable
+from kode.errors import StorageError
+from kode.memory import terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from openai import AsyncOpenAI
+
+    Matrix = NDArray[np.float32]
+
+LOCAL_DIMS = 256
+"""Dimensions of the local embedder: noise between unrelated texts is about 1/16."""
+
+RETRY_AFTER_S = 60.0
+"""How long the local embedder serves after an outage before the server is asked again."""
+
+_BATCH = 128
+"""Texts in one request."""
+
+_MAX_CHARS = 16_000
+"""A longer text is cut before it is sent: servers refuse what passes their window."""
+
+_WEIGHT_SCALE = 1024
+"""Feature weights are rounded to 1/1024, so that sums are exact and equal on every machine."""
+
+
+class Idf:
+    """How many texts of a corpus hold a stem. Grows and shrinks one text at a time."""
+
+    def __init__(self) -> None:
+        self.texts = 0
+        self.holding: Counter[str] = Counter()
+
+    @classmethod
+    def fit(cls, texts: Iterable[str]) -> Self:
+        """Counts a corpus."""
+        idf = cls()
+        for text in texts:
+            idf.add(text)
+        return idf
+
+    def add(self, text: str) -> None:
+        self.texts += 1
+        self.holding.update(_counted(text))
+
+    def remove(self, text: str) -> None:
+        """Takes back an `add` of the same text."""
+        self.texts -= 1
+        self.holding.subtract(_counted(text))
+
+    def weight(self, stem: str) -> float:
+        """From 1 (in every text, or no corpus) upwards; an unseen stem weighs most."""
+        return 1.0 + math.log((self.texts + 1) / (max(0, self.holding[stem]) + 1))
+
+
+def embed(texts: Sequence[str], idf: Idf | None = None, *, dims: int = LOCAL_DIMS) -> "Matrix":
+    """The local vectors of texts: float32, shape (len(texts), dims), rows of length 1.
+
+    A text without any word or sign is a row of zeros. `dims` is a multiple of 8.
+    """
+    import numpy as np
+
+    matrix = np.zeros((len(texts), dims), dtype=np.float32)
+    for row, text in enumerate(texts):
+        weights = features(text, idf)
+        if not weights:
+            continue
+        digests = b"".join(_direction(feature, dims) for feature in weights)
+        bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8)).reshape(len(weights), dims)
+        scaled = [round(weight * _WEIGHT_SCALE) for weight in weights.values()]
+        # A set bit counts +1, a clear one -1: twice the sum over set bits, less the whole.
+        sums = 2 * (np.array(scaled, dtype=np.int64) @ bits.astype(np.int64)) - sum(scaled)
+        length = math.sqrt(int(sums @ sums))
+        if length:
+            matrix[row] = (sums / length).astype(np.float32)
+    return matrix
+
+
+def features(text: str, idf: Idf | None = None) -> dict[str, float]:
+    """What the local embedder counts in a text, each feature with its weight."""
+    words = terms.words(text)
+    counts: Counter[str] = Counter()
+    rarity: dict[str, float] = {}
+
+    def count(feature: str, weight: float, times: int = 1) -> None:
+        rarity[feature] = weight
+        counts[feature] += times
+
+    previous = ""
+    for word in words:
+        if terms.is_unspaced(word):
+            for gram in terms.ngrams(word):
+                count(f"s {gram}", (0.5 if len(gram) == 1 else 1.0) * _rarity(gram, idf))
+            previous = ""
+            continue
+        stem = terms.stem(word)
+        rare = _rarity(stem, idf)
+        stop = word in terms.STOP_WORDS
+        count(f"s {stem}", (0.15 if stop else 1.0) * rare)
+        if stop:
+            continue
+        count(f"w {word}", 0.4 * rare)
+        if previous:
+            count(f"p {previous} {stem}", 0.5 * rare)
+        previous = stem
+        if not word[0].isdigit() and len(word) > 3:
+            padded = f"<{word}>"
+            grams = {padded[i : i + 3] for i in range(len(padded) - 2)}
+            for gram in grams:
+                count(f"c {gram}", 0.6 * rare / math.sqrt(len(grams)))
+    if not words:
+        for sign in text.split():
+            count(f"x {sign}", 1.0)
+    return {feature: rarity[feature] * (1.0 + math.log(n)) for feature, n in counts.items()}
+
+
+class Embedder(Protocol):
+    """Texts to vectors of one space. Vectors of different spaces must not be compared."""
+
+    @property
+    def name(self) -> str:
+        """The space of the vectors that `embed` last gave; changes when a server fails."""
+
+    @property
+    def dims(self) -> int: ...
+
+    @property
+    def is_neural(self) -> bool:
+        """False for the local projection, whose cosines mean something else."""
+
+    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
+        """float32, shape (len(texts), dims), rows of length 1 or 0; all rows of one space.
+
+        Never raises for a server's fault. `idf` weighs the words of the local embedder and is
+        ignored by a neural one.
+        """
+
+
+class LocalEmbedder:
+    """The built-in random projection."""
+
+    is_neural = False
+
+    def __init__(self, dims: int = LOCAL_DIMS) -> None:
+        self.dims = dims
+        self.name = f"local-{dims}"
+
+    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
+        return embed(texts, idf, dims=self.dims)
+
+
+class OpenAIEmbedder:
+    """Vectors of a server that speaks the OpenAI embeddings API; the local ones while it fails."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None,
+        dims: int | None,
+        timeout_s: float,
+        api_key: str | None,
+        cache_folder: Path,
+        notice: Callable[[str], None],
+    ) -> None:
+        self._model = model
+        self._base_url = base_url
+        self._wanted_dims = dims
+        self._timeout_s = timeout_s
+        self._api_key = api_key
+        self._space = f"openai-{base_url or 'default'}-{model}-{dims or 'own'}"
+        self._cache = VectorCache(cache_folder, self._space)
+        self._notice = notice
+        self._noticed = False
+        self._local = LocalEmbedder()
+        self._known_dims = dims or 0
+        self._down_until = 0.0
+        self._serves_local = False
+
+    @property
+    def name(self) -> str:
+        return self._local.name if self._serves_local else self._space
+
+    @property
+    def dims(self) -> int:
+        return self._local.dims if self._serves_local else self._known_dims
+
+    @property
+    def is_neural(self) -> bool:
+        return not self._serves_local
+
+    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
+        keys = [_content_key(text) for text in texts]
+        vectors = self._cache.get(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
+        if missing and time.monotonic() < self._down_until:
+            return await self._embed_locally(texts, idf)
+        try:
+            if missing:
+                fresh = await self._ask(missing)
+                self._cache.put(fresh)
+                vectors |= fresh
+            matrix = _stacked([vectors[key] for key in keys], self._known_dims)
+        except Exception as error:
+            # The SDK lets errors of several families through; any of them is an outage here.
+            self._down_until = time.monotonic() + RETRY_AFTER_S
+            self._say_once(error)
+            return await self._embed_locally(texts, idf)
+        self._serves_local = False
+        self._known_dims = int(matrix.shape[1]) or self._known_dims
+        return matrix
+
+    async def _embed_locally(self, texts: Sequence[str], idf: Idf | None) -> "Matrix":
+        # All of one call in one space: a mix of neural and local rows could not be compared.
+        self._serves_local = True
+        return await self._local.embed(texts, idf)
+
+    async def _ask(self, missing: dict[bytes, str]) -> dict[bytes, "NDArray[np.float32]"]:
+        import numpy as np
+        from openai import AsyncOpenAI
+
+        found: dict[bytes, NDArray[np.float32]] = {}
+        keys = list(missing)
+        # A client belongs to the event loop it was made in, an embedder does not: one per call.
+        client = AsyncOpenAI(
+            base_url=self._base_url or None,
+            # A server on the own machine needs no key, the SDK wants one all the same.
+            api_key=self._api_key or os.environ.get("OPENAI_API_KEY") or "none",
+            timeout=self._timeout_s,
+            max_retries=1,
+        )
+        async with client, asyncio.timeout(self._timeout_s):
+            for first in range(0, len(keys), _BATCH):
+                batch = keys[first : first + _BATCH]
+                inputs = [missing[key][:_MAX_CHARS] or " " for key in batch]
+                rows = await self._request(client, inputs)
+                found |= {
+                    key: np.asarray(row, dtype=np.float32)
+                    for key, row in zip(batch, rows, strict=True)
+                }
+        return found
+
+    async def _request(self, client: "AsyncOpenAI", inputs: list[str]) -> list[list[float]]:
+        from openai import omit
+
+        response = await client.embeddings.create(
+            model=self._model,
+            input=inputs,
+            dimensions=self._wanted_dims or omit,
+            encoding_format="float",
+        )
+        rows = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
+        if len(rows) != len(inputs) or not all(rows) or len({len(row) for row in rows}) != 1:
+            raise ValueError(f"{len(inputs)} texts got {len(rows)} vectors of unequal length")
+        return rows
+
+    def _say_once(self, error: Exception) -> None:
+        if self._noticed:
+            return
+        self._noticed = True
+        what = str(error).strip().splitlines()[:1]
+        self._notice(
+            f"The embedding server ({self._base_url or 'api.openai.com'}, {self._model}) does not "
+            f"answer ({type(error).__name__}{': ' + what[0][:120] if what else ''}); memory uses "
+            "its built-in vectors meanwhile. Check memory.embedding in the config."
+        )
+
+
+class EmbeddingSettings(Protocol):
+    """The part of the config that `open_embedder` reads."""
+
+    @property
+    def provider(self) -> str:
+        """`local` or `openai`."""
+
+    @property
+    def base_url(self) -> str | None: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def dims(self) -> int | None:
+        """None: the model's own."""
+
+    @property
+    def timeout_s(self) -> float: ...
+
+
+def open_embedder(
+    config: EmbeddingSettings | None,
+    cache_folder: Path,
+    notice: Callable[[str], None],
+    *,
+    api_key: str | None = None,
+) -> Embedder:
+    """The embedder that the config names; None is the local one. Opens no connection and no file.
+
+    `notice` gets one line when the server fails.
+    """
+    if config is None or config.provider == "local":
+        return LocalEmbedder()
+    return OpenAIEmbedder(
+        model=config.model or "text-embedding-3-small",
+        base_url=config.base_url,
+        dims=config.dims,
+        timeout_s=config.timeout_s,
+        api_key=api_key,
+        cache_folder=cache_folder,
+        notice=notice,
+    )
+
+
+class VectorCache:
+    """Vectors by content hash in one SQLite file per space, shared by processes.
+
+    It is a cache: a file that cannot be read is thrown away, a write that fails costs a request
+    the next time.
+    """
+
+    def __init__(self, folder: Path, space: str) -> None:
+        digest = hashlib.blake2b(space.encode(), digest_size=8).hexdigest()
+        self.path = folder / f"vectors-{digest}.sqlite"
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, "NDArray[np.float32]"]:
+        """The vectors that are there, by key."""
+        import numpy as np
+
+        if not self.path.exists():
+            return {}
+        found: dict[bytes, NDArray[np.float32]] = {}
+        try:
+            with closing(self._connect()) as database:
+                for first in range(0, len(keys), 500):
+                    some = list(dict.fromkeys(keys[first : first + 500]))
+                    marks = ",".join("?" * len(some))
+                    rows = database.execute(
+                        f"SELECT key, checksum, vector FROM vectors WHERE key IN ({marks})", some
+                    )
+                    for key, checksum, vector in rows:
+                        if _checksum(vector) != checksum or len(vector) % 4:
+                            raise sqlite3.DatabaseError("a vector is damaged")
+                        found[bytes(key)] = np.frombuffer(vector, dtype="<f4")
+        except (sqlite3.OperationalError, OSError):
+            return {}
+        except (sqlite3.DatabaseError, TypeError):
+            self.throw_away()
+            return {}
+        return found
+
+    def put(self, vectors: dict[bytes, "NDArray[np.float32]"]) -> None:
+        """Adds vectors; when it returns they are on disk, or the disk refused and they are not."""
+        rows = []
+        for key, vector in vectors.items():
+            data = vector.astype("<f4").tobytes()
+            rows.append((key, _checksum(data), data))
+        for _ in range(2):
+            try:
+                durable.make_folder(self.path.parent)
+                with closing(self._connect()) as database, database:
+                    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+                return
+            except (sqlite3.OperationalError, OSError, StorageError):
+                return
+            except sqlite3.DatabaseError:
+                self.throw_away()
+
+    def throw_away(self) -> None:
+        """Deletes the file and what SQLite keeps beside it."""
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(f"{self.path}{suffix}")
+
+    def _connect(self) -> sqlite3.Connection:
+        created = not self.path.exists()
+        database = sqlite3.connect(self.path, timeout=5.0)
+        try:
+            database.execute("PRAGMA synchronous=FULL")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS vectors "
+                "(key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, vector BLOB NOT NULL) "
+                "WITHOUT ROWID"
+            )
+            if created:
+                os.chmod(self.path, 0o600)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+
+def _stacked(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
+    """Rows as a matrix, each brought to length 1. Raises ValueError when lengths differ."""
+    import numpy as np
+
+    if not rows:
+        return np.zeros((0, dims), dtype=np.float32)
+    matrix = np.stack(rows).astype(np.float32)
+    if not np.isfinite(matrix).all():
+        raise ValueError("a vector holds a value that is no number")
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit: Matrix = np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
+    return unit
+
+
+def _counted(text: str) -> set[str]:
+    """The stems of a text, and the n-grams of its unspaced words."""
+    found: set[str] = set()
+    for word in terms.words(text):
+        if terms.is_unspaced(word):
+            found.update(terms.ngrams(word))
+        else:
+            found.add(terms.stem(word))
+    return found
+
+
+def _rarity(stem: str, idf: Idf | None) -> float:
+    return idf.weight(stem) if idf else 1.0
+
+
+@lru_cache(maxsize=65536)
+def _direction(feature: str, dims: int) -> bytes:
+    """The signs of a feature's direction, one bit a dimension."""
+    return hashlib.shake_128(feature.encode("utf-8", "surrogatepass")).digest(dims // 8)
+
+
+def _content_key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _checksum(data: bytes) -> int:
+    return zlib.crc32(data)

@@ -1,0 +1,114 @@
+"""A text as the terms that search and vectors count: words, their stems, parts of identifiers,
+and n-grams for scripts that write without spaces. Nothing here ranks or weighs.
+
+The stemmer is chosen by script, since that is all that one line of text tells reliably.
+"""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from typing import Protocol
+
+STOP_WORDS = frozenset(
+    """
+    a about above after again all also am an and any are aren as at be because been before being
+    both but by can cannot could couldn did didn do does doesn doing don down during each else ever
+    few for from further get gets getting got had hadn has hasn have haven having he her here hers
+    herself him himself his how i if in into is isn it its itself just kind kinds ll let like many
+    may me mention mentioned might mine more most much mustn my myself no nor not now of off on once
+    only or other our ours out over own re said same say says shall she should shouldn so some still
+    such tell than that the their theirs them themselves then there these they this those through to
+    too type types under until up us ve very was wasn we were weren what when where which while who
+    whom whose why will with won would wouldn yes yet you your yours yourself
+    """.split()
+)
+"""Words that say nothing of what a text is about. It holds the question words: a question asks
+with them, its answer does not contain them."""
+
+_WORD = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_POSSESSIVE = re.compile(r"['’](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"  # kana and Han
+)
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...
+
+
+def normalized(text: str) -> str:
+    """One form for what looks the same: NFKC, and no possessive endings."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return _POSSESSIVE.sub("", text)
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words and numbers in order, identifiers split at `_` and camelCase. A version
+    stays whole (`3.12`); a run of an unspaced script is one word here (see `ngrams`)."""
+    return [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", normalized(text)))]
+
+
+def search_terms(text: str) -> list[str]:
+    """What a search counts: stems of the words that are no stop words; unspaced scripts as
+    single characters and pairs."""
+    terms: list[str] = []
+    for word in words(text):
+        if word in STOP_WORDS:
+            continue
+        if word.isascii() or not _UNSPACED.search(word):
+            terms.append(stem(word))
+            continue
+        terms.extend(ngrams(word))
+    return terms
+
+
+def ngrams(word: str) -> list[str]:
+    """Characters and pairs of the unspaced runs of a word, and the stems of what stands between."""
+    found: list[str] = []
+    at = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > at:
+            found.append(stem(word[at : run.start()]))
+        characters = run[0]
+        found.extend(characters)
+        found.extend(characters[i : i + 2] for i in range(len(characters) - 1))
+        at = run.end()
+    if at < len(word):
+        found.append(stem(word[at:]))
+    return found
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word holds a script that is written without spaces."""
+    return not word.isascii() and _UNSPACED.search(word) is not None
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The stem of a lower-case word; numbers and words of other scripts stay as they are."""
+    if len(word) < 3 or word[0].isdigit():
+        return word
+    language = _language(word[0])
+    return _stemmer(language).stemWord(word) if language else word
+
+
+def _language(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x250:
+        return "english"
+    if 0x400 <= code < 0x530:
+        return "russian"
+    if 0x370 <= code < 0x400:
+        return "greek"
+    return "arabic" if 0x600 <= code < 0x700 else ""
+
+
+@cache
+def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer
+
+    stemmer: _Stemmer = snowballstemmer.stemmer(language)
+    return stemmer
