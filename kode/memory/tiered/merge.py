@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kode.memory.tiered.claims import read_claim
+from kode.memory.tiered.compare import Comparison, compare
+
 Action = Literal["add", "merge", "judge", "duplicate"]
 Similarities = Sequence[float] | Callable[[str, Sequence[str]], Sequence[float]]
 
@@ -48,17 +51,22 @@ def decide(
     if not entries:
         return Decision("add", None, 0.0, new, "the file is empty")
     cosines = _cosines(new, entries, similarities)
-    index = max(range(len(entries)), key=lambda at: (cosines[at], -at))
-    nearness, entry = cosines[index], entries[index]
-    if _plain(new) == _plain(entry):
-        return Decision("duplicate", index, 1.0, entry, "says the same")
-    if nearness < add_threshold:
-        return Decision("add", None, nearness, new, "nothing stored is near it")
-    longer = _longer(new, entry)
-    if nearness >= merge_threshold and longer is not None:
-        action: Action = "duplicate" if longer == entry else "merge"
-        return Decision(action, index, nearness, longer, "one contains the other")
-    return Decision("judge", index, nearness, new, "near, but not plainly the same")
+    claim = read_claim(new)
+    compared = [compare(claim, read_claim(entry)) for entry in entries]
+    index = max(range(len(entries)), key=lambda at: (*_rank(compared[at], cosines[at]), -at))
+    found, entry = compared[index], entries[index]
+    nearness = max(found.overlap, cosines[index])
+    if found.verdict == "same":
+        if found.keeps == "entry":
+            return Decision("duplicate", index, nearness, entry, found.reason)
+        return Decision("merge", index, nearness, new, found.reason)
+    if found.verdict == "other" or nearness < add_threshold:
+        return Decision("add", index, nearness, new, found.reason)
+    return Decision("judge", index, nearness, new, found.reason)
+
+
+def _rank(found: Comparison, cosine: float) -> tuple[int, float]:
+    return {"same": 2, "open": 1, "other": 0}[found.verdict], found.overlap + cosine
 
 
 def judge_prompt(new: str, entry: str) -> tuple[str, str]:

@@ -1,0 +1,422 @@
+"""What a fact claims: its concepts with their sign, its numbers, its order.
+
+Here: reading one short text into a `Claim`, with the tables of `lexicon`. Not here: comparing
+two claims or deciding anything (`merge`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Literal
+
+from kode.memory.tiered import lexicon
+
+Kind = Literal["word", "number", "edge"]
+
+_RAW = re.compile(r"\w[\w.+#/@:%°-]*|[.;,()!?:|—–]|[%€$]|\S")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?$")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}$")
+_NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.x)?$")
+_NUMBER_UNIT = re.compile(r"(\d+(?:\.\d+)?)([a-z%€$]+)$")
+_WORD_NUMBER = re.compile(r"([a-z]{4,})(\d[\d.]*)$|([a-z]{2,})(\d+\.[\d.]+)$")
+_EDGES = frozenset(".;,()!?:|—–")
+_SCOPE_ENDS = frozenset(
+    "but for in on when if at as because so while during with then since by unless until".split()
+)
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A text, as far as structure can read it."""
+
+    plain: str
+    """The text without case, punctuation at its ends, and spacing: for literal comparison."""
+    heavy: frozenset[str]
+    """Concepts that make this fact this fact."""
+    light: frozenset[str]
+    """Concepts that only say what sort of thing is meant."""
+    signs: dict[str, int] = field(hash=False)
+    """Concept → 1 asserted, -1 denied or dispreferred, 0 both."""
+    numbers: dict[str, tuple[str, ...]] = field(hash=False)
+    """Measure ("" for a bare number, "time", "size", ...) → numbers in their order."""
+    exact: frozenset[str]
+    """Spellings such as paths, hosts and identifiers, whole."""
+    relations: dict[str, tuple[frozenset[str], frozenset[str]]] = field(hash=False)
+    """Word of direction ("before", "from", "call") → concepts before and after it."""
+    compounds: frozenset[str]
+    """Neighbouring words written as one, for texts that write them so."""
+    changes: bool
+    """The text tells of a change ("now", "switched", "no longer")."""
+    foreign: bool
+    """Not English, as far as can be told: only literal comparison is safe."""
+    negators: frozenset[str]
+    """Negations of any language in the text."""
+
+
+@dataclass
+class _Token:
+    kind: Kind
+    text: str
+    stem: str = ""
+    measure: str = ""
+
+
+@lru_cache(maxsize=4096)
+def read_claim(text: str) -> Claim:
+    """The claim a text makes. Never raises; any text gives a claim, if an empty one."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    words = re.findall(r"[^\W_]+", folded)
+    foreign = _is_foreign(folded, words)
+    rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", folded)
+    if not foreign:
+        rewritten = _rewrite(rewritten)
+    tokens = list(_tokens(rewritten))
+    _join_units(tokens)
+    signs, changes = _signs(tokens)
+    heavy, light = set[str](), set[str]()
+    for token in tokens:
+        if token.kind != "word" or token.stem not in signs:
+            continue
+        (light if token.stem in _light() else heavy).add(token.stem)
+    numbers: dict[str, tuple[str, ...]] = {}
+    for token in tokens:
+        if token.kind == "number":
+            numbers[token.measure] = (*numbers.get(token.measure, ()), token.text)
+    return Claim(
+        plain=" ".join(words),
+        heavy=frozenset(heavy),
+        light=frozenset(light),
+        signs=signs,
+        numbers=numbers,
+        exact=frozenset(_exact(rewritten)),
+        relations=_relations(tokens),
+        compounds=frozenset(_compounds(tokens)),
+        changes=changes,
+        foreign=foreign,
+        negators=frozenset(
+            word for word in words if word in _foreign_negators() or word in _negator_words()
+        ),
+    )
+
+
+def concept(word: str) -> str:
+    """The class a word belongs to: its synonyms' first word, or its stem."""
+    return _concept(word)
+
+
+@cache
+def _stemmer() -> object:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+@lru_cache(maxsize=16384)
+def _stem(word: str) -> str:
+    if not word.isascii() or not word.isalpha():
+        return word
+    return str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=16384)
+def _concept(word: str) -> str:
+    table = _synonyms()
+    return table.get(word) or table.get(_stem(word)) or _stem(word)
+
+
+@cache
+def _synonyms() -> dict[str, str]:
+    table: dict[str, str] = {}
+    for line in lexicon.SYNONYMS.splitlines():
+        words = line.split()
+        for word in words:
+            table[word] = _stem(words[0])
+            table.setdefault(_stem(word), _stem(words[0]))
+    return table
+
+
+@cache
+def _scales() -> dict[str, tuple[str, int]]:
+    table: dict[str, tuple[str, int]] = {}
+    for line in lexicon.SCALES.splitlines():
+        if not line.strip():
+            continue
+        one, _, other = line.partition("|")
+        name, *ends = one.split()
+        for sign, words in ((1, [*ends, name]), (-1, other.split())):
+            for word in words:
+                table[word] = (name, sign)
+                table.setdefault(_stem(word), (name, sign))
+    return table
+
+
+@cache
+def _units() -> dict[str, tuple[str, float]]:
+    return {_concept(word): unit for word, unit in lexicon.UNITS.items()} | lexicon.UNITS
+
+
+@cache
+def _stop() -> frozenset[str]:
+    return frozenset(lexicon.STOP.split())
+
+
+@cache
+def _light() -> frozenset[str]:
+    return frozenset(_concept(word) for word in lexicon.LIGHT.split()) | {"bound"}
+
+
+@cache
+def _negator_words() -> frozenset[str]:
+    return frozenset(lexicon.NEGATORS.split())
+
+
+@cache
+def _change_words() -> frozenset[str]:
+    return frozenset(lexicon.CHANGES.split())
+
+
+@cache
+def _foreign_negators() -> frozenset[str]:
+    return frozenset(lexicon.FOREIGN_NEGATORS.split())
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    return frozenset(lexicon.FOREIGN.split()) - _stop() - _negator_words()
+
+
+@cache
+def _phrases() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple(
+        (re.compile(rf"(?<![\w-])(?:{pattern})(?:(?<=\s)|(?![\w-]))"), standing)
+        for pattern, standing in lexicon.PHRASES
+    )
+
+
+def _rewrite(text: str) -> str:
+    for pattern, standing in _phrases():
+        text = pattern.sub(standing, text)
+    return text
+
+
+def _is_foreign(folded: str, words: list[str]) -> bool:
+    letters = [char for char in folded if char.isalpha()]
+    if sum(not char.isascii() for char in letters) * 5 > len(letters):
+        return True
+    strange = sum(word in _foreign_words() for word in words)
+    familiar = sum(word in _stop() for word in words)
+    return strange > familiar
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for raw in _RAW.findall(text):
+        if raw in _EDGES:
+            yield _Token("edge", raw)
+            continue
+        if raw in "%€$":
+            yield _Token("word", raw, raw)
+            continue
+        stripped = raw.rstrip(".:/-@")
+        yield from _parts(stripped)
+        if raw[-1] in ".:" and raw != stripped:
+            yield _Token("edge", raw[-1])
+
+
+def _parts(raw: str) -> Iterator[_Token]:
+    if not raw or not any(char.isalnum() for char in raw):
+        return
+    clock = _CLOCK.match(raw)
+    if clock:
+        yield _Token("number", _clock(int(clock[1]), clock[2], clock[3] or ""))
+        return
+    if _DATE.match(raw):
+        yield _Token("number", raw, measure="date")
+        return
+    if raw in _synonyms():
+        yield _Token("word", raw, _concept(raw))
+        return
+    for part in re.split(r"[/:@_-]|\.(?=\.)", raw):
+        yield from _part(part.strip("."))
+
+
+def _part(part: str) -> Iterator[_Token]:
+    if not part:
+        return
+    if part in lexicon.NUMBERS:
+        yield _Token("number", str(lexicon.NUMBERS[part]))
+        return
+    number = _NUMBER.match(part)
+    if number:
+        yield _Token("number", _tidy(number[1]))
+        return
+    with_unit = _NUMBER_UNIT.match(part)
+    if with_unit and with_unit[2] in ("am", "pm"):
+        yield _Token("number", _clock(int(float(with_unit[1])), "00", with_unit[2]))
+        return
+    if with_unit and with_unit[2] == "k":
+        yield _Token("number", _plain_number(float(with_unit[1]) * 1000))
+        return
+    if with_unit and with_unit[2] in _units():
+        yield _Token("number", with_unit[1])
+        yield _Token("word", with_unit[2], with_unit[2])
+        return
+    glued = _WORD_NUMBER.match(part)
+    if glued and part not in _synonyms():
+        word, digits = (glued[1], glued[2]) if glued[1] else (glued[3], glued[4])
+        yield _Token("word", word, _concept(word))
+        yield _Token("number", _tidy(digits))
+        return
+    if _CJK.search(part):
+        yield from (_Token("word", gram, gram) for gram in _bigrams(part))
+        return
+    yield _Token("word", part, _concept(part))
+
+
+def _bigrams(text: str) -> Iterable[str]:
+    return [text[at : at + 2] for at in range(max(1, len(text) - 1))]
+
+
+def _clock(hour: int, minutes: str, half: str) -> str:
+    if half == "pm" and hour < 12:
+        hour += 12
+    if half == "am" and hour == 12:
+        hour = 0
+    return str(hour) if minutes == "00" else f"{hour}:{minutes}"
+
+
+def _tidy(digits: str) -> str:
+    """A number without leading zeros; a version stays as written."""
+    digits = digits.rstrip(".")
+    return digits.lstrip("0") or "0" if digits.isdigit() else digits
+
+
+def _plain_number(value: float) -> str:
+    return f"{value:.6g}" if value < 1e6 else f"{value:.0f}"
+
+
+def _join_units(tokens: list[_Token]) -> None:
+    """Give each number the measure of the unit after it, and drop that unit."""
+    at = 0
+    while at < len(tokens) - 1:
+        number, unit = tokens[at], tokens[at + 1]
+        at += 1
+        if number.kind != "number" or unit.kind != "word" or number.measure:
+            continue
+        if unit.text in ("am", "pm") and number.text.isdigit():
+            number.text = _clock(int(number.text), "00", unit.text)
+            del tokens[at]
+            continue
+        known = _units().get(unit.text) or _units().get(unit.stem)
+        if known is None or number.text.count(".") > 1 or ":" in number.text:
+            continue
+        measure, size = known
+        number.measure = measure
+        number.text = _plain_number(float(number.text) * size)
+        del tokens[at]
+
+
+def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
+    """The sign of every concept, and whether the text tells of a change.
+
+    Rewrites a token that lies on a scale to the name of the scale.
+    """
+    signs: dict[str, int] = {}
+    changes = False
+    sign = 1
+    clause: list[str] = []
+    prefers = False
+    for at, token in enumerate(tokens):
+        word = token.text
+        if token.kind == "edge":
+            sign, prefers, clause = 1, False, []
+            continue
+        if token.kind == "number":
+            continue
+        if word in _change_words():
+            changes = True
+            sign = -sign if word == "nolonger" else sign
+            continue
+        if word == "unwanted":
+            for name in clause:
+                signs[name] = -1
+            continue
+        if word in _negator_words():
+            sign = -sign
+            continue
+        follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")
+        if word == "over" or (word == "to" and prefers and clause and not follows_verb):
+            sign, prefers = -1, False
+            continue
+        if word in _SCOPE_ENDS:
+            sign = 1
+        if word.startswith(("prefer", "favor", "favour")):
+            prefers, clause = True, []
+        if word in _stop():
+            continue
+        scale = _scales().get(word) or _scales().get(token.stem)
+        if scale is not None:
+            token.stem, end = scale
+            _note(signs, token.stem, end * sign)
+            sign = 1
+            continue
+        _note(signs, token.stem, sign)
+        clause.append(token.stem)
+    return signs, changes
+
+
+def _note(signs: dict[str, int], name: str, sign: int) -> None:
+    signs[name] = sign if signs.get(name, sign) == sign else 0
+
+
+def _relations(
+    tokens: list[_Token],
+) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    for at, token in enumerate(tokens):
+        name = token.text if token.text in ("before", "after", "then") else token.stem
+        if token.kind != "word" or name not in _directed():
+            continue
+        left = _content(tokens[:at])
+        right = _content(tokens[at + 1 :])
+        passive = at + 1 < len(tokens) and any(t.text == "by" for t in tokens[at + 1 : at + 3])
+        if name == "after" or passive:
+            left, right = right, left
+        if name in ("after", "then"):
+            name = "before"
+        found[name] = (left, right)
+    return found
+
+
+@cache
+def _directed() -> frozenset[str]:
+    return frozenset(_concept(word) for word in lexicon.DIRECTED.split()) | {
+        "before",
+        "after",
+        "then",
+    }
+
+
+def _content(tokens: list[_Token]) -> frozenset[str]:
+    return frozenset(
+        token.stem for token in tokens if token.kind == "word" and token.text not in _stop()
+    )
+
+
+def _exact(text: str) -> Iterator[str]:
+    for raw in _RAW.findall(text):
+        whole = raw.strip(".:/-@")
+        if re.search(r"\w[/:@_.-]\w", whole) and not _NUMBER.match(whole):
+            yield whole
+
+
+def _compounds(tokens: list[_Token]) -> Iterator[str]:
+    words = [token.text if token.kind == "word" else "" for token in tokens]
+    for one, other in itertools.pairwise(words):
+        if len(one) > 1 and len(other) > 1:
+            yield _concept(one + other)

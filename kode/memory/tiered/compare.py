@@ -1,0 +1,201 @@
+"""Comparing two claims: the same, another fact, or not for structure to say.
+
+Here: the rules that make a merge safe without judgment, and those that make a call to the
+judge worth it. Not here: reading a text (`claims`), choosing the entry (`merge`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from kode.memory.tiered.claims import Claim
+
+Verdict = Literal["same", "open", "other"]
+
+HEAVY, LIGHT, NUMBER = 1.0, 0.35, 0.8
+"""How much a shared concept of each sort counts for nearness."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What structure says about two texts."""
+
+    verdict: Verdict
+    overlap: float
+    """Share of what the two claim that they have in common, between 0 and 1."""
+    keeps: Literal["new", "entry"]
+    """Which text carries more, for `same`."""
+    reason: str
+    """Why, in plain words."""
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """What two claims share and what each has alone."""
+
+    shared_heavy: frozenset[str]
+    shared_light: frozenset[str]
+    new_heavy: frozenset[str]
+    entry_heavy: frozenset[str]
+    new_light: frozenset[str]
+    entry_light: frozenset[str]
+
+
+def compare(new: Claim, entry: Claim) -> Comparison:
+    """Compare a new claim with a stored one."""
+    sides = _sides(new, entry)
+    overlap = _overlap(new, entry, sides)
+    if new.plain == entry.plain:
+        return Comparison("same", 1.0, "entry", "it says the same")
+    conflict = _conflict(new, entry, sides)
+    if conflict:
+        related = _related(new, entry, sides, overlap)
+        return Comparison("open" if related else "other", overlap, "new", conflict)
+    keeps = _container(new, entry, sides)
+    if keeps is not None and _literal(new, entry):
+        return Comparison("same", overlap, keeps, "one text contains the other")
+    if keeps is not None and _safe(new, entry, sides):
+        return Comparison("same", overlap, keeps, "it says the same in other words")
+    if _related(new, entry, sides, overlap):
+        return Comparison("open", overlap, "new", "it is about the same, but says something else")
+    return Comparison("other", overlap, "new", "it is about something else")
+
+
+def _sides(new: Claim, entry: Claim) -> _Sides:
+    a, b = new.heavy | new.light, entry.heavy | entry.light
+    shared = (a & b) | _compounded(new, entry)
+    # a concept written as two words here and as one there counts as shared on both sides
+    split_a = _split(new, entry)
+    split_b = _split(entry, new)
+    alone_a, alone_b = a - shared - split_a, b - shared - split_b
+    heavy = new.heavy | entry.heavy
+    return _Sides(
+        shared & heavy,
+        shared - heavy,
+        alone_a & new.heavy,
+        alone_b & entry.heavy,
+        alone_a & new.light,
+        alone_b & entry.light,
+    )
+
+
+def _compounded(new: Claim, entry: Claim) -> frozenset[str]:
+    return frozenset((*(new.compounds & entry.heavy), *(entry.compounds & new.heavy)))
+
+
+def _split(claim: Claim, other: Claim) -> frozenset[str]:
+    """Concepts of `claim` that `other` writes in one word with a neighbour."""
+    joined = claim.compounds & other.heavy
+    return frozenset(
+        part
+        for part in claim.heavy | claim.light
+        if any(whole.startswith(part) or whole.endswith(part) for whole in joined)
+    )
+
+
+def _overlap(new: Claim, entry: Claim, sides: _Sides) -> float:
+    shared = HEAVY * len(sides.shared_heavy) + LIGHT * len(sides.shared_light)
+    shared += NUMBER * len(_pairs(new) & _pairs(entry))
+    return shared / math.sqrt(_weight(new) * _weight(entry)) if shared else 0.0
+
+
+def _weight(claim: Claim) -> float:
+    weight = HEAVY * len(claim.heavy) + LIGHT * len(claim.light) + NUMBER * len(_pairs(claim))
+    return weight or 1.0
+
+
+def _pairs(claim: Claim) -> frozenset[tuple[str, str]]:
+    return frozenset((measure, one) for measure, all_ in claim.numbers.items() for one in all_)
+
+
+def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
+    """What makes the two exclude each other or be incomparable; "" when nothing does."""
+    for name in sides.shared_heavy | sides.shared_light:
+        if new.signs.get(name, 0) * entry.signs.get(name, 0) < 0:
+            return "one affirms what the other denies"
+    if not _numbers_nested(new, entry):
+        return "the numbers differ"
+    if _reversed(new, entry):
+        return "the order is the other way round"
+    if new.changes or entry.changes:
+        return "it tells of a change"
+    if new.exact - entry.exact and entry.exact - new.exact and _exact_differs(new, entry):
+        return "the names differ"
+    if (new.foreign or entry.foreign) and new.negators != entry.negators:
+        return "one denies something"
+    return ""
+
+
+def _numbers_nested(new: Claim, entry: Claim) -> bool:
+    """No number of one contradicts the other: same order, one side perhaps silent."""
+    if not new.numbers or not entry.numbers:
+        return True
+    a, b = new.numbers, entry.numbers
+    smaller, larger = (a, b) if len(_pairs(new)) <= len(_pairs(entry)) else (b, a)
+    return all(_subsequence(values, larger.get(measure, ())) for measure, values in smaller.items())
+
+
+def _subsequence(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
+    rest = iter(long)
+    return all(one in rest for one in short)
+
+
+def _reversed(new: Claim, entry: Claim) -> bool:
+    for name in new.relations.keys() & entry.relations.keys():
+        (left, right), (other_left, other_right) = new.relations[name], entry.relations[name]
+        crossed = (left & other_right) - right and (right & other_left) - left
+        straight = (left & other_left) - right and (right & other_right) - left
+        if crossed and not straight:
+            return True
+    return False
+
+
+def _exact_differs(new: Claim, entry: Claim) -> bool:
+    """Two spellings made of the same parts in another order: src/api and api/src."""
+    parts = {frozenset(_parts(one)) for one in new.exact - entry.exact}
+    return any(frozenset(_parts(one)) in parts for one in entry.exact - new.exact)
+
+
+def _parts(spelling: str) -> list[str]:
+    return "".join(char if char.isalnum() else " " for char in spelling).split()
+
+
+def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry"] | None:
+    """Which of the two carries everything of the other; None when each has something alone."""
+    a = bool(sides.new_heavy) or bool(_pairs(new) - _pairs(entry))
+    b = bool(sides.entry_heavy) or bool(_pairs(entry) - _pairs(new))
+    if a and b:
+        return None
+    if a:
+        return None if sides.entry_light else "new"
+    if b:
+        return None if sides.new_light else "entry"
+    return "new" if len(sides.new_light) > len(sides.entry_light) else "entry"
+
+
+def _literal(new: Claim, entry: Claim) -> bool:
+    a, b = f" {new.plain} ", f" {entry.plain} "
+    return (a in b or b in a) and new.negators == entry.negators
+
+
+def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """Whether containment of concepts may be trusted although the words differ."""
+    if new.foreign or entry.foreign:
+        return False
+    shared = len(sides.shared_heavy) + len(_pairs(new) & _pairs(entry))
+    extra = len(sides.new_heavy) + len(sides.entry_heavy)
+    extra += len(_pairs(new) ^ _pairs(entry))
+    if shared == 0:
+        return False
+    if extra == 0:
+        return True
+    return shared >= 2 and extra < shared
+
+
+def _related(new: Claim, entry: Claim, sides: _Sides, overlap: float) -> bool:
+    """Whether a model should be asked: a repetition or an update may hide here."""
+    if new.changes and sides.shared_heavy:
+        return True
+    return overlap >= 0.5
