@@ -1,0 +1,363 @@
+"""What the file tools share: which file a path means, what may be done with it, its text and back.
+
+The tools themselves, searching and edits of text live in modules of their own. Nothing here asks
+a person: whether a call may run at all is the gate's decision. What is refused here is refused in
+every mode: writing in a protected folder, and reading the secrets kept in one.
+"""
+
+import codecs
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import durable
+from kode.contracts import ToolContext
+from kode.errors import StorageError, ToolError
+
+MAX_WHOLE_BYTES = 20 * 1024 * 1024
+"""The largest file that is read whole, to be edited or replaced."""
+
+SNIFF_BYTES = 65536
+
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+_CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """How a file's bytes and its text correspond."""
+
+    codec: str
+    """A codec that writes no byte order mark of its own: utf-8, utf-16-le, latin-1, ..."""
+    bom: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileText:
+    """A text file as it was on disk at one moment."""
+
+    path: Path
+    data: bytes
+    text: str
+    """Decoded, without the byte order mark; line ends as they are."""
+    encoding: Encoding
+    mode: int
+    """Permission bits."""
+
+
+class Binary(Exception):
+    """The bytes are no text; the message says why."""
+
+
+# ── which file ───────────────────────────────────────────────────────────────────────────────
+
+
+def resolve(context: ToolContext, path: str) -> Path:
+    """The real absolute path a tool argument means: `~` expanded, relative to the working
+    directory, every symlink resolved as far as the path exists.
+
+    Raises: ToolError for an empty path and one with a NUL.
+    """
+    if not path.strip():
+        raise ToolError("The path is empty: give one, relative to the working directory.")
+    if "\0" in path:
+        raise ToolError("The path has a NUL character in it: give the path as the system has it.")
+    try:
+        # `strict=False` resolves the deepest existing ancestor and leaves the rest.
+        return Path(os.path.realpath(os.path.join(context.cwd, os.path.expanduser(path))))
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
+
+
+def shown(context: ToolContext, path: Path) -> str:
+    """A path as results name it: relative to the working directory where it is inside, with
+    control characters written out."""
+    base = os.path.realpath(context.cwd)
+    text = str(path)
+    if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
+        text = os.path.relpath(text, base)
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """A path on one line: control characters and undecodable bytes written out."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text
+    )
+
+
+def outside(context: ToolContext, path: Path) -> str:
+    """The path when it lies outside the folders of this session, else "": what to name as the
+    source of untrusted text. kode's own kept outputs count as inside."""
+    roots = (*(context.roots or (context.cwd,)), context.output_dir)
+    return "" if any(_is_inside(path, root) for root in roots) else str(path)
+
+
+def refuse_protected(context: ToolContext, path: Path) -> None:
+    """Raises ToolError when writing `path` would change a protected folder."""
+    for folder in context.protected:
+        if _is_inside(path, folder):
+            raise ToolError(
+                f"{printable(str(path))} is inside {printable(str(folder))}, which belongs to "
+                "kode: file tools never write there. Use the memory tools for what should be "
+                "remembered, or write inside the project."
+            )
+
+
+def is_secret(context: ToolContext, path: Path) -> bool:
+    """Whether a file holds keys that no tool may read: kode's config, a process's environment."""
+    if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)):
+        return True
+    return any(
+        (_is_inside(path, folder) and path.name.casefold().startswith("config.json"))
+        or _same_file(path, folder / "config.json")
+        for folder in context.protected
+    )
+
+
+def refuse_secret(context: ToolContext, path: Path) -> None:
+    """Raises ToolError for a file that `is_secret`."""
+    if is_secret(context, path):
+        raise ToolError(
+            f"{shown(context, path)} holds secrets and is never read. "
+            "Ask the person for the setting you need."
+        )
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a real path is a folder or inside it, also under another spelling of its name on a
+    file system that ignores case."""
+    real = Path(os.path.realpath(folder))
+    if path == real or real in path.parents:
+        return True
+    if not real.exists():
+        lowered = Path(str(real).casefold())
+        folded = Path(str(path).casefold())
+        return folded == lowered or lowered in folded.parents
+    return any(_same_file(ancestor, real) for ancestor in (path, *path.parents))
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
+
+
+def missing(context: ToolContext, path: Path) -> ToolError:
+    """The error for a file that is not there, naming the nearest names that are."""
+    import difflib
+
+    folder = path.parent
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    wanted = path.relative_to(folder).parts[0] if path != folder else path.name
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(os.listdir(folder))[:5000]
+    lowered = {name.casefold(): name for name in reversed(names)}
+    near = [
+        shown(context, folder / lowered[match])
+        for match in difflib.get_close_matches(wanted.casefold(), lowered, n=3, cutoff=0.6)
+    ]
+    what = shown(context, path)
+    if folder != path.parent:
+        what += f" (there is no folder {shown(context, folder / wanted)})"
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Use list_files to find it."
+    return ToolError(f"There is no file {what}. {hint}")
+
+
+def open_regular(context: ToolContext, path: Path) -> int:
+    """Opens an existing regular file for reading and returns its descriptor.
+
+    Raises: ToolError for what is missing, a folder, a device or pipe, or not readable.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (FileNotFoundError, NotADirectoryError):
+        raise missing(context, path) from None
+    except OSError as error:
+        raise ToolError(
+            f"{shown(context, path)} could not be opened: {error.strerror}. "
+            "Check its permissions, or use another file."
+        ) from None
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise ToolError(f"{shown(context, path)} is a folder: use list_files to see its files.")
+    raise ToolError(
+        f"{shown(context, path)} is a device, pipe or socket, not a file: it is not read."
+    )
+
+
+def read_whole(context: ToolContext, path: Path) -> FileText:
+    """A text file with its bytes.
+
+    Raises: ToolError for what `open_regular` refuses, files over 20 MB and binaries.
+    """
+    refuse_secret(context, path)
+    descriptor = open_regular(context, path)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if status.st_size > MAX_WHOLE_BYTES:
+            raise ToolError(
+                f"{shown(context, path)} has {status.st_size:,} bytes, more than the "
+                f"{MAX_WHOLE_BYTES:,} the file tools change: use a shell command (sed, a script)."
+            )
+        try:
+            data = file.read()
+        except OSError as error:
+            raise ToolError(f"{shown(context, path)} could not be read: {error}.") from None
+    try:
+        text, encoding = decode(data)
+    except Binary as reason:
+        raise ToolError(
+            f"{shown(context, path)} is not a text file ({reason}): the file tools change text "
+            "only. Use a shell command that knows its format."
+        ) from None
+    return FileText(
+        path=path, data=data, text=text, encoding=encoding, mode=stat.S_IMODE(status.st_mode)
+    )
+
+
+# ── what was seen of it ──────────────────────────────────────────────────────────────────────
+
+
+def content_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def require_seen(context: ToolContext, file: FileText) -> None:
+    """Raises ToolError unless the model has seen the file as it is now."""
+    seen = context.seen_files.get(str(file.path))
+    if seen == content_hash(file.data):
+        return
+    name = shown(context, file.path)
+    if seen is None:
+        raise ToolError(
+            f"{name} has not been read in this session: read it with read_file first, so that "
+            "the change fits what is there. Nothing was written."
+        )
+    raise ToolError(
+        f"{name} has changed since it was last read: read it again with read_file, then make the "
+        "change. Nothing was written."
+    )
+
+
+# ── bytes and text ───────────────────────────────────────────────────────────────────────────
+
+
+def decode(data: bytes) -> tuple[str, Encoding]:
+    """Text and its encoding: by byte order mark, else UTF-8, else Latin-1. Encoding the text again
+    gives the same bytes.
+
+    Raises: Binary, judged by content: NUL bytes, many control characters, broken UTF-16.
+    """
+    encoding = encoding_by_mark(data)
+    if encoding is not None:
+        try:
+            text = data[len(encoding.bom) :].decode(encoding.codec)
+        except UnicodeDecodeError:
+            raise Binary(f"its byte order mark says {encoding.codec}, its bytes do not") from None
+        return text, encoding
+    if b"\0" in data:
+        raise Binary("it has NUL bytes")
+    try:
+        text, codec, tolerated = data.decode("utf-8"), "utf-8", 0.3
+    except UnicodeDecodeError:
+        text, codec, tolerated = data.decode("latin-1"), "latin-1", 0.02
+    head = data[:SNIFF_BYTES]
+    if len(head) - len(head.translate(None, _CONTROLS)) > tolerated * len(head):
+        raise Binary("it has many control characters")
+    return text, Encoding(codec=codec)
+
+
+def encoding_by_mark(data: bytes) -> Encoding | None:
+    """The encoding that a byte order mark names, None without one."""
+    for bom, codec in _BOMS:
+        if data.startswith(bom):
+            return Encoding(codec=codec, bom=bom)
+    return None
+
+
+def encode(text: str, encoding: Encoding, name: str) -> bytes:
+    """The bytes of a text. Raises ToolError for characters the encoding does not have."""
+    try:
+        return encoding.bom + text.encode(encoding.codec)
+    except UnicodeEncodeError as error:
+        bad = text[error.start]
+        raise ToolError(
+            f"{name} is encoded as {encoding.codec}, which has no character U+{ord(bad):04X}: "
+            "leave it out or write it as an escape. Nothing was written."
+        ) from None
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, cut at line feeds only, as editors and search tools count them."""
+    lines = text.split("\n")
+    last = lines.pop()
+    return [line + "\n" for line in lines] + ([last] if last else [])
+
+
+def with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def new_file_mode() -> int:
+    """The permission bits a new file gets: 0666 without the process's umask."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
+    """Puts the file in place atomically, with the mode and owner the old one had, and notes that
+    the model knows its content.
+
+    Raises: ToolError; then the old file is untouched.
+    """
+    name = shown(context, path)
+    owner: tuple[int, int] | None = None
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        owner = (status.st_uid, status.st_gid)
+        if not os.access(path, os.W_OK):
+            raise ToolError(
+                f"{name} is read-only for this user: ask the person before changing its mode. "
+                "Nothing was written."
+            )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.replace(path, data, mode=mode)
+    except (StorageError, OSError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else str(error)
+        raise ToolError(
+            f"{name} could not be written: {reason}. Nothing was changed: check the folder's "
+            "permissions and free space, or write elsewhere."
+        ) from error
+    if owner is not None and owner != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(OSError):
+            os.chown(path, *owner)
+            os.chmod(path, mode)
+    context.seen_files[str(path)] = content_hash(data)

@@ -1,0 +1,97 @@
+"""`list_files`: which files there are. What is in them is `search_files`' and `read_file`'s."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.function_tool import tool
+from kode.tools import files, globs, looking
+
+MAX_FILES = 1_000
+MAX_CHARS = 30_000
+
+
+@tool(effect="read", subject="path", parallel=True)
+async def list_files(
+    context: ToolContext,
+    pattern: Annotated[str | None, 'Glob: "*.py" at any depth, "src/**/*.ts"'] = None,
+    path: Annotated[str, "Folder"] = ".",
+) -> ToolOutput:
+    """List files below a folder, sorted by path, without those .gitignore names."""
+    root = files.resolve(context, path)
+    if not root.exists():
+        raise files.missing(context, root)
+    if not root.is_dir():
+        raise ToolError(f"{files.shown(context, root)} is a file: use read_file to see it.")
+    glob = _relative(pattern, root) if pattern else None
+    found = _Found(root=root, glob=glob, context=context)
+    _refuse_bad(glob)
+    program = looking.listing(looking.ripgrep(context), root)
+    ended = await looking.run(program, b"\0", found.take)
+    return ToolOutput(
+        text=_rendered(found, ended),
+        summary=f"{found.total:,} file{'s' if found.total != 1 else ''}",
+        untrusted=files.outside(context, root),
+    )
+
+
+def _relative(pattern: str, root: Path) -> str:
+    """A pattern that names the folder again, absolutely, means the same as without it."""
+    return pattern.removeprefix(f"{root}/")
+
+
+def _refuse_bad(glob: str | None) -> None:
+    if glob is None:
+        return
+    if ".." in glob.split("/"):
+        raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
+    try:
+        globs.matches(glob, "")
+    except ValueError as error:
+        raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None
+
+
+@dataclass(slots=True)
+class _Found:
+    """Takes the paths, already in order, and keeps the first of them."""
+
+    context: ToolContext
+    root: Path
+    glob: str | None
+    total: int = 0
+    shown: list[str] = field(default_factory=list)
+    chars: int = 0
+
+    def take(self, piece: bytes) -> bool:
+        """One path; always wants more, since all are counted."""
+        path = os.fsdecode(piece)
+        if not path or not self._is_wanted(path):
+            return True
+        self.total += 1
+        if len(self.shown) < MAX_FILES and self.chars < MAX_CHARS:
+            self.shown.append(files.shown(self.context, Path(path)))
+            self.chars += len(self.shown[-1]) + 1
+        return True
+
+    def _is_wanted(self, path: str) -> bool:
+        return self.glob is None or globs.matches(self.glob, os.path.relpath(path, self.root))
+
+
+def _rendered(found: _Found, ended: looking.Ended) -> str:
+    notes: list[str] = []
+    if len(found.shown) < found.total:
+        notes.append(
+            f"[{len(found.shown):,} of {found.total:,} files shown. "
+            "Narrow with pattern or path for the others.]"
+        )
+    if ended.timed_out:
+        notes.append(
+            f"[Stopped after {looking.TIMEOUT_S:.0f} s: there may be more. Give a narrower path.]"
+        )
+    if not found.shown:
+        only = f" matching {found.glob}" if found.glob else ""
+        notes.insert(0, f"No files{only} in {files.shown(found.context, found.root)}.")
+    return "\n".join([*found.shown, *notes])

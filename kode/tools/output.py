@@ -1,0 +1,150 @@
+"""The output of a command on its way to readers: cleaned as it comes, both ends kept in memory,
+the whole in a file once it is too long. Memory use does not depend on how much there is.
+"""
+
+import codecs
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import IO
+
+from kode import durable
+from kode.errors import StorageError
+
+MAX_CHARS = 30_000
+"""Of a longer output, the first and last halves of so many characters are kept."""
+
+MAX_FILE_CHARS = 100_000_000
+"""The file is ended here: a command that never stops talking must not fill the disk."""
+
+_HALF = MAX_CHARS // 2
+_MAX_LINE_CHARS = 65_536
+"""A line longer than this is passed on in parts."""
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links
+    r"|\x1b[PX^_][^\x1b]{0,4096}\x1b\\"
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
+
+
+def clean(line: str) -> str:
+    """A line as a terminal would show it at last: no escape sequences, of progress that was
+    written over itself the last state, no control characters."""
+    if line.isprintable():
+        return line
+    text = _ESCAPE.sub("", line)
+    if "\b" in text:
+        text = _OVERSTRIKE.sub("", text)
+    if "\r" in text:
+        states = [state for state in text.rstrip("\r").split("\r") if state]
+        text = states[-1] if states else ""
+    return _CONTROL.sub("", text)
+
+
+class Lines:
+    """Turns bytes as they come into cleaned text, a line at a time."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def take(self, data: bytes, *, final: bool = False) -> str:
+        """The text that is complete by now; with `final`, all of it."""
+        *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
+        text = "".join(clean(line) + "\n" for line in lines)
+        if final or len(self._rest) > _MAX_LINE_CHARS:
+            at = len(self._rest) if final else self._safe_cut()
+            text += clean(self._rest[:at])
+            self._rest = self._rest[at:]
+        return text
+
+    def _safe_cut(self) -> int:
+        """Where an unfinished line can be parted without parting an escape sequence."""
+        escape = self._rest.rfind("\x1b", -256)
+        return escape if escape > 0 else len(self._rest)
+
+
+class Capture:
+    """Keeps both ends of a text that is added to, and the whole in a file once it is too long."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.total = 0
+        """Characters so far."""
+        self.path: Path | None = None
+        """The file, once there is one."""
+        self.problem = ""
+        """Why the file is not whole; "" when it is."""
+        self._folder = folder
+        self._name = name
+        self._head = ""
+        self._tail = ""
+        self._file: IO[str] | None = None
+        self._written = 0
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        whole = self._head + self._tail if self.total <= MAX_CHARS else ""
+        self.total += len(text)
+        if self.total > MAX_CHARS:
+            if self._file is None and not self.problem:
+                self._open()
+                self._write(whole)
+            self._write(text)
+        room = max(0, _HALF - len(self._head))
+        self._head += text[:room]
+        # While everything fits, the tail holds all that is not in the head.
+        self._tail = (self._tail + text[room:])[-_HALF:]
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def text(self) -> str:
+        """What is kept, with a line in the middle on what is not."""
+        if self.total <= MAX_CHARS:
+            return self._head + self._tail
+        cut = self.total - len(self._head) - len(self._tail)
+        where = f" The whole output is in {self.path}" if self.path else ""
+        problem = f" ({self.problem})" if self.problem else ""
+        hint = ": use read_file or search_files on it." if self.path else ""
+        return (
+            f"{self._head.rstrip()}\n\n"
+            f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n\n"
+            f"{self._tail.lstrip()}"
+        )
+
+    def _open(self) -> None:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", self._name)[:60]
+        path = self._folder / f"{name}-{secrets.token_hex(4)}.txt"
+        try:
+            durable.make_folder(self._folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(path, flags, 0o600)
+        except (StorageError, OSError) as error:
+            self.problem = f" It could not be kept whole: {error}"
+            return
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+        self.path = path
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(text[: MAX_FILE_CHARS - self._written])
+        except OSError as error:
+            self.problem = f"up to where it could not be written: {error.strerror}"
+            self.close()
+            return
+        self._written += len(text)
+        if self._written >= MAX_FILE_CHARS:
+            self.problem = f"its first {MAX_FILE_CHARS:,} characters"
+            self.close()

@@ -1,0 +1,113 @@
+"""Ends everything a command started: its process group, and what left that group.
+
+A child that called `setsid` is in no group of ours, and its parent may be gone, so it is found by
+a mark in its environment, which children inherit. Where there is no `/proc` (macOS), `ps` tells
+who descends from whom; there a detached orphan that left its group is not found.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+MARK = "KODE_SHELL_ID"
+"""The environment variable that holds the mark. A command inside another kode's command has both
+marks, so that the outer one finds it too."""
+
+GRACE_S = 1.0
+"""Between SIGTERM and SIGKILL."""
+
+_POLL_S = 0.02
+_MAX_ROUNDS = 50
+"""A process that forks faster than it is found is given up on after so many rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    name: str
+
+
+def found(group: int, mark: str) -> list[Process]:
+    """The living processes of a command, by its group (the pid of its shell) and its mark."""
+    if os.path.isdir("/proc/self"):
+        return _found_in_proc(group, mark.encode())
+    return _found_by_ps(group)
+
+
+async def end(group: int, mark: str) -> None:
+    """Asks all to end, waits a short grace, then kills what is left; on cancellation at once."""
+    try:
+        _signal(found(group, mark), signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_S
+        # Nothing tells when a process that is not our child has ended, so it is asked for.
+        while time.monotonic() < deadline and found(group, mark):  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_S)
+    finally:
+        _kill(group, mark)
+
+
+def _kill(group: int, mark: str) -> None:
+    # Until none is found: one may have started another in between.
+    for _ in range(_MAX_ROUNDS):
+        processes = found(group, mark)
+        if not processes:
+            return
+        _signal(processes, signal.SIGKILL)
+
+
+def _signal(processes: list[Process], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+
+
+def _found_in_proc(group: int, mark: bytes) -> list[Process]:
+    rows: dict[int, tuple[int, int, str]] = {}
+    marked: set[int] = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                text = file.read().decode(errors="replace")
+            command = text[text.index("(") + 1 : text.rindex(")")]
+            state, parent, group_id = text[text.rindex(")") + 2 :].split(" ")[:3]
+            if state in ("Z", "X"):
+                continue
+            rows[int(name)] = (int(parent), int(group_id), command)
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read():
+                    marked.add(int(name))
+        except (OSError, ValueError):
+            # Gone in the meantime, or another user's.
+            continue
+    return _with_descendants(rows, marked, group)
+
+
+def _found_by_ps(group: int) -> list[Process]:
+    listed = subprocess.run(
+        ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,comm="],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    rows: dict[int, tuple[int, int, str]] = {}
+    for line in listed.splitlines():
+        fields = line.split(None, 4)
+        if len(fields) == 5 and not fields[3].startswith("Z"):
+            rows[int(fields[0])] = (int(fields[1]), int(fields[2]), os.path.basename(fields[4]))
+    return _with_descendants(rows, set(), group)
+
+
+def _with_descendants(
+    rows: dict[int, tuple[int, int, str]], marked: set[int], group: int
+) -> list[Process]:
+    own = {pid for pid, (_parent, group_id, _name) in rows.items() if group_id == group} | marked
+    while more := {pid for pid, (parent, _g, _n) in rows.items() if parent in own} - own:
+        own |= more
+    own.discard(os.getpid())
+    return [Process(pid, rows[pid][2]) for pid in sorted(own)]

@@ -1,0 +1,218 @@
+"""`read_file`: a window of lines of a text file, numbered. Folders are `list_files`' business."""
+
+import asyncio
+import codecs
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Annotated
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.function_tool import tool
+from kode.tools import files
+
+MAX_LINES = 2_000
+MAX_LINE_CHARS = 2_000
+MAX_BYTES = 50 * 1024
+WHOLE_PASS_BYTES = 256 * 1024 * 1024
+"""Up to this size a file is passed through to its end, to count its lines and hash its content;
+of a larger one only what is asked for is read, and it cannot be edited."""
+
+_PIECE_BYTES = 65_536
+_KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
+
+
+@dataclass(slots=True)
+class _Window:
+    """What one pass over a file found."""
+
+    lines: list[bytes] = field(default_factory=list)
+    """The start of each wanted line, as bytes."""
+    lengths: list[int] = field(default_factory=list)
+    """The length of each wanted line in bytes."""
+    total: int | None = None
+    """The number of lines of the whole file; None when it was not passed through."""
+    digest: str = ""
+    """The content hash; "" when the file was not passed through."""
+    codec: str = "utf-8"
+
+
+@tool(effect="read", subject="path", parallel=True)
+async def read_file(
+    context: ToolContext,
+    path: str,
+    offset: Annotated[int, "First line, from 1"] = 1,
+    limit: Annotated[int, "Number of lines"] = MAX_LINES,
+) -> ToolOutput:
+    """Read a text file. Each line is shown as number, tab, text; the number and tab are not part
+    of the file. Up to 2000 lines or 50 KB a call."""
+    if offset < 1 or limit < 1:
+        raise ToolError("`offset` and `limit` count lines from 1: give positive numbers.")
+    real = files.resolve(context, path)
+    files.refuse_secret(context, real)
+    # In a thread: a slow disk must not hold up the screen or a Ctrl-C.
+    return await asyncio.to_thread(_read, context, real, offset, limit)
+
+
+def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutput:
+    name = files.shown(context, path)
+    with os.fdopen(files.open_regular(context, path), "rb") as file:
+        try:
+            window = _window(file, offset, min(limit, MAX_LINES))
+        except files.Binary as reason:
+            raise ToolError(
+                f"{name} is not a text file ({reason}). Use a shell command that knows its "
+                "format, such as `file` or `xxd`."
+            ) from None
+        except OSError as error:
+            raise ToolError(f"{name} could not be read: {error.strerror}.") from None
+    if window.digest:
+        context.seen_files[str(path)] = window.digest
+    if window.total == 0:
+        text, summary = f"{name} is empty.", "empty"
+    elif not window.lines:
+        count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
+        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
+    else:
+        text, count_shown = _rendered(window, offset, limit)
+        summary = f"{count_shown:,} line{'s' if count_shown != 1 else ''}"
+    return ToolOutput(
+        text=text,
+        summary=summary,
+        files_read=(str(path),),
+        untrusted=files.outside(context, path),
+    )
+
+
+def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
+    """Raises files.Binary, OSError."""
+    head = file.read(files.SNIFF_BYTES)
+    size = os.fstat(file.fileno()).st_size
+    mark = files.encoding_by_mark(head)
+    if mark is not None and mark.codec != "utf-8":
+        if size > files.MAX_WHOLE_BYTES:
+            raise files.Binary(f"{mark.codec} of {size:,} bytes, too large to convert")
+        return _converted(head + file.read(), offset, limit)
+    # A character may be cut at the end of the head; its start is left to the pass.
+    files.decode(head if len(head) < files.SNIFF_BYTES else head[: _whole_characters(head)])
+    file.seek(len(mark.bom) if mark else 0)
+    bom = mark.bom if mark else b""
+    return _passed(file, offset, limit, whole=size <= WHOLE_PASS_BYTES, bom=bom)
+
+
+def _whole_characters(head: bytes) -> int:
+    end = len(head)
+    while end > len(head) - 4 and head[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    return end - 1 if end and head[end - 1] >= 0xC0 else len(head)
+
+
+def _converted(data: bytes, offset: int, limit: int) -> _Window:
+    text, _encoding = files.decode(data)
+    lines = files.lines_of(text)
+    wanted = [line.rstrip("\n").encode() for line in lines[offset - 1 : offset - 1 + limit]]
+    return _Window(
+        lines=[line[:_KEPT_LINE_BYTES] for line in wanted],
+        lengths=[len(line) for line in wanted],
+        total=len(lines),
+        digest=files.content_hash(data),
+    )
+
+
+def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes) -> _Window:
+    """One pass in bounded memory: keeps the wanted lines, counts and hashes the rest."""
+    window = _Window()
+    digest = hashlib.sha256(bom)
+    utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
+    number, at_start, kept, length = 1, True, b"", 0
+    while True:
+        inside = number < offset + limit
+        if not inside and not whole:
+            break
+        piece = file.readline(_PIECE_BYTES) if inside else file.read(_PIECE_BYTES * 16)
+        if not piece:
+            break
+        digest.update(piece)
+        if b"\0" in piece:
+            raise files.Binary("it has NUL bytes")
+        utf8 = _still_utf8(utf8, piece)
+        if not inside:
+            number += piece.count(b"\n")
+            at_start = piece.endswith(b"\n")
+            continue
+        at_start = piece.endswith(b"\n")
+        if number >= offset:
+            kept += piece[: _KEPT_LINE_BYTES - len(kept)]
+            length += len(piece)
+        if at_start and number >= offset:
+            window.lines.append(kept.rstrip(b"\n"))
+            window.lengths.append(length - 1)
+            kept, length = b"", 0
+        number += at_start
+    first_after = number if at_start else number + 1
+    if kept:
+        window.lines.append(kept)
+        window.lengths.append(length)
+    if utf8 is not None and not at_start:
+        utf8 = _still_utf8(utf8, b"", final=True)
+    window.codec = "utf-8" if utf8 is not None else "latin-1"
+    if whole or not file.read(1):
+        window.total, window.digest = first_after - 1, digest.hexdigest()
+    return window
+
+
+def _still_utf8(
+    decoder: codecs.IncrementalDecoder | None, piece: bytes, *, final: bool = False
+) -> codecs.IncrementalDecoder | None:
+    """The decoder while all bytes so far were UTF-8, then None."""
+    if decoder is None:
+        return None
+    try:
+        decoder.decode(piece, final)
+    except UnicodeDecodeError:
+        return None
+    return decoder
+
+
+def _rendered(window: _Window, offset: int, limit: int) -> tuple[str, int]:
+    """The numbered lines with notes on what was cut, and how many lines they are."""
+    shown: list[str] = []
+    cut: list[str] = []
+    size = 0
+    for number, (data, length) in enumerate(
+        zip(window.lines, window.lengths, strict=True), start=offset
+    ):
+        line = data.decode(window.codec, errors="ignore").removesuffix("\r")
+        if len(line) > MAX_LINE_CHARS:
+            line = line[:MAX_LINE_CHARS]
+            cut.append(f"{number} ({length:,} bytes)")
+        text = f"{number}\t{line}"
+        size += len(text.encode(errors="replace")) + 1
+        if size > MAX_BYTES and shown:
+            break
+        shown.append(text)
+    last = offset + len(shown) - 1
+    notes: list[str] = []
+    if cut:
+        lines = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
+        first = cut[0].split(" ")[0]
+        notes.append(
+            f"[Cut at {MAX_LINE_CHARS:,} characters: line {lines}. For the rest use shell: "
+            f"sed -n {first}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
+        )
+    if window.total is None:
+        notes.append(
+            f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
+            "Use search_files to find a place in it.]"
+        )
+    elif last < window.total and (len(shown) < limit or limit > MAX_LINES):
+        notes.append(
+            f"[Lines {offset}-{last} of {window.total:,} (2,000 lines or 50 KB a call). "
+            f"To go on: offset={last + 1}]"
+        )
+    elif last < window.total or offset > 1:
+        more = f" To go on: offset={last + 1}" if last < window.total else ""
+        notes.append(f"[Lines {offset}-{last} of {window.total:,}.{more}]")
+    return "\n".join(shown + notes), len(shown)

@@ -1,0 +1,131 @@
+"""Looks through files in a process of its own, where ripgrep is missing:
+`python -m kode.tools.search_worker`, with one JSON object on stdin.
+
+It says what it finds as `rg --json` does (`begin`, `match`, `context`, `end`), or the paths as
+`rg --files --null` does, so that both are read by the same code. A process of its own, because a
+regular expression can run forever while holding the interpreter, and only a process can be killed.
+Each file has a time limit as well: one that exceeds it is reported as `slow` and left out.
+"""
+
+import collections
+import json
+import os
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+from typing import IO, Any
+
+from kode.tools.files import encoding_by_mark, lines_of
+from kode.tools.walk import walk
+
+MAX_FILE_S = 2.0
+
+
+def main() -> None:
+    asked = json.loads(sys.stdin.buffer.read())
+    root = os.fsdecode(bytes.fromhex(asked["root"]))
+    if asked["pattern"] is None:
+        for path in walk(root):
+            sys.stdout.buffer.write(os.fsencode(path) + b"\0")
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pattern = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
+    signal.signal(signal.SIGALRM, _too_slow)
+    for path in walk(root):
+        _search(path, pattern, asked["context"])
+
+
+class _TooSlow(Exception):
+    pass
+
+
+def _too_slow(number: int, frame: FrameType | None) -> None:
+    raise _TooSlow
+
+
+def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
+    try:
+        with open(path, "rb") as file:
+            signal.setitimer(signal.ITIMER_REAL, MAX_FILE_S)
+            found = list(_found(file, pattern, context))
+    except _TooSlow:
+        _say("slow", path, {})
+        return
+    except OSError:
+        # As ripgrep: a file that may not be read has no hits.
+        return
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if not found or found[-1] is None:
+        return
+    _say("begin", path, {})
+    for hit in found:
+        if hit is not None:
+            kind, data = hit
+            _say(kind, path, data)
+    _say("end", path, {"binary_offset": None})
+
+
+def _found(
+    file: IO[bytes], pattern: re.Pattern[str], context: int
+) -> Iterator[tuple[str, dict[str, Any]] | None]:
+    """Matches with the lines around them; a last None when the file turns out to be binary."""
+    before: collections.deque[tuple[int, str]] = collections.deque(maxlen=context)
+    after = 0
+    for number, line in enumerate(_lines(file), start=1):
+        if line is None:
+            yield None
+            return
+        match = pattern.search(line.removesuffix("\n").removesuffix("\r"))
+        if match is None:
+            if after > 0:
+                after -= 1
+                yield "context", _line(number, line)
+            elif context:
+                before.append((number, line))
+            continue
+        for earlier, text in before:
+            yield "context", _line(earlier, text)
+        before.clear()
+        after = context
+        start = len(line[: match.start()].encode("utf-8", "surrogateescape"))
+        yield "match", {**_line(number, line), "submatches": [{"start": start}]}
+
+
+def _lines(file: IO[bytes]) -> Iterator[str | None]:
+    """Lines as text; None for a binary file. Bytes that are not UTF-8 match no letter, as in
+    ripgrep, which reads UTF-16 by its mark too."""
+    mark = encoding_by_mark(file.read(4))
+    file.seek(len(mark.bom) if mark else 0)
+    if mark is not None and mark.codec.startswith("utf-16"):
+        yield from lines_of(file.read().decode(mark.codec, "replace"))
+        return
+    for raw in file:
+        yield None if b"\0" in raw else raw.decode("utf-8", "surrogateescape")
+
+
+def _line(number: int, line: str) -> dict[str, Any]:
+    return {"lines": {"text": _readable(line)}, "line_number": number}
+
+
+def _readable(line: str) -> str:
+    if line.isascii():
+        return line
+    data = line.encode("utf-8", "surrogateescape")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _say(kind: str, path: str, data: dict[str, Any]) -> None:
+    name = os.fsencode(path).hex()
+    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"hex": name}, **data}}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

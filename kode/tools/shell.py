@@ -1,0 +1,212 @@
+"""`shell`: runs a command line and tells how it ended. What it may run is the gate's decision.
+
+Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
+whole tree is ended, background processes included (and the model is told), because nobody would
+watch over them. A server and what uses it belong in one command.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+from typing import Annotated
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.events import ToolOutput as OutputEvent
+from kode.function_tool import tool
+from kode.tools import processes
+from kode.tools.output import Capture, Lines
+
+DEFAULT_TIMEOUT_S = 120
+MAX_TIMEOUT_S = 600
+EMIT_EVERY_S = 0.05
+MAX_EVENT_CHARS = 4_000
+"""Of more than this at once, a watcher gets the end."""
+
+_READ_BYTES = 65_536
+
+_ADDED = {
+    # Nobody is there to page, to answer or to see colours.
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
+
+
+@tool(effect="run", subject="command")
+async def shell(
+    context: ToolContext,
+    command: str,
+    timeout_s: Annotated[float, "At most 600"] = DEFAULT_TIMEOUT_S,
+    description: Annotated[str | None, "What it does, in a few words, for the person"] = None,
+) -> ToolOutput:
+    """Run a bash command in the working directory; returns its output and exit status. It has no
+    stdin. Each call is a new shell. All processes it started end with it, so start a server and
+    use it in one command."""
+    if not command.strip() or "\0" in command:
+        raise ToolError("`command` is empty or has a NUL character: give one command line.")
+    if not timeout_s > 0:
+        raise ToolError("`timeout_s` must be more than 0: leave it out for 120 seconds.")
+    limit_s = min(timeout_s, MAX_TIMEOUT_S)
+    if not context.cwd.is_dir():
+        raise ToolError(
+            f"The working directory {context.cwd} is gone, so nothing can run in it. Recreate it "
+            "by writing a file in it with write_file, or tell the person."
+        )
+    running = _Running(context)
+    try:
+        await running.start(command)
+        timed_out = not await running.wait(limit_s)
+        leftovers = [] if timed_out else running.leftovers()
+    finally:
+        await running.end()
+    status = _status(running.returncode, limit_s if timed_out else None)
+    notes = [f"[{status}]"]
+    if leftovers:
+        names = ", ".join(sorted({process.name for process in leftovers})[:5])
+        notes.append(
+            "[Still running in the background when the command ended, and ended with it: "
+            f"{len(leftovers)} ({names}).]"
+        )
+    if timeout_s > MAX_TIMEOUT_S:
+        notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
+    text = running.capture.text().rstrip("\n") or "(no output)"
+    return ToolOutput(text="\n".join([text, *notes]), summary=status)
+
+
+def _status(returncode: int, timed_out_after_s: float | None) -> str:
+    """`exit status 1`, with the signal's name where one ended it."""
+    if timed_out_after_s is not None:
+        return f"timed out after {timed_out_after_s:g} s and was ended, with all it started"
+    if returncode < 0:
+        return f"killed by {_signal_name(-returncode)}"
+    if returncode > 128 and (name := _signal_name(returncode - 128)).startswith("SIG"):
+        return f"exit status {returncode}, as of {name}"
+    return f"exit status {returncode}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class _Running:
+    """A command, its output, and the promise that it ends."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.capture = Capture(context.output_dir, f"shell-{context.call_id}")
+        self.returncode = 0
+        self._context = context
+        self._mark = secrets.token_hex(12)
+        self._process: asyncio.subprocess.Process | None = None
+        self._lines = Lines()
+        self._output = -1
+        """The end of the pipe that is read; -1 when closed."""
+        self._unsaid = ""
+        self._saying: asyncio.TimerHandle | None = None
+
+    async def start(self, command: str) -> None:
+        """Raises ToolError when no shell can be started."""
+        program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+        # A pipe of our own: asyncio's would not tell of the shell's end while a background
+        # process still holds the other end open.
+        self._output, written = os.pipe()
+        os.set_blocking(self._output, False)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                program,
+                "-c",
+                command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                cwd=self._context.cwd,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(
+                f"The command could not be started: {error}. "
+                "If it is very long, write it to a file and run that."
+            ) from None
+        finally:
+            os.close(written)
+        asyncio.get_running_loop().add_reader(self._output, self._read)
+
+    async def wait(self, limit_s: float) -> bool:
+        """Until the shell itself has ended; False when it did not within the limit."""
+        assert self._process is not None
+        try:
+            async with asyncio.timeout(limit_s):
+                self.returncode = await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def leftovers(self) -> list[processes.Process]:
+        assert self._process is not None
+        return processes.found(self._process.pid, self._mark)
+
+    async def end(self) -> None:
+        """Ends all that is left of it and takes the rest of the output."""
+        try:
+            if self._process is not None:
+                await processes.end(self._process.pid, self._mark)
+                await self._process.wait()
+        finally:
+            self._close()
+
+    def _environment(self) -> dict[str, str]:
+        outer = os.environ.get(processes.MARK, "")
+        mark = f"{outer}:{self._mark}" if outer else self._mark
+        return {**self._context.environment, **_ADDED, processes.MARK: mark}
+
+    def _read(self) -> bool:
+        """Takes what is in the pipe; False when there is no more for now."""
+        try:
+            data = os.read(self._output, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._output)
+            return False
+        self._take(self._lines.take(data))
+        return True
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        self.capture.add(text)
+        self._unsaid = (self._unsaid + text)[-MAX_EVENT_CHARS:]
+        if self._saying is None:
+            self._saying = asyncio.get_running_loop().call_later(EMIT_EVERY_S, self._say)
+
+    def _say(self) -> None:
+        self._saying = None
+        if self._unsaid:
+            self._context.emit(OutputEvent(call_id=self._context.call_id, text=self._unsaid))
+            self._unsaid = ""
+
+    def _close(self) -> None:
+        if self._output < 0:
+            return
+        asyncio.get_running_loop().remove_reader(self._output)
+        with contextlib.suppress(OSError):
+            # Bounded: a process that could not be killed may still be writing.
+            for _ in range(100):
+                if not self._read():
+                    break
+        os.close(self._output)
+        self._output = -1
+        self._take(self._lines.take(b"", final=True))
+        if self._saying is not None:
+            self._saying.cancel()
+        self._say()
+        self.capture.close()

@@ -1,0 +1,31 @@
+"""`todo`: the model's list of steps, said back in readable form. The session keeps it: here is
+no state."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.function_tool import tool
+
+_MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
+
+
+@dataclass(frozen=True, slots=True)
+class TodoItem:
+    text: str
+    status: Literal["pending", "doing", "done"]
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+
+
+@tool(effect="none")
+async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
+    """Keep a list of the steps of a task with several parts. Send the whole list each time; have
+    one item `doing`, and mark each `done` as soon as it is."""
+    if not items:
+        return ToolOutput(text="The todo list is empty.", summary="empty")
+    done = sum(item.status == "done" for item in items)
+    lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
+    return ToolOutput(
+        text="\n".join([f"Todo list, {done} of {len(items)} done:", *lines]),
+        summary=f"{done}/{len(items)} done",
+    )

@@ -1,0 +1,103 @@
+"""`write_file`: a new file, or the whole of an existing one anew. Parts are `edit_file`'s."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.function_tool import tool
+from kode.tools import diffs, files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    path: Path
+    name: str
+    data: bytes
+    mode: int
+    before: str | None
+    """The old text; None for a new file."""
+    after: str
+    notes: tuple[str, ...] = ()
+
+
+def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    plan = _planned(context, arguments["path"], arguments["content"])
+    return diffs.unified(plan.name, plan.before or "", plan.after)
+
+
+@tool(effect="edit", subject="path", preview=_preview)
+async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
+    """Create a file, or replace the whole content of one you have read. Missing folders are
+    created. To change part of a file use edit_file."""
+    plan = _planned(context, path, content)
+    if plan.before == plan.after:
+        return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
+    files.write(context, plan.path, plan.data, mode=plan.mode)
+    diff = diffs.unified(plan.name, plan.before or "", plan.after)
+    count = len(files.lines_of(plan.after))
+    lines = f"{count:,} line{'s' if count != 1 else ''}"
+    done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"
+    return ToolOutput(
+        text=" ".join([f"{done}: {lines}.", *plan.notes]),
+        summary=lines if plan.before is None else diffs.counts(diff),
+        diff=diff,
+        files_changed=(str(plan.path),),
+    )
+
+
+def _planned(context: ToolContext, path: str, content: str) -> _Plan:
+    """What would be written. Raises ToolError when it may not be."""
+    real = files.resolve(context, path)
+    name = files.shown(context, real)
+    files.refuse_protected(context, real)
+    if path.endswith("/") or real.is_dir():
+        raise ToolError(f"{name} is a folder: give the path of a file in it.")
+    if not real.exists():
+        _refuse_file_as_folder(context, real)
+        data = files.encode(content, files.Encoding(codec="utf-8"), name)
+        return _Plan(
+            path=real, name=name, data=data, mode=files.new_file_mode(), before=None, after=content
+        )
+    old = files.read_whole(context, real)
+    files.require_seen(context, old)
+    notes: list[str] = []
+    after = content.removeprefix("\ufeff") if old.encoding.bom else content
+    if _only_crlf(old.text) and "\r" not in after:
+        # The model is shown lines without their ends, so it cannot have meant to change them.
+        after = after.replace("\n", "\r\n")
+        notes.append("Its CRLF line ends were kept.")
+    encoding = old.encoding
+    if encoding.codec == "latin-1" and not _is_latin(after):
+        encoding = files.Encoding(codec="utf-8")
+        notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
+    return _Plan(
+        path=real,
+        name=name,
+        data=files.encode(after, encoding, name),
+        mode=old.mode,
+        before=old.text,
+        after=after,
+        notes=tuple(notes),
+    )
+
+
+def _refuse_file_as_folder(context: ToolContext, path: Path) -> None:
+    for ancestor in path.parents:
+        if ancestor.is_dir():
+            return
+        if ancestor.exists():
+            raise ToolError(
+                f"{files.shown(context, ancestor)} is a file, so {files.shown(context, path)} "
+                "cannot be in it: choose another path."
+            )
+
+
+def _only_crlf(text: str) -> bool:
+    return "\r\n" in text and text.count("\n") == text.count("\r\n")
+
+
+def _is_latin(text: str) -> bool:
+    return all(ord(character) < 256 for character in text)
