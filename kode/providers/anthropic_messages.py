@@ -1,0 +1,372 @@
+"""The Messages API, through the official `anthropic` SDK.
+
+The SDK opens the connection, signs the request and names the errors. The events are read raw
+(`stream.py`): the SDK's accumulator presents a tool call that a limit cut as a valid call without
+arguments. The body is put together from bytes kept per message (`wire.py`).
+
+Caching: two breakpoints, on the last block of the system prompt (which covers the tools, too) and
+on the last block of the last user turn. The second moves with the conversation: what the previous
+request marked is sent without the mark in the next, and is the same but for that. The server finds
+the longest prefix it has; the mark is no part of what is compared.
+
+The SDK is imported with the first request, or before by `warm_up`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kode.contracts import ModelInfo, Request, ToolSpec
+from kode.events import Emit
+from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
+from kode.providers.draft import Draft
+from kode.providers.stream import Deadline, Event, read_reply
+from kode.providers.wire import (
+    WireCache,
+    encoded,
+    sendable_arguments,
+    sendable_id,
+    sendable_name,
+    used_ids,
+)
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+CONNECT_TIMEOUT_S = 15.0
+BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
+
+
+def warm_up() -> None:
+    """Imports the SDK, which takes a while; for a thread that has time."""
+    import anthropic  # noqa: F401
+
+
+class AnthropicMessages:
+    """A `Provider` over the Messages API.
+
+    `base_url` and `api_key` default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` (or what else
+    the SDK finds: a token, a profile). Servers other than Anthropic's own may need no key. A base
+    URL may end in `/v1` or not. `idle_timeout_s` limits the pauses of an answer, `total_timeout_s`
+    the whole of it.
+    """
+
+    name = "anthropic"
+
+    def __init__(
+        self,
+        model: str,
+        info: ModelInfo,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        idle_timeout_s: float = 300.0,
+        total_timeout_s: float = 1800.0,
+    ) -> None:
+        self.model = model
+        self.info = info
+        self.idle_timeout_s = idle_timeout_s
+        self.total_timeout_s = total_timeout_s
+        url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
+        self._endpoint = Endpoint(
+            base_url=url.rstrip("/").removesuffix("/v1"),
+            model=model,
+            key_variable="ANTHROPIC_API_KEY",
+            api_key=(api_key or os.environ.get("ANTHROPIC_API_KEY") or "").strip(),
+        )
+        self._client: AsyncAnthropic | None = None
+        self._messages: WireCache[Blocks] = WireCache(self._blocks_of)
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    @property
+    def origin(self) -> str:
+        """What marks the thinking of this model, which only it can verify."""
+        return f"anthropic/{self.model}"
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; see `kode.contracts.Provider`."""
+        draft = Draft(self.origin, emit)
+        with translated(self._endpoint):
+            await self._exchange(self._body(request), draft)
+        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _exchange(self, body: bytes, draft: Draft) -> None:
+        import anthropic
+
+        client = self._open()
+        deadline = Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint)
+        async with deadline:
+            stream = await client.post(
+                "/v1/messages",
+                content=body,
+                cast_to=object,
+                options={"headers": {"Content-Type": "application/json"}},
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
+            )
+            await read_reply(
+                stream.response,
+                draft,
+                lambda event: take(event, draft, self._endpoint),
+                self._endpoint,
+                deadline,
+            )
+
+    def _open(self) -> AsyncAnthropic:
+        if self._client is not None:
+            return self._client
+        import httpx2
+        from anthropic import AsyncAnthropic
+
+        endpoint = self._endpoint
+        check_key(endpoint)
+        official = urlsplit(endpoint.base_url).hostname == "api.anthropic.com"
+        client = AsyncAnthropic(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or (None if official else "none"),
+            max_retries=0,
+            # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        )
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise missing_key(endpoint)
+        self._client = client
+        return client
+
+    def _body(self, request: Request) -> bytes:
+        head: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.max_output_tokens or self.info.max_output_tokens,
+            "stream": True,
+        }
+        pieces = [encoded(head)[:-1]]
+        if request.tools:
+            pieces.append(b',"tools":' + self._tools_bytes(request.tools))
+        if request.system.strip():
+            block = encoded({"type": "text", "text": request.system})
+            pieces.append(b',"system":[' + _marked(block) + b"]")
+        turns = wire_turns([self._messages.of(message) for message in request.messages])
+        pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
+        return b"".join(pieces)
+
+    def _tools_bytes(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if self._tools[0] is not tools:
+            self._tools = (tools, encoded([tool_object(tool) for tool in tools]))
+        return self._tools[1]
+
+    def _blocks_of(self, message: Message) -> Blocks:
+        return blocks_of(message, self.origin)
+
+
+# ── out ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The content blocks of one message. Results come first in a turn, so they are kept apart."""
+
+    role: str
+    results: tuple[bytes, ...]
+    others: tuple[bytes, ...]
+
+
+def tool_object(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.parameters),
+    }
+
+
+def blocks_of(message: Message, origin: str) -> Blocks:
+    """The blocks of a message as the API takes them: no blank text, thinking only of `origin`, and
+    nothing of an assistant message that would hold thinking alone."""
+    results = tuple(encoded(_result(p)) for p in message.parts if isinstance(p, ToolResult))
+    objects = [block for p in message.parts if (block := _block(p, origin)) is not None]
+    if message.role == "assistant":
+        said = any(block["type"] in ("text", "tool_use") for block in objects)
+        return Blocks("assistant", (), tuple(map(encoded, objects)) if said else ())
+    if not objects and not results:
+        objects = [{"type": "text", "text": "(no text)"}]
+    return Blocks("user", results, tuple(map(encoded, objects)))
+
+
+def _block(part: Part, origin: str) -> dict[str, Any] | None:
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text} if part.text.strip() else None
+        case Thinking() if part.origin != origin:
+            return None
+        case Thinking(redacted=data) if data:
+            return {"type": "redacted_thinking", "data": data}
+        case Thinking():
+            # Without its signature the API refuses it: an interrupted reply has none.
+            signed = {
+                "type": "thinking",
+                "thinking": part.text,
+                "signature": part.signature,
+            }
+            return signed if part.signature else None
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": sendable_id(part.id, strict=True),
+                "name": sendable_name(part.name),
+                "input": _input(part),
+            }
+        case ToolResult():
+            return None
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": sendable_id(result.call_id, strict=True),
+        "content": result.text,
+    }
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _input(call: ToolCall) -> Any:
+    return json.loads(sendable_arguments(call))
+
+
+def wire_turns(messages: list[Blocks]) -> list[bytes]:
+    """The messages as turns of alternating roles, results first, the last user turn marked."""
+    groups: list[tuple[str, list[Blocks]]] = []
+    for message in messages:
+        if not message.results and not message.others:
+            continue
+        if groups and groups[-1][0] == message.role:
+            groups[-1][1].append(message)
+        else:
+            groups.append((message.role, [message]))
+    last_user = max((at for at, (role, _) in enumerate(groups) if role == "user"), default=-1)
+    turns = []
+    for at, (role, members) in enumerate(groups):
+        results = [block for member in members for block in member.results]
+        others = [block for member in members for block in member.others]
+        blocks = results + others
+        if at == last_user:
+            blocks[-1] = _marked(blocks[-1])
+        turns.append(b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)))
+    return turns
+
+
+def _marked(block: bytes) -> bytes:
+    return block[:-1] + BREAKPOINT
+
+
+# ── in ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def take(event: Event, draft: Draft, endpoint: Endpoint) -> None:
+    """What one event says goes into the draft.
+
+    Raises: ProviderError for an error event, which comes with HTTP 200.
+    """
+    data = event.data
+    kind = data.get("type")
+    if event.name == "error" or kind == "error" or data.get("error"):
+        raise from_status(None, data, {}, endpoint)
+    if not isinstance(kind, str) or kind == "whole":
+        kind = event.name
+    match kind:
+        case "message_start":
+            message = data.get("message")
+            _take_usage(message.get("usage") if isinstance(message, Mapping) else None, draft)
+        case "content_block_start":
+            _take_start(data.get("index"), data.get("content_block"), draft)
+        case "content_block_delta":
+            _take_delta(data.get("index"), data.get("delta"), draft)
+        case "message_delta":
+            delta = data.get("delta")
+            _take_usage(data.get("usage"), draft)
+            draft.stopped(delta.get("stop_reason") if isinstance(delta, Mapping) else None)
+        case "message_stop":
+            draft.done = True
+        case "message":
+            _take_message(data, draft)
+
+
+def _take_message(message: Mapping[str, Any], draft: Draft) -> None:
+    """A whole message, from a server that does not stream."""
+    content = message.get("content")
+    for index, block in enumerate(content if isinstance(content, list) else ()):
+        _take_start(index, block, draft)
+    _take_usage(message.get("usage"), draft)
+    draft.stopped(message.get("stop_reason"))
+
+
+def _take_start(index: Any, block: Any, draft: Draft) -> None:
+    if not isinstance(block, Mapping):
+        return
+    key = index if isinstance(index, int) else 0
+    match block.get("type"):
+        case "text":
+            draft.add_text(key, block.get("text"))
+        case "thinking":
+            draft.add_thinking(key, block.get("thinking"))
+            draft.sign_thinking(key, signature=block.get("signature"))
+        case "redacted_thinking":
+            draft.sign_thinking(key, redacted=block.get("data"))
+        case "tool_use":
+            _start_call(key, block, draft)
+
+
+def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
+    call = draft.call(key)
+    given, name = block.get("id"), block.get("name")
+    if call.id and isinstance(given, str) and given != call.id:
+        # Two calls under one index.
+        call = draft.call(("again", key, draft.calls))
+        draft.redirect(key, call)
+    call.id = given if isinstance(given, str) else call.id
+    call.add_name(name if isinstance(name, str) else "")
+    # The format opens a block with an empty object; one with content is the whole input.
+    if block.get("input"):
+        draft.add_arguments(call, block["input"])
+
+
+def _take_delta(index: Any, delta: Any, draft: Draft) -> None:
+    if not isinstance(delta, Mapping):
+        return
+    key = index if isinstance(index, int) else 0
+    match delta.get("type"):
+        case "text_delta":
+            draft.add_text(key, delta.get("text"))
+        case "thinking_delta":
+            draft.add_thinking(key, delta.get("thinking"))
+        case "signature_delta":
+            draft.sign_thinking(key, signature=delta.get("signature"))
+        case "input_json_delta":
+            draft.add_arguments(draft.call(key), delta.get("partial_json"))
+
+
+def _take_usage(usage: Any, draft: Draft) -> None:
+    """The API counts cached and written tokens beside the input; `Usage` counts them within. What
+    a later event leaves out stays as it was."""
+    if not isinstance(usage, Mapping):
+        return
+    draft.count_usage(
+        plain_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cached_tokens=usage.get("cache_read_input_tokens"),
+        cache_write_tokens=usage.get("cache_creation_input_tokens"),
+    )
+    counts = draft.usage
+    parts = ("plain_tokens", "cached_tokens", "cache_write_tokens")
+    draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))

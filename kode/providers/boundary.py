@@ -1,0 +1,439 @@
+"""Where faults of a server or an SDK become kode's errors: one clear sentence and the next step.
+
+The SDKs let errors of many families through (their own, the HTTP client's, JSON decoding, bare
+ValueError and AssertionError), and servers say the same thing in many words. Everything that leaves
+a provider passes here: `translated` around the exchange, `from_status` for what a server answered.
+
+What a reply is made of is in `draft.py`, the bytes of a stream in `stream.py`.
+"""
+
+import contextlib
+import email.utils
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from kode.errors import (
+    AuthenticationError,
+    KodeError,
+    OverflowError_,
+    ProviderError,
+    RefusedError,
+    TransientError,
+)
+
+MAX_DETAIL_CHARS = 400
+"""How much of a server's own words an error repeats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Whom a provider talks to, as far as an error text needs it."""
+
+    base_url: str
+    model: str
+    key_variable: str
+    """The environment variable that holds the key: `OPENAI_API_KEY`."""
+    api_key: str = field(default="", repr=False)
+    """Never shown; known here so that a server's echo of it can be masked."""
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without what may be secret in it: user, password and query."""
+        return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
+
+
+# A window that is too small, in the words of OpenAI, Anthropic, llama.cpp, vLLM, LM Studio, Ollama,
+# SGLang, TGI, Gemini, Bedrock, Mistral, Groq, xAI and OpenRouter.
+_OVERFLOW = re.compile(
+    r"context[ _-]?length|context[ _-]?size|context[ _-]?window|maximum context|max(imum)? context"
+    r"|prompt is too long|prompt too long|input is too long|input (is )?too large"
+    r"|too many (input |prompt )?tokens|too large for model with \d+ maximum"
+    r"|exceed_context_size|context_length_exceeded|context limit|n_ctx\b|n_keep"
+    r"|exceeds? the (model'?s )?(maximum|available|limit).{0,40}(token|context|length)"
+    r"|(input|prompt)( token)?( count)?( \(?\d+\)?)?( tokens?)? exceeds the (maximum|limit)"
+    r"|maximum prompt length|longer than the model'?s|reduce the length of"
+    r"|inputs? tokens? \+ .{0,40}max_(new_)?tokens|input validation error.{0,80}tokens"
+    r"|request too large for|request_too_large|greater than the context|exceeds? context",
+    re.IGNORECASE | re.DOTALL,
+)
+# Status 429 speaks of rates ("too many tokens"), and only in these words of the request's size.
+_OVERFLOW_429 = re.compile(
+    r"request too large for|context_length_exceeded|maximum context length|prompt is too long",
+    re.IGNORECASE,
+)
+_NO_CREDIT = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|credit balance|insufficient (balance"
+    r"|credits?|funds)|out of credits?|payment required|spend(ing)? limit",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key|api[ _-]?key (is )?(not valid"
+    r"|invalid|missing|required|expired)|invalid_api_key|could not resolve authentication"
+    r"|authentication_error",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|unknown model|no such model|invalid model|not a valid model"
+    r"|model.{0,120}(not found|does not exist|not exist|is not available|not supported|not loaded)"
+    r"|^model: ",
+    re.IGNORECASE | re.DOTALL,
+)
+
+# The status that a word in an error object stands for, when no number says it.
+_STATUS_OF_TYPE = {
+    "overloaded_error": 529,
+    "overloaded": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "insufficient_quota": 429,
+    "resource_exhausted": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_error": 500,
+    "internal_server_error": 500,
+    "internalservererror": 500,
+    "service_unavailable": 503,
+    "unavailable": 503,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "billing_error": 402,
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "badrequesterror": 400,
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+}
+
+
+@contextlib.contextmanager
+def translated(endpoint: Endpoint) -> Iterator[None]:
+    """Around an exchange with a server: whatever it raises leaves as an error of kode.
+
+    CancelledError and KeyboardInterrupt pass.
+    """
+    try:
+        yield
+    except KodeError:
+        raise
+    except Exception as error:
+        mine = classify(error, endpoint)
+        # A text that holds the key must not travel on in a traceback.
+        secret = endpoint.api_key and endpoint.api_key in repr(error)
+        raise mine from (None if secret else error)
+
+
+def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
+    """What an exception of an SDK, of its HTTP client or of decoding means to kode."""
+    if isinstance(error, ProviderError):
+        return error
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        response = getattr(error, "response", None)
+        headers = getattr(response, "headers", None) or {}
+        body = getattr(error, "body", None)
+        return from_status(status, body if body is not None else str(error), headers, endpoint)
+    return _from_transport(error, endpoint)
+
+
+def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
+    """An exchange that broke without an answer. The kinds are told by name, all along the chain of
+    causes, since two HTTP clients and two SDKs have their own classes for the same thing."""
+    chain = list(_causes(error))
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    # The last cause says it best; the SDKs' own text is only "Connection error."
+    detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""), endpoint)
+    url = endpoint.shown_url
+    if names & {"UnsupportedProtocol", "InvalidURL"}:
+        return RefusedError(
+            f"The base URL {url or '(empty)'} cannot be used. "
+            "Give one like https://host/v1 with --base-url or in the config."
+        )
+    if "CERTIFICATE_VERIFY_FAILED" in detail or "SSLCertVerificationError" in names:
+        return RefusedError(
+            f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
+            "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
+        )
+    if _BAD_KEY.search(detail):
+        return _bad_key(None, detail, endpoint)
+    if "ProxyError" in names:
+        return TransientError(
+            f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
+        )
+    if names & {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}:
+        return TransientError(
+            f"No server answers at {url} ({detail}). "
+            "Check that it is running, the base URL (--base-url), and your network."
+        )
+    if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
+        return TransientError(
+            f"The server at {url} took too long to answer. "
+            "Ask again; if it goes on, raise the time limits in the config."
+        )
+    if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
+        return RefusedError(
+            f"The request to {url} could not be written ({detail}). "
+            "Check the key and the base URL for stray characters."
+        )
+    if names & {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"}:
+        return TransientError(
+            f"The answer of {url} could not be read: it is cut or not what the wire format "
+            "demands. Ask again; if it goes on, check the base URL and the server's log."
+        )
+    kind = type(chain[-1]).__name__
+    return TransientError(
+        f"The connection to {url} broke off ({kind}: {detail or 'no detail'}). "
+        "Ask again; if it goes on, check the server and your network."
+    )
+
+
+def from_status(
+    status: int | None, body: Any, headers: Mapping[str, str], endpoint: Endpoint
+) -> ProviderError:
+    """What a server's refusal means: an HTTP status with a body of any shape, or an error object
+    found inside a stream (`status` None or 200: what the object says decides)."""
+    words = _words(body)
+    if status is None or status < 400:
+        inside = _status_inside(body)
+        status = inside if inside is not None else status
+    detail = _clean(words.message, endpoint)
+    whole = f"{words.message} {words.kind}"
+    said = _said(detail)
+    if status == 413 or _overflows(status, whole):
+        return OverflowError_(
+            f"The request is larger than the window of {endpoint.model}{said} "
+            "Start over with less, or choose a model with a larger window.",
+            status=status,
+        )
+    if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(whole)):
+        return RefusedError(
+            f"The account behind the key has no credit or quota left{said} "
+            "Look at the billing page of the provider, or use another key.",
+            status=status,
+        )
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(whole)):
+        return _bad_key(status, detail, endpoint)
+    if status is not None and (status in (408, 409, 425, 429) or status >= 500):
+        return TransientError(
+            f"{_passing(status, endpoint)}{said}",
+            status=status,
+            retry_after_s=retry_after_s(headers),
+        )
+    if status in (400, 404, 422) and _NO_MODEL.search(whole):
+        return RefusedError(
+            f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
+            "Choose another with --model or /model.",
+            status=status,
+        )
+    if status in (404, 405):
+        return RefusedError(
+            f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
+            "Check the base URL: for most servers it ends in /v1.",
+            status=status,
+        )
+    if status is None or status < 300:
+        # An error in the middle of an answer, without a word on whose fault it is, mostly passes.
+        return TransientError(f"The server broke off its answer with an error{said}", status=status)
+    return RefusedError(
+        f"The server at {endpoint.shown_url} turned the request down (HTTP {status}){said} "
+        "Asking again will not help: change the request or the settings.",
+        status=status,
+    )
+
+
+def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
+    """A page for people where a reply was due."""
+    kind = _clean(content_type, endpoint) or "text/html"
+    return RefusedError(
+        f"{endpoint.shown_url} answered with a web page ({kind}) instead of a model's reply. "
+        "Check the base URL, and whether a login or a proxy stands in between."
+    )
+
+
+def missing_key(endpoint: Endpoint) -> AuthenticationError:
+    return AuthenticationError(
+        f"There is no key for {endpoint.shown_url}. "
+        f"Set {endpoint.key_variable} or run `kode init`; `kode demo` needs none."
+    )
+
+
+def check_key(endpoint: Endpoint) -> None:
+    """A key that no header can carry is reported before it is sent.
+
+    Raises: AuthenticationError.
+    """
+    if endpoint.api_key.isascii() and endpoint.api_key.isprintable():
+        return
+    raise AuthenticationError(
+        "The key holds characters that no key has (a line break, an accent, a typographic dash). "
+        f"Copy it again into {endpoint.key_variable}, or run `kode init`."
+    )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """The pause a server asks for, in seconds: `retry-after-ms`, or `retry-after` as seconds or as
+    a date. None when it asks for none, or for nonsense."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return seconds
+    try:
+        until = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, until.timestamp() - time.time())
+
+
+# ── reading what was said ────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Words:
+    message: str
+    kind: str
+    """Types and codes, joined."""
+
+
+def _words(body: Any) -> _Words:
+    """The message and the codes of an error body in any of the shapes servers use."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, str):
+        return _words_of_text(body)
+    if not isinstance(body, Mapping):
+        return _Words("", "")
+    inner = body.get("error")
+    if isinstance(inner, str) and inner:
+        return _Words(inner, str(body.get("type") or ""))
+    error = inner if isinstance(inner, Mapping) else body
+    message = next(
+        (error[k] for k in ("message", "detail", "msg", "error_description") if error.get(k)), ""
+    )
+    text = message if isinstance(message, str) else json.dumps(message, default=str)
+    kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
+    return _Words(text, " ".join(kinds))
+
+
+def _words_of_text(text: str) -> _Words:
+    if text.lstrip()[:1] != "<":
+        return _Words(text, "")
+    title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
+    return _Words(f"a web page, {title[1].strip()!r}" if title else "a web page", "")
+
+
+def _status_inside(body: Any) -> int | None:
+    """The status an error object speaks of, as a number or as a word."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, Mapping):
+        return None
+    error = body["error"] if isinstance(body.get("error"), Mapping) else body
+    values = [
+        source.get(key)
+        for source in (error, body)
+        for key in ("status", "status_code", "code", "http_status", "type")
+    ]
+    for value in values:
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
+            return value
+        if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value):
+            return int(value)
+    for value in values:
+        if isinstance(value, str) and value.lower() in _STATUS_OF_TYPE:
+            return _STATUS_OF_TYPE[value.lower()]
+    return None
+
+
+def _overflows(status: int | None, words: str) -> bool:
+    if status == 429:
+        return _OVERFLOW_429.search(words) is not None
+    # The statuses servers were seen to report a full window with.
+    if status is None or status in (200, 400, 422) or status >= 500:
+        return _OVERFLOW.search(words) is not None
+    return False
+
+
+def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
+    said = _said(detail)
+    if status == 403:
+        return AuthenticationError(
+            f"{endpoint.shown_url} does not allow this key to use {endpoint.model}{said} "
+            f"Check the rights of the key in {endpoint.key_variable}, or run `kode init`.",
+            status=status,
+        )
+    return AuthenticationError(
+        f"{endpoint.shown_url} did not accept the key{said} "
+        f"Set {endpoint.key_variable} to a valid key, or run `kode init`.",
+        status=status,
+    )
+
+
+def _said(detail: str) -> str:
+    """A server's words as the end of a sentence."""
+    if not detail:
+        return "."
+    return f": {detail}" if detail[-1] in ".!?…" else f": {detail}."
+
+
+def _passing(status: int, endpoint: Endpoint) -> str:
+    if status == 429:
+        return f"{endpoint.shown_url} limits the rate of requests (HTTP 429)"
+    if status == 529:
+        return f"{endpoint.shown_url} is overloaded (HTTP 529)"
+    if status in (408, 504):
+        return f"{endpoint.shown_url} took too long (HTTP {status})"
+    return f"{endpoint.shown_url} failed (HTTP {status})"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(8):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _clean(text: str, endpoint: Endpoint) -> str:
+    """A server's words, fit for one line of a terminal: no control characters, no key, not long."""
+    if len(endpoint.api_key) >= 4:
+        text = text.replace(endpoint.api_key, "***")
+    text = re.sub(r"\b(sk|pk|rk)-[A-Za-z0-9_-]{12,}", "***", text)
+    text = re.sub(r"(?i)\bbearer\s+[^\s\"',;]{8,}", "Bearer ***", text)
+    shown = "".join(c if c.isprintable() else " " for c in text[: 4 * MAX_DETAIL_CHARS])
+    shown = " ".join(shown.split())
+    if len(shown) > MAX_DETAIL_CHARS:
+        shown = shown[: MAX_DETAIL_CHARS - 1] + "…"
+    return shown
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def is_local(base_url: str) -> bool:
+    """Whether a URL names this machine or a private network, where servers often need no key."""
+    host = urlsplit(base_url).hostname or ""
+    return (
+        host in ("localhost", "::1") or re.match(r"127\.|10\.|192\.168\.|172\.", host) is not None
+    )

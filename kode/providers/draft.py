@@ -1,0 +1,330 @@
+"""A reply while it streams in: text, thinking and calls in pieces, made whole and mended.
+
+Shared by the wire providers, which tell it what their events say. It trusts nothing: pieces may
+come in any order, ids may be empty or double, names may come in parts or again and again.
+`finish` gives a message only when the server said why it stopped.
+"""
+
+import json
+import math
+import re
+import secrets
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kode.errors import RefusedError, TransientError
+from kode.events import Emit, TextDelta, ThinkingDelta
+from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, Usage
+
+MAX_CALLS = 128
+"""Calls in one reply. A model that asks for more runs in circles."""
+
+MAX_CHARS = 10_000_000
+"""Text, thinking and arguments of one reply together."""
+
+STOP_REASONS: Mapping[str, StopReason] = {
+    "stop": "end",
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "eos": "end",
+    "eos_token": "end",
+    "complete": "end",
+    "completed": "end",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "safety": "refusal",
+    "recitation": "refusal",
+    "prohibited_content": "refusal",
+    "blocklist": "refusal",
+}
+"""Of both wire formats and of the servers that imitate them."""
+
+BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource"}
+"""Stop reasons by which a server says that the reply is not whole."""
+
+
+@dataclass
+class DraftText:
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass
+class DraftThinking:
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+    redacted: str = ""
+
+
+@dataclass
+class DraftCall:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def add_name(self, piece: str) -> None:
+        """A name comes whole, in pieces, growing, or again with every chunk."""
+        if not piece or piece == self.name:
+            return
+        if not self.name or piece.startswith(self.name):
+            self.name = piece
+        elif not self.arguments:
+            self.name += piece
+
+    @property
+    def text(self) -> str:
+        return "".join(self.arguments)
+
+
+class Draft:
+    """What has arrived of a reply. `origin` is `provider/model`; `emit` is told of every piece."""
+
+    def __init__(self, origin: str, emit: Emit) -> None:
+        self.origin = origin
+        self.emit = emit
+        self.blocks: dict[Hashable, DraftText | DraftThinking | DraftCall] = {}
+        self.stop = ""
+        """The server's word for why it stopped; "" while it has not."""
+        self.said_since_stop = False
+        self.done = False
+        """The stream's own end mark was seen."""
+        self.refused = False
+        self.chars = 0
+        self.calls = 0
+        self.usage: dict[str, int] = {}
+        self._held: dict[Hashable, str] = {}
+        self._redirected: dict[Hashable, DraftCall] = {}
+
+    # ── what arrives ─────────────────────────────────────────────────────────────────────────
+
+    def add_text(self, key: Hashable, piece: Any) -> None:
+        if not isinstance(piece, str) or not piece:
+            return
+        key = ("text", key)
+        block = self.blocks.setdefault(key, DraftText())
+        whole = self._whole(key, piece)
+        if isinstance(block, DraftText) and whole:
+            block.pieces.append(whole)
+            self._count(len(whole))
+            self.emit(TextDelta(text=whole))
+
+    def refuse(self, key: Hashable, piece: Any) -> None:
+        """A refusal in words: the words are the text, and the reply stops as a refusal."""
+        if isinstance(piece, str) and piece:
+            self.refused = True
+            self.add_text(key, piece)
+
+    def add_thinking(self, key: Hashable, piece: Any) -> None:
+        if not isinstance(piece, str) or not piece:
+            return
+        key = ("thinking", key)
+        block = self.blocks.setdefault(key, DraftThinking())
+        whole = self._whole(key, piece)
+        if isinstance(block, DraftThinking) and whole:
+            block.pieces.append(whole)
+            self._count(len(whole))
+            self.emit(ThinkingDelta(text=whole))
+
+    def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
+        block = self.blocks.setdefault(("thinking", key), DraftThinking())
+        if not isinstance(block, DraftThinking):
+            return
+        for piece in (signature, redacted):
+            self._count(len(piece) if isinstance(piece, str) else 0)
+        block.signature += signature if isinstance(signature, str) else ""
+        block.redacted += redacted if isinstance(redacted, str) else ""
+
+    def call(self, key: Hashable) -> DraftCall:
+        """The call under a key, begun when it is new."""
+        block = self._redirected.get(key) or self.blocks.get(("call", key))
+        if isinstance(block, DraftCall):
+            return block
+        if self.calls == MAX_CALLS:
+            raise RefusedError(
+                f"The model asked for more than {MAX_CALLS} tool calls in one reply, and none was "
+                "run. Ask again in other words, or with another model."
+            )
+        self.calls += 1
+        fresh = DraftCall()
+        self.blocks["call", key] = fresh
+        return fresh
+
+    def redirect(self, key: Hashable, call: DraftCall) -> None:
+        """What follows under a key belongs to another call from now on."""
+        self._redirected[key] = call
+
+    def add_arguments(self, call: DraftCall, piece: Any) -> None:
+        """Argument text in pieces; some servers give the object instead of its text."""
+        if piece is None or piece == "":
+            return
+        if isinstance(piece, str):
+            text = piece
+        else:
+            call.arguments.clear()
+            text = json.dumps(piece, ensure_ascii=False)
+        call.arguments.append(text)
+        self._count(len(text))
+
+    def stopped(self, reason: Any) -> None:
+        """The server says why it stops. The last word counts."""
+        if isinstance(reason, str) and reason:
+            self.stop = reason
+            self.said_since_stop = False
+
+    def count_usage(self, **counts: Any) -> None:
+        """Tokens by the names of `Usage`; later figures replace earlier ones, field by field."""
+        for name, value in counts.items():
+            tokens = _tokens(value)
+            if tokens is not None:
+                self.usage[name] = tokens
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply may end here: a stop reason, and nothing said after it."""
+        return bool(self.stop) and not self.said_since_stop
+
+    # ── what becomes of it ───────────────────────────────────────────────────────────────────
+
+    def finish(self, model: str, used_ids: Collection[str]) -> Message:
+        """The whole message. `used_ids` are the call ids of the session so far.
+
+        An answer without text and calls is a message when the server said that it stopped by
+        itself (a model may have nothing to add after its tools), ran into the token limit or
+        refused; announcing calls and making none is a fault.
+
+        Raises: TransientError when the reply is not whole.
+        """
+        if not self.stop or (self.said_since_stop and not self.done):
+            raise TransientError(
+                "The reply broke off: the stream ended without a stop reason. Ask again."
+            )
+        calls = [block for block in self.blocks.values() if isinstance(block, DraftCall)]
+        stop = self._stop_reason(bool(calls))
+        parts = self._parts(stop, set(used_ids))
+        if stop == "tool_calls" and not calls:
+            if not any(isinstance(part, Text) for part in parts):
+                raise TransientError("The server announced tool calls and sent none. Ask again.")
+            stop = "end"
+        elif stop == "end" and calls:
+            stop = "tool_calls"
+        usage = self._usage()
+        return Message(role="assistant", parts=parts, stop=stop, usage=usage, model=model)
+
+    def _stop_reason(self, has_calls: bool) -> StopReason:
+        reason = self.stop.lower()
+        known = STOP_REASONS.get(reason)
+        if known is not None:
+            return "refusal" if known == "end" and self.refused and not has_calls else known
+        if reason in BROKEN_OFF:
+            raise TransientError(f"The server broke the reply off ({reason!r}). Ask again.")
+        if has_calls:
+            # An unknown reason may mean that the calls were cut; they must not run.
+            raise TransientError(
+                f"The server ended tool calls for a reason kode does not know ({reason[:40]!r}). "
+                "Ask again; if it goes on, use another server or model."
+            )
+        return "end"
+
+    def _parts(self, stop: StopReason, used_ids: set[str]) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for key, block in self.blocks.items():
+            held = "\ufffd" if key in self._held else ""
+            match block:
+                case DraftText():
+                    text = "".join(block.pieces) + held
+                    parts.extend([Text(text=text)] if text else [])
+                case DraftThinking():
+                    text = "".join(block.pieces) + held
+                    thinking = Thinking(
+                        text=text,
+                        signature=block.signature,
+                        redacted=block.redacted,
+                        origin=self.origin,
+                    )
+                    kept = text or block.signature or block.redacted
+                    parts.extend([thinking] if kept else [])
+                case DraftCall():
+                    call_id = block.id if block.id and block.id not in used_ids else new_call_id()
+                    used_ids.add(call_id)
+                    # No arguments at all means none are wanted, unless the limit cut them off.
+                    arguments = block.text or ("" if stop == "length" else "{}")
+                    name = _paired(block.name) or "unnamed"
+                    parts.append(ToolCall(id=call_id, name=name, arguments=_paired(arguments)))
+        return tuple(parts)
+
+    def _usage(self) -> Usage | None:
+        if not self.usage:
+            return None
+        given = self.usage.get("input_tokens", 0)
+        cached = min(self.usage.get("cached_tokens", 0), given)
+        written = min(self.usage.get("cache_write_tokens", 0), given - cached)
+        return Usage(
+            input_tokens=given,
+            output_tokens=self.usage.get("output_tokens", 0),
+            cached_tokens=cached,
+            cache_write_tokens=written,
+        )
+
+    def _count(self, chars: int) -> None:
+        self.said_since_stop = self.said_since_stop or chars > 0
+        self.chars += chars
+        if self.chars > MAX_CHARS:
+            raise RefusedError(
+                f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "
+                "Ask for less at a time, or use another model."
+            )
+
+    def _whole(self, key: Hashable, piece: str) -> str:
+        """The piece without halves of characters: the first half of a pair that was split between
+        two chunks waits for the second, and a half that stays alone is replaced."""
+        piece = self._held.pop(key, "") + piece
+        if not _SURROGATES.search(piece):
+            return piece
+        if "\ud800" <= piece[-1] <= "\udbff":
+            self._held[key] = piece[-1]
+            piece = piece[:-1]
+        return _paired(piece)
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def _paired(text: str) -> str:
+    """Two halves side by side become their character, a half alone the replacement character."""
+    if not _SURROGATES.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def new_call_id() -> str:
+    """An id for a call that came without a usable one."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+def is_whole_object(text: str) -> bool:
+    """Whether an argument text is one JSON object, strictly (no NaN)."""
+    try:
+        return isinstance(json.loads(text, parse_constant=_no_constant), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _tokens(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not math.isfinite(value) or value < 0:
+        return None
+    return int(value)

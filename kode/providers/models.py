@@ -1,0 +1,238 @@
+"""What kode knows of models: windows, the longest output, prices, and the default of each provider.
+
+A frozen table, matched by the longest prefix that ends at a word border of the model's name
+(`gpt-5-mini` serves `gpt-5-mini-2025-08-07`; `gpt-5` does not serve `gpt-5.9`). A model that is in
+no row works too, with a cautious window and no price.
+
+Prices are US dollars per million tokens, as published in November 2026, at the standard tier and
+the shortest prompt length where a provider charges more for long prompts. They change: what a user
+sets in the config for a model (`overrides`) wins over this table. Models that anybody may host have
+no price here, since it depends on the host, and their windows are the models' own: a local server
+may have been started with a smaller one.
+
+Nothing here asks a server; the wire formats are in the modules beside this one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from kode.contracts import ModelInfo
+from kode.errors import ConfigError
+from kode.messages import Usage
+
+DEFAULT_MODELS = {
+    "openai": "gpt-6.1-sol",
+    "anthropic": "claude-sonnet-5-5",
+    "scripted": "scripted-model",
+}
+"""The model used when a provider is named and no model is."""
+
+UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
+"""Small enough for nearly every model of today; a larger one is only compacted too early."""
+
+# Columns: window, longest output, and then dollars per million tokens:
+#   input, output, cached input, written to the cache (None: as other input).
+_PRICED: dict[str, tuple[int, int, float, float, float | None, float | None]] = {
+    # OpenAI
+    "gpt-6.1-sol": (872_000, 128_000, 2.00, 10.00, 0.10, 2.50),
+    "gpt-6-sol": (872_000, 128_000, 2.00, 10.00, 0.20, 2.50),
+    "gpt-6-luna": (1_000_000, 128_000, 0.10, 0.50, 0.01, 0.125),
+    "gpt-5.4": (1_050_000, 128_000, 2.50, 15.00, 0.25, None),
+    "gpt-5.4-mini": (400_000, 128_000, 0.75, 4.50, 0.075, None),
+    "gpt-5.4-nano": (400_000, 128_000, 0.20, 1.25, 0.02, None),
+    "gpt-5.2": (400_000, 128_000, 1.75, 14.00, 0.175, None),
+    "gpt-5.2-pro": (400_000, 128_000, 21.00, 168.00, None, None),
+    "gpt-5.1": (400_000, 128_000, 1.25, 10.00, 0.125, None),
+    "gpt-5": (400_000, 128_000, 1.25, 10.00, 0.125, None),
+    "gpt-5-pro": (400_000, 272_000, 15.00, 120.00, None, None),
+    "gpt-5-mini": (400_000, 128_000, 0.25, 2.00, 0.025, None),
+    "gpt-5-nano": (400_000, 128_000, 0.05, 0.40, 0.005, None),
+    "gpt-4.1": (1_047_576, 32_768, 2.00, 8.00, 0.50, None),
+    "gpt-4.1-mini": (1_047_576, 32_768, 0.40, 1.60, 0.10, None),
+    "gpt-4.1-nano": (1_047_576, 32_768, 0.10, 0.40, 0.025, None),
+    "gpt-4o": (128_000, 16_384, 2.50, 10.00, 1.25, None),
+    "gpt-4o-mini": (128_000, 16_384, 0.15, 0.60, 0.075, None),
+    "gpt-4-turbo": (128_000, 4_096, 10.00, 30.00, None, None),
+    "gpt-4": (8_192, 4_096, 30.00, 60.00, None, None),
+    "gpt-3.5-turbo": (16_385, 4_096, 0.50, 1.50, None, None),
+    "o1": (200_000, 100_000, 15.00, 60.00, 7.50, None),
+    "o3": (200_000, 100_000, 2.00, 8.00, 0.50, None),
+    "o3-mini": (200_000, 100_000, 1.10, 4.40, 0.55, None),
+    "o4-mini": (200_000, 100_000, 1.10, 4.40, 0.275, None),
+    # Anthropic
+    "claude-fable-5-1": (1_000_000, 128_000, 10.00, 50.00, 0.25, 12.50),
+    "claude-fable-5": (1_000_000, 128_000, 10.00, 50.00, 1.00, 12.50),
+    "claude-mythos-5-1": (1_000_000, 128_000, 10.00, 50.00, 0.25, 12.50),
+    "claude-mythos-5": (1_000_000, 128_000, 10.00, 50.00, 1.00, 12.50),
+    "claude-opus-5-5": (1_000_000, 128_000, 4.00, 20.00, 0.20, 5.00),
+    "claude-opus-5": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
+    "claude-opus-4-8": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
+    "claude-opus-4-7": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
+    "claude-opus-4-6": (200_000, 128_000, 5.00, 25.00, 0.50, 6.25),
+    "claude-opus-4-5": (200_000, 64_000, 5.00, 25.00, 0.50, 6.25),
+    "claude-opus-4": (200_000, 32_000, 15.00, 75.00, 1.50, 18.75),
+    "claude-sonnet-5-5": (1_000_000, 128_000, 2.00, 10.00, 0.10, 2.50),
+    "claude-sonnet-5": (1_000_000, 128_000, 2.00, 10.00, 0.20, 2.50),
+    "claude-sonnet-4": (200_000, 64_000, 3.00, 15.00, 0.30, 3.75),
+    "claude-3-7-sonnet": (200_000, 64_000, 3.00, 15.00, 0.30, 3.75),
+    "claude-3-5-sonnet": (200_000, 8_192, 3.00, 15.00, 0.30, 3.75),
+    "claude-haiku-5-5": (1_000_000, 128_000, 0.10, 0.50, 0.01, 0.125),
+    "claude-haiku-4-5": (200_000, 64_000, 1.00, 5.00, 0.10, 1.25),
+    "claude-3-5-haiku": (200_000, 8_192, 0.80, 4.00, 0.08, 1.00),
+    "claude-3-haiku": (200_000, 4_096, 0.25, 1.25, 0.03, 0.30),
+    "claude-3-opus": (200_000, 4_096, 15.00, 75.00, 1.50, 18.75),
+    # Costs nothing, and the figures of a session show that it was counted.
+    "scripted": (128_000, 8_192, 0.0, 0.0, 0.0, 0.0),
+}
+
+# Windows only: prices depend on the host, or are not in this table.
+_UNPRICED: dict[str, tuple[int, int]] = {
+    "gpt-5.4-pro": (1_050_000, 128_000),
+    "gpt-6-astra": (872_000, 128_000),
+    "gpt-6": (400_000, 128_000),
+    "gpt-5.6": (400_000, 128_000),
+    "gpt-5.5": (400_000, 128_000),
+    "gpt-5.3": (400_000, 128_000),
+    "gpt-oss": (131_072, 32_768),
+    "claude": (200_000, 8_192),
+    "gemini-3": (1_048_576, 65_536),
+    "gemini-2.5": (1_048_576, 65_536),
+    "gemini-2.0": (1_048_576, 8_192),
+    "gemini-1.5": (1_048_576, 8_192),
+    "gemma3": (131_072, 8_192),
+    "gemma-3": (131_072, 8_192),
+    "gemma": (8_192, 4_096),
+    "qwen3-coder": (262_144, 65_536),
+    "qwen3": (40_960, 8_192),
+    "qwen2.5-coder": (32_768, 8_192),
+    "qwen2.5": (32_768, 8_192),
+    "qwq": (40_960, 8_192),
+    "llama4": (1_048_576, 8_192),
+    "llama-4": (1_048_576, 8_192),
+    "llama3.1": (131_072, 8_192),
+    "llama3.2": (131_072, 8_192),
+    "llama3.3": (131_072, 8_192),
+    "llama-3.1": (131_072, 8_192),
+    "llama-3.2": (131_072, 8_192),
+    "llama-3.3": (131_072, 8_192),
+    "llama3": (8_192, 4_096),
+    "llama-3": (8_192, 4_096),
+    "deepseek-chat": (131_072, 8_192),
+    "deepseek-reasoner": (131_072, 65_536),
+    "deepseek-v3": (131_072, 8_192),
+    "deepseek-r1": (131_072, 32_768),
+    "deepseek-coder": (131_072, 8_192),
+    "devstral": (131_072, 32_768),
+    "codestral": (262_144, 32_768),
+    "mistral-large": (131_072, 32_768),
+    "mistral-medium": (131_072, 32_768),
+    "mistral-small": (131_072, 32_768),
+    "ministral": (131_072, 32_768),
+    "mistral-nemo": (131_072, 32_768),
+    "mistral": (32_768, 8_192),
+    "kimi-k2": (262_144, 32_768),
+    "glm-4.5": (131_072, 65_536),
+    "glm-4.6": (204_800, 65_536),
+    "grok-code": (262_144, 32_768),
+    "grok-4": (262_144, 32_768),
+    "phi4": (16_384, 4_096),
+    "phi-4": (16_384, 4_096),
+}
+
+MODELS: Mapping[str, ModelInfo] = {
+    **{
+        prefix: ModelInfo(context_window=window, max_output_tokens=output, known=True)
+        for prefix, (window, output) in _UNPRICED.items()
+    },
+    **{
+        prefix: ModelInfo(
+            context_window=window,
+            max_output_tokens=output,
+            input_price=given,
+            output_price=said,
+            cached_price=cached,
+            cache_write_price=written,
+            known=True,
+        )
+        for prefix, (window, output, given, said, cached, written) in _PRICED.items()
+    },
+}
+
+Row = TypeVar("Row")
+
+_OVERRIDABLE = tuple(f.name for f in fields(ModelInfo) if f.name != "known")
+
+
+def info_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> ModelInfo:
+    """What is known of a model.
+
+    `overrides` maps a model name, or the beginning of one, to any of `context_window`,
+    `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`,
+    `cache_write_price` (dollars per million tokens). A window given there counts as known.
+
+    Raises: ConfigError for an override with another key, or a value that is no number.
+    """
+    names = _names(model)
+    known = _longest_prefix(names, MODELS)
+    info = UNKNOWN if known is None else known
+    given = _longest_prefix(names, {k.lower(): v for k, v in (overrides or {}).items()})
+    if not given:
+        return info
+    for key, value in given.items():
+        _check_override(model, key, value)
+    return replace(info, **given, known=info.known or "context_window" in given)
+
+
+def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
+    """What a request cost, in dollars; None when a price is unknown.
+
+    Cached and cache-written tokens are part of `usage.input_tokens` and are charged at their own
+    prices, or, where those are unknown, as other input.
+    """
+    if info.input_price is None or info.output_price is None:
+        return None
+    cached_price = info.input_price if info.cached_price is None else info.cached_price
+    write_price = info.input_price if info.cache_write_price is None else info.cache_write_price
+    plain = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+    dollars_per_million = (
+        plain * info.input_price
+        + usage.cached_tokens * cached_price
+        + usage.cache_write_tokens * write_price
+        + usage.output_tokens * info.output_price
+    )
+    return dollars_per_million / 1_000_000
+
+
+def _names(model: str) -> tuple[str, ...]:
+    """The name as given, and without what comes before it: `openrouter/qwen/qwen3-coder`,
+    `models/gemini-2.5-pro`, a path to a file of weights."""
+    name = model.strip().lower()
+    return (name, name.rsplit("/", 1)[-1])
+
+
+def _longest_prefix(names: tuple[str, ...], table: Mapping[str, Row]) -> Row | None:
+    fitting = [prefix for prefix in table if any(_begins(name, prefix) for name in names)]
+    return table[max(fitting, key=len)] if fitting else None
+
+
+def _begins(name: str, prefix: str) -> bool:
+    """Whether `prefix` is the beginning of `name` up to a border: `gpt-5` is not that of
+    `gpt-5.9`, nor `o3` that of `o35`; `claude-opus-4` is that of `claude-opus-4-20250514`."""
+    if not name.startswith(prefix):
+        return False
+    return re.match(r"$|[-:@_ ]|\.gguf", name[len(prefix) :]) is not None
+
+
+def _check_override(model: str, key: str, value: Any) -> None:
+    if key not in _OVERRIDABLE:
+        raise ConfigError(
+            f"The settings for the model {model} have no key `{key}`. "
+            f"Allowed are: {', '.join(_OVERRIDABLE)}."
+        )
+    whole = key in ("context_window", "max_output_tokens")
+    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not number or value < (1 if whole else 0):
+        allowed = "a whole number of tokens above 0" if whole else "dollars per million tokens"
+        raise ConfigError(f"`{key}` for the model {model} is {value!r}; allowed is {allowed}.")

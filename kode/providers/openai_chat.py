@@ -1,0 +1,341 @@
+"""Chat Completions, through the official `openai` SDK: OpenAI and the many servers that imitate it.
+
+The SDK opens the connection, signs the request and names the errors. The body is put together here
+from bytes kept per message, and the events are read raw (`stream.py`), because the typed path of
+the SDK walks all messages again for every request and hides what a broken server sent.
+
+The SDK is imported with the first request, or before by `warm_up`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kode.contracts import ModelInfo, Request, ToolSpec
+from kode.events import Emit
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
+from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
+from kode.providers.draft import Draft, DraftCall, is_whole_object
+from kode.providers.stream import Deadline, Event, read_reply
+from kode.providers.wire import (
+    WireCache,
+    encoded,
+    sendable_arguments,
+    sendable_id,
+    sendable_name,
+    used_ids,
+)
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+CONNECT_TIMEOUT_S = 15.0
+
+
+def warm_up() -> None:
+    """Imports the SDK, which takes a while; for a thread that has time."""
+    import openai  # noqa: F401
+
+
+class OpenAIChat:
+    """A `Provider` over Chat Completions.
+
+    `base_url` and `api_key` default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`. Servers other than
+    OpenAI's own may need no key. `idle_timeout_s` limits the pauses of an answer, `total_timeout_s`
+    the whole of it.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        info: ModelInfo,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        idle_timeout_s: float = 300.0,
+        total_timeout_s: float = 1800.0,
+    ) -> None:
+        self.model = model
+        self.info = info
+        self.idle_timeout_s = idle_timeout_s
+        self.total_timeout_s = total_timeout_s
+        self._endpoint = Endpoint(
+            base_url=base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL,
+            model=model,
+            key_variable="OPENAI_API_KEY",
+            api_key=(api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
+        )
+        self._client: AsyncOpenAI | None = None
+        self._messages: WireCache[bytes] = WireCache(message_bytes)
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; see `kode.contracts.Provider`."""
+        draft = Draft(f"openai/{self.model}", emit)
+        with translated(self._endpoint):
+            await self._exchange(self._body(request), draft)
+        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _exchange(self, body: bytes, draft: Draft) -> None:
+        import openai
+
+        client = self._open()
+        deadline = Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint)
+        async with deadline:
+            stream = await client.post(
+                "/chat/completions",
+                content=body,
+                cast_to=object,
+                options={"headers": {"Content-Type": "application/json"}},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            calls = CallSorter(draft)
+            await read_reply(
+                stream.response,
+                draft,
+                lambda event: take(event, draft, calls, self._endpoint),
+                self._endpoint,
+                deadline,
+            )
+
+    def _open(self) -> AsyncOpenAI:
+        if self._client is not None:
+            return self._client
+        import httpx2
+        from openai import AsyncOpenAI
+
+        endpoint = self._endpoint
+        if not endpoint.api_key and is_openai(endpoint.base_url):
+            raise missing_key(endpoint)
+        check_key(endpoint)
+        self._client = AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",
+            max_retries=0,
+            # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        )
+        return self._client
+
+    def _body(self, request: Request) -> bytes:
+        head: dict[str, Any] = {
+            "model": self.model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.max_output_tokens is not None:
+            openai_itself = is_openai(self._endpoint.base_url)
+            key = "max_completion_tokens" if openai_itself else "max_tokens"
+            head[key] = request.max_output_tokens
+        system = [encoded({"role": "system", "content": request.system})] if request.system else []
+        said = (wire for message in request.messages if (wire := self._messages.of(message)))
+        messages = b",".join((*system, *said))
+        tools = b',"tools":' + self._tools_bytes(request.tools) if request.tools else b""
+        return encoded(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
+
+    def _tools_bytes(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if self._tools[0] is not tools:
+            self._tools = (tools, encoded([tool_object(tool) for tool in tools]))
+        return self._tools[1]
+
+
+def is_openai(base_url: str) -> bool:
+    """Whether a URL is OpenAI's own, which wants a key and `max_completion_tokens`."""
+    return urlsplit(base_url).hostname == "api.openai.com"
+
+
+# ── out ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def tool_object(tool: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def message_bytes(message: Message) -> bytes:
+    """The objects of one message, joined by commas: a tool message is one object a result."""
+    return b",".join(encoded(value) for value in message_objects(message))
+
+
+def message_objects(message: Message) -> list[dict[str, Any]]:
+    """Thinking stays out: no server of this format takes it back in a way they agree on."""
+    text = "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
+    if message.role == "user":
+        return [{"role": "user", "content": text or "(no text)"}]
+    if message.role == "tool":
+        results = [
+            {
+                "role": "tool",
+                "tool_call_id": sendable_id(part.call_id, strict=False),
+                "content": part.text,
+            }
+            for part in message.parts
+            if isinstance(part, ToolResult)
+        ]
+        return [*results, *([{"role": "user", "content": text}] if text else [])]
+    calls = [_call_object(call) for call in calls_of(message)]
+    if not calls:
+        # An answer without text says nothing, and many servers refuse an empty message.
+        return [{"role": "assistant", "content": text}] if text else []
+    return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
+
+
+def _call_object(call: ToolCall) -> dict[str, Any]:
+    function = {"name": sendable_name(call.name), "arguments": sendable_arguments(call)}
+    return {"id": sendable_id(call.id, strict=False), "type": "function", "function": function}
+
+
+# ── in ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def take(event: Event, draft: Draft, calls: CallSorter, endpoint: Endpoint) -> None:
+    """What one event says goes into the draft.
+
+    Raises: ProviderError for an error object, which some servers send with HTTP 200.
+    """
+    data = event.data
+    if data.get("error") or event.name == "error":
+        raise from_status(None, data, {}, endpoint)
+    if data.get("object") == "error" or ("message" in data and "choices" not in data):
+        raise from_status(None, data, {}, endpoint)
+    choices = data.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(choice, Mapping):
+        if choice.get("error"):
+            raise from_status(None, {"error": choice["error"]}, {}, endpoint)
+        _take_choice(choice, draft, calls)
+        _take_usage(choice.get("usage"), draft)
+    _take_usage(data.get("usage"), draft)
+
+
+def _take_choice(choice: Mapping[str, Any], draft: Draft, calls: CallSorter) -> None:
+    delta = choice.get("delta")
+    if not isinstance(delta, Mapping) or not delta:
+        delta = choice.get("message")
+    if isinstance(delta, Mapping):
+        _take_content(delta.get("content"), draft)
+        # Some servers send the same thinking under both names.
+        draft.add_thinking("thinking", delta.get("reasoning_content") or delta.get("reasoning"))
+        draft.refuse("text", delta.get("refusal"))
+        fragments = delta.get("tool_calls")
+        if isinstance(fragments, list):
+            calls.take(fragments)
+        if isinstance(delta.get("function_call"), Mapping):
+            calls.take([{"index": 0, "function": delta["function_call"]}])
+    draft.stopped(choice.get("finish_reason"))
+
+
+def _take_content(content: Any, draft: Draft) -> None:
+    """Content is text, or with some servers a list of parts."""
+    if isinstance(content, str):
+        draft.add_text("text", content)
+    for part in content if isinstance(content, list) else ():
+        if not isinstance(part, Mapping):
+            continue
+        if part.get("type") == "thinking":
+            inner = part.get("thinking")
+            pieces = inner if isinstance(inner, list) else [{"text": inner}]
+            for piece in pieces:
+                draft.add_thinking("thinking", piece.get("text") if isinstance(piece, dict) else "")
+        else:
+            draft.add_text("text", part.get("text"))
+
+
+def _take_usage(usage: Any, draft: Draft) -> None:
+    if not isinstance(usage, Mapping):
+        return
+    details = usage.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    draft.count_usage(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        cached_tokens=next(
+            (
+                value
+                for value in (
+                    details.get("cached_tokens"),
+                    usage.get("prompt_cache_hit_tokens"),
+                    usage.get("cached_tokens"),
+                )
+                if value is not None
+            ),
+            None,
+        ),
+        cache_write_tokens=details.get("cache_write_tokens"),
+    )
+
+
+class CallSorter:
+    """Says which call a fragment belongs to.
+
+    The format's rule is the index. Servers break it: index 0 for all with different ids, no index,
+    no id, the whole call in one fragment or its name again in each.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.at_index: dict[int, DraftCall] = {}
+        self.last: DraftCall | None = None
+
+    def take(self, fragments: Sequence[Any]) -> None:
+        """The fragments of one chunk, in order."""
+        touched: list[DraftCall] = []
+        for fragment in fragments:
+            if not isinstance(fragment, Mapping):
+                continue
+            function = fragment.get("function")
+            function = function if isinstance(function, Mapping) else fragment
+            name = function.get("name")
+            name = name if isinstance(name, str) else ""
+            arguments = function.get("arguments")
+            call = self._call_of(fragment, name, arguments, touched)
+            call.add_name(name)
+            self.draft.add_arguments(call, arguments)
+            touched.append(call)
+            self.last = call
+
+    def _call_of(
+        self, fragment: Mapping[str, Any], name: str, arguments: Any, touched: list[DraftCall]
+    ) -> DraftCall:
+        index = fragment.get("index")
+        index = index if isinstance(index, int) and not isinstance(index, bool) else None
+        given = fragment.get("id")
+        given = given if isinstance(given, str) else ""
+        call = self.last if index is None else self.at_index.get(index)
+        if call is None or self._begins_another(call, given, name, arguments, touched):
+            call = self.draft.call(self.draft.calls)
+            if index is not None:
+                self.at_index[index] = call
+        if given and not call.id:
+            call.id = given
+        return call
+
+    def _begins_another(
+        self, call: DraftCall, given: str, name: str, arguments: Any, touched: list[DraftCall]
+    ) -> bool:
+        if given and call.id and given != call.id:
+            return True
+        if not name:
+            return False
+        if any(call is other for other in touched):
+            return True
+        # A name with the beginning of an object, after an object that is whole already.
+        begins = not isinstance(arguments, str) or arguments.lstrip().startswith("{")
+        return arguments is not None and begins and is_whole_object(call.text)

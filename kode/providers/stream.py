@@ -1,0 +1,317 @@
+"""The bytes of a streamed answer, made into JSON events, within limits of time and size.
+
+Shared by the wire providers; knows no wire format beyond server-sent events. Own code instead of
+the SDKs' decoders, because those have no bound on a line, drop events without a name, take a
+stream that is cut for one that is whole, and time out per read only.
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kode.errors import ProviderError, RefusedError, TransientError
+from kode.providers.boundary import Endpoint, from_status, web_page
+from kode.providers.draft import Draft
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""An event, or an answer that is not streamed, may not be larger."""
+
+LAST_WORDS_S = 3.0
+"""After the stop reason, how long the usage and the end of the stream are waited for."""
+
+DRAIN_S = 0.1
+"""After the end mark, how long the end of the body is waited for, so that the connection serves
+the next request too."""
+
+
+class Response(Protocol):
+    """What is used of the HTTP client's response."""
+
+    @property
+    def headers(self) -> Any: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: the name from its `event:` line, or "", and the decoded object."""
+
+    name: str
+    data: dict[str, Any]
+
+
+class Deadline:
+    """An idle limit and a total limit around an exchange, as `async with`.
+
+    The idle limit starts again with every `touch()`, which is called for bytes that arrive. Between
+    `soften()` (the reply could end here) and `harden()` the limit is a short one, and running out
+    of time only ends the waiting.
+    """
+
+    def __init__(self, idle_s: float, total_s: float, endpoint: Endpoint) -> None:
+        self.idle_s = idle_s
+        self.total_s = total_s
+        self.endpoint = endpoint
+        self.soft = False
+        self._timeout = asyncio.timeout(None)
+        self._end = 0.0
+        self._soft_end = math.inf
+        self._soft_mark = -1
+
+    async def __aenter__(self) -> "Deadline":
+        self._end = asyncio.get_running_loop().time() + self.total_s
+        await self._timeout.__aenter__()
+        self.touch()
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            if self.soft:
+                return True
+            raise self._ran_out() from None
+        return False
+
+    def touch(self) -> None:
+        """Something arrived."""
+        if self._timeout.expired():
+            return
+        idle_end = asyncio.get_running_loop().time() + self.idle_s
+        self._timeout.reschedule(min(idle_end, self._end, self._soft_end))
+
+    def soften(self, seconds: float, mark: int) -> None:
+        """The reply may be whole: only its last words are waited for, `seconds` long from when
+        `mark` (how much of it there is) last changed."""
+        if self.soft and mark == self._soft_mark:
+            return
+        self.soft, self._soft_mark = True, mark
+        self._soft_end = asyncio.get_running_loop().time() + seconds
+        self.touch()
+
+    def harden(self) -> None:
+        """The reply goes on after all."""
+        if self.soft:
+            self.soft, self._soft_mark, self._soft_end = False, -1, math.inf
+            self.touch()
+
+    def _ran_out(self) -> TransientError:
+        url = self.endpoint.shown_url
+        if asyncio.get_running_loop().time() >= self._end:
+            return TransientError(
+                f"The reply of {url} was not whole after {self.total_s:g} s and was ended. "
+                "Ask for less at a time, or raise the total time limit in the config."
+            )
+        return TransientError(
+            f"{url} sent nothing for {self.idle_s:g} s. Check that the server is well; "
+            "for a slow one raise the idle time limit in the config."
+        )
+
+
+async def read_reply(
+    response: Response,
+    draft: Draft,
+    take: Callable[[Event], None],
+    endpoint: Endpoint,
+    deadline: Deadline,
+) -> None:
+    """Feeds the events of an answer to `take`, which fills the draft; closes the response.
+
+    What breaks after the reply is whole (the usage, the end mark, the end of the connection) is no
+    fault of the reply.
+
+    Raises: ProviderError; what the HTTP client raises passes through.
+    """
+    try:
+        async with contextlib.aclosing(events(response, endpoint, deadline)) as stream:
+            async for event in stream:
+                if event.name == "[DONE]":
+                    draft.done = True
+                    continue
+                take(event)
+                if draft.done:
+                    deadline.soften(DRAIN_S, -2)
+                elif draft.complete:
+                    deadline.soften(LAST_WORDS_S, draft.chars)
+                else:
+                    deadline.harden()
+    except ProviderError:
+        raise
+    except Exception:
+        if not draft.complete:
+            raise
+    finally:
+        await response.aclose()
+
+
+async def events(
+    response: Response, endpoint: Endpoint, deadline: Deadline
+) -> AsyncGenerator[Event, None]:
+    """The events of an answer, until its end or `[DONE]`.
+
+    An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
+    `[DONE]` itself is an event of that name, without data.
+
+    Raises: TransientError, RefusedError; what the HTTP client raises passes through.
+    """
+    kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    chunks = _touching(response.aiter_bytes(), deadline)
+    first = b""
+    async for chunk in chunks:
+        if chunk.strip(b"\xef\xbb\xbf \t\r\n"):
+            first = chunk
+            break
+    start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"<" or kind in ("text/html", "application/xhtml+xml"):
+        raise web_page(endpoint, kind)
+    if start in (b"{", b"["):
+        yield _whole(await _rest(first, chunks, endpoint), endpoint)
+        return
+    decoder = Decoder(endpoint)
+    for event in decoder.feed(first):
+        yield event
+    if not decoder.done:
+        async for chunk in chunks:
+            for event in decoder.feed(chunk):
+                yield event
+            if decoder.done:
+                break
+    if not decoder.done:
+        for event in decoder.end():
+            yield event
+    if not decoder.events and not decoder.done:
+        raise TransientError(
+            f"{endpoint.shown_url} answered with nothing"
+            f"{f' ({kind})' if kind else ''}. Ask again; if it goes on, check the base URL."
+        )
+    if decoder.done:
+        yield Event("[DONE]", {})
+        await drain(chunks)
+
+
+async def drain(chunks: AsyncIterator[bytes]) -> None:
+    """Reads what is left after the end mark, for a moment; a connection read to its end is used
+    again by the next request."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(DRAIN_S):
+            async for _ in chunks:
+                pass
+
+
+class Decoder:
+    """Bytes into events. `done` is set by `[DONE]`; what follows is ignored."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.done = False
+        self.events = 0
+        self._buffer = b""
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._name = ""
+        self._data: list[bytes] = []
+        self._data_size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that a further piece of the stream completes."""
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._keep(chunk)
+            return
+        text = b"".join((*self._pieces, chunk))
+        # A \r at the end may be the first half of \r\n: its line is not over yet.
+        tail = b"\r" if text.endswith(b"\r") else b""
+        if tail:
+            text = text[:-1]
+        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._pieces = []
+        rest = lines.pop() + tail
+        for line in lines:
+            yield from self._line(line)
+            if self.done:
+                return
+        self._size = self._data_size
+        self._keep(rest)
+
+    def end(self) -> Iterator[Event]:
+        """The event that the end of the stream completes, if any."""
+        rest = b"".join(self._pieces).rstrip(b"\r")
+        self._pieces = []
+        for line in (rest, b""):
+            yield from self._line(line)
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > MAX_EVENT_BYTES:
+            raise too_large(self.endpoint)
+
+    def _line(self, line: bytes) -> Iterator[Event]:
+        if not line:
+            yield from self._dispatch()
+            return
+        name, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._data_size += len(value) + 1
+            if self._data_size > MAX_EVENT_BYTES:
+                raise too_large(self.endpoint)
+        elif name == b"event":
+            self._name = value.decode("utf-8", "replace")
+
+    def _dispatch(self) -> Iterator[Event]:
+        data, name = b"\n".join(self._data), self._name
+        self._data, self._data_size, self._name = [], 0, ""
+        if not data.strip():
+            return
+        if data.strip().startswith(b"[DONE]"):
+            self.done = True
+            return
+        try:
+            value = json.loads(data.decode("utf-8", "replace"))
+        except ValueError:
+            if name == "error":
+                raise from_status(
+                    None, data.decode("utf-8", "replace"), {}, self.endpoint
+                ) from None
+            raise
+        self.events += 1
+        if isinstance(value, dict):
+            yield Event(name, value)
+
+
+def too_large(endpoint: Endpoint) -> RefusedError:
+    return RefusedError(
+        f"{endpoint.shown_url} sent more than a reply can be and was cut off. "
+        "Ask for less at a time; if it goes on, check the server."
+    )
+
+
+async def _touching(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        deadline.touch()
+        yield chunk
+
+
+async def _rest(first: bytes, chunks: AsyncIterator[bytes], endpoint: Endpoint) -> bytes:
+    pieces, size = [first], len(first)
+    async for chunk in chunks:
+        pieces.append(chunk)
+        size += len(chunk)
+        if size > MAX_EVENT_BYTES:
+            raise too_large(endpoint)
+    return b"".join(pieces)
+
+
+def _whole(body: bytes, endpoint: Endpoint) -> Event:
+    value = json.loads(body.decode("utf-8-sig", "replace"))
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, dict):
+        return Event("whole", value)
+    raise from_status(None, value, {}, endpoint)

@@ -1,0 +1,81 @@
+"""What both wire formats share on the way out: JSON bytes of messages, made once and kept.
+
+A request holds every message said so far. Each is encoded when it is first sent; later requests
+join the same bytes. So a message is byte for byte the same in every request, which is what a
+provider's cache needs, and the work per request stays that of joining.
+"""
+
+import hashlib
+import json
+import re
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from kode.messages import Message, ToolCall, calls_of
+from kode.providers.draft import is_whole_object
+
+Wire = TypeVar("Wire")
+
+
+class WireCache(Generic[Wire]):
+    """Wire forms by the identity of the message. An entry goes when its message does.
+
+    By identity, since hashing a message would read all of its text again.
+    """
+
+    def __init__(self, encode: Callable[[Message], Wire]) -> None:
+        self._encode = encode
+        self._kept: dict[int, tuple[weakref.ref[Message], Wire]] = {}
+
+    def of(self, message: Message) -> Wire:
+        """The wire form of a message, encoded now or before."""
+        identity = id(message)
+        entry = self._kept.get(identity)
+        if entry is not None and entry[0]() is message:
+            return entry[1]
+        wire = self._encode(message)
+        kept = self._kept
+
+        def forget(reference: weakref.ref[Message]) -> None:
+            found = kept.get(identity)
+            if found is not None and found[0] is reference:
+                del kept[identity]
+
+        kept[identity] = (weakref.ref(message, forget), wire)
+        return wire
+
+
+def encoded(value: Any) -> bytes:
+    """Compact JSON in UTF-8; halves of characters, which no server takes, become "?"."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def sendable_arguments(call: ToolCall) -> str:
+    """The argument text as it was written when it is a JSON object, else `{}`.
+
+    Servers decode the arguments in the history (many to render a template) and fail for good on a
+    text that a token limit cut. The result of such a call tells the model what was wrong with it.
+    """
+    return call.arguments if is_whole_object(call.arguments) else "{}"
+
+
+def sendable_name(name: str) -> str:
+    """A tool name that every server takes. A model that invents a name with a dot or a space in it
+    would otherwise make each later request fail."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def sendable_id(call_id: str, *, strict: bool) -> str:
+    """A call id that the server takes: at most 40 characters, and with `strict` only those that
+    Anthropic allows. Others, from another server earlier in the session, become a digest, the same
+    in the call and in its result."""
+    if len(call_id) <= 40 and (not strict or re.fullmatch(r"[A-Za-z0-9_-]+", call_id)):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def used_ids(messages: Sequence[Message]) -> set[str]:
+    """The call ids of a session so far, which a new call may not have again."""
+    return {call.id for m in messages if m.role == "assistant" for call in calls_of(m)}
