@@ -28,6 +28,8 @@ _EDGES = frozenset(".;,()!?:|—–")
 _SCOPE_ENDS = frozenset(
     "but for in on when if at as because so while during with then since by unless until".split()
 )
+_TIMES = frozenset({"before", "after", "then"})
+_BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
@@ -168,7 +170,7 @@ def _stop() -> frozenset[str]:
 
 @cache
 def _light() -> frozenset[str]:
-    return frozenset(_concept(word) for word in lexicon.LIGHT.split()) | {"bound"}
+    return frozenset(_concept(word) for word in lexicon.LIGHT.split()) | {"bound", "allowed"}
 
 
 @cache
@@ -378,28 +380,27 @@ def _relations(
     tokens: list[_Token],
 ) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    texts = [token.text for token in tokens]
     for at, token in enumerate(tokens):
-        name = token.text if token.text in ("before", "after", "then") else token.stem
+        name = token.text if token.text in _TIMES else token.stem
+        if token.text == "from" and "to" in texts[at:]:
+            to = texts.index("to", at)
+            found["from"] = (_content(tokens[at:to]), _content(tokens[to:]))
         if token.kind != "word" or name not in _directed():
             continue
-        left = _content(tokens[:at])
-        right = _content(tokens[at + 1 :])
-        passive = at + 1 < len(tokens) and any(t.text == "by" for t in tokens[at + 1 : at + 3])
-        if name == "after" or passive:
+        left, right = _content(tokens[:at]), _content(tokens[at + 1 :])
+        passive = name not in _TIMES and at > 0 and texts[at - 1] in _BE
+        if passive and "by" not in texts[at + 1 : at + 3]:
+            continue
+        if passive or name == "after":
             left, right = right, left
-        if name in ("after", "then"):
-            name = "before"
-        found[name] = (left, right)
+        found["before" if name in _TIMES else name] = (left, right)
     return found
 
 
 @cache
 def _directed() -> frozenset[str]:
-    return frozenset(_concept(word) for word in lexicon.DIRECTED.split()) | {
-        "before",
-        "after",
-        "then",
-    }
+    return frozenset(_concept(word) for word in lexicon.DIRECTED.split()) | _TIMES
 
 
 def _content(tokens: list[_Token]) -> frozenset[str]:

@@ -17,6 +17,9 @@ Verdict = Literal["same", "open", "other"]
 HEAVY, LIGHT, NUMBER = 1.0, 0.35, 0.8
 """How much a shared concept of each sort counts for nearness."""
 
+RELATED = 0.36
+"""From this overlap on, a call to the judge is worth it."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -169,10 +172,15 @@ def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry
     if a and b:
         return None
     if a:
-        return None if sides.entry_light else "new"
+        return "new" if _outweighed(sides.entry_light, sides.new_heavy, sides) else None
     if b:
-        return None if sides.new_light else "entry"
+        return "entry" if _outweighed(sides.new_light, sides.entry_heavy, sides) else None
     return "new" if len(sides.new_light) > len(sides.entry_light) else "entry"
+
+
+def _outweighed(light: frozenset[str], heavy: frozenset[str], sides: _Sides) -> bool:
+    """A general word against a telling one may be another fact, unless much else agrees."""
+    return not light or (len(light) == len(heavy) == 1 and len(sides.shared_heavy) >= 3)
 
 
 def _literal(new: Claim, entry: Claim) -> bool:
@@ -198,4 +206,4 @@ def _related(new: Claim, entry: Claim, sides: _Sides, overlap: float) -> bool:
     """Whether a model should be asked: a repetition or an update may hide here."""
     if new.changes and sides.shared_heavy:
         return True
-    return overlap >= 0.5
+    return overlap >= RELATED

@@ -19,14 +19,25 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(no|not)( be)? (less|fewer|lower|smaller|shorter) than", "atleast"),
     (r"(at least|more than|greater than|higher than|a minimum of)", "atleast"),
     (r"(above|over) (?=\d)", "atleast "),
+    (r"or (newer|later|higher|above|greater|more|up|better|longer)", "atleast"),
+    (r"or (older|earlier|lower|below|less|fewer|shorter)", "atmost"),
+    (r"(shorter|smaller|fewer|less|lower) than", "atmost"),
+    (r"(longer|larger|bigger|more|higher|greater) than", "atleast"),
+    (r"one (?=(second|minute|hour|day|week|month|year|core|gb|mb|replica|instance)\b)", "1 "),
     (r"(from now on|these days|as of today|for now|by now)", "now"),
-    (r"(no longer|not any ?more|any ?more|not .{0,60}\bany ?more)", " nolonger "),
+    (r"no longer|not any ?more", "nolonger"),
+    (r"any ?more", "now"),
+    (r"go (?=(to|into|in|on|through|via|out|live|by|up|down)\b)", "goes "),
     # order of preference
     (r"(preferred|preferable|superior) (to|over)|(better|rather|more|sooner) than", "over"),
     (r"(instead|in place|in lieu|in favou?r) of|as opposed to|and not", "over"),
     (r"rather (use|have|see)", "prefer"),
     (r"in favou?r of", "for"),
     (r"(is|are|be) (not|never) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
+    (r"(is|are) (frozen|blocked|suspended|paused|off[- ]limits|taboo|out of the question)",
+     "unwanted"),
+    (r"(does not|doesn't|never|no longer) eats? (meat|animals)|meatless", "vegetarian"),
+    (r"(works?|working) (from|at) home|home ?office|wfh|works? remotely", "remotework"),
     (r"(isn't|aren't) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
     (r"(is|are|be|was|were) (unwanted|forbidden|prohibited|banned|disallowed)", "unwanted"),
     # order in time
@@ -73,16 +84,17 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(package|dependency) manag(er|ement)", "packagemanager"),
     (r"feature (flag|toggle|switch)(e?s)?", "featureflag"),
     (r"(environment|env) (variable|var)s?|envvars?", "envvar"),
-    (r"dark (mode|theme|colou?rs?|ui|interface|scheme)s?", "darktheme"),
-    (r"(light|bright) (mode|theme|colou?rs?|ui|interface|scheme)s?", "lighttheme"),
+    (r"dark (mode|theme|colou?rs?|ui|interface|scheme)s?", "dark theme"),
+    (r"(light|bright) (mode|theme|colou?rs?|ui|interface|scheme)s?", "light theme"),
     (r"(web|front)[- ]?end", "frontend"),
     (r"(server|back)[- ]end", "backend"),
     (r"end[- ]to[- ]end|e2e", "endtoend"),
     (r"unit[- ]?tests?", "unit test"),
     (r"single source of truth", "singlesource"),
     (r"(test|code) coverage|coverage (of|by) (the )?tests", "coverage"),
-    (r"test suites?|all (the |of the )?tests|(full|whole|entire|complete) tests?", "testsuite"),
-    (r"(tests|test run) (take|need|run)", r"testsuite \2"),
+    (r"(the )?(full|whole|entire|complete)? ?test ?suites?", "tests"),
+    (r"after (?=\d[\d.]* ?(s|secs?|seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?|ms)\b)",
+     "at "),
     (r"time(s|d)?[- ]?outs?|timing out", "timeout"),
     (r"log(s|ged|ging)?[- ]?ins?|sign(s|ed|ing)?[- ]?ins?", "login"),
     (r"sign(s|ed|ing)?[- ]?ups?", "signup"),
@@ -107,7 +119,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(insist|rely|relies|depend)(s|ed)? (up)?on", "want"),
     (r"responsible for|in charge of|maintainer of|owner of|owned by|maintained by", "owner"),
     (r"(looks|look) after", "owner"),
-    (r"(is|are) (called|named)|goes by|name is", "name"),
+    (r"(is|are) (called|named)|goes by|name is|answers to", "name"),
     (r"lines? of code", "line"),
     (r"main branch|trunk", "mainbranch"),
     (r"default branch", "defaultbranch"),
@@ -122,6 +134,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"ruby on rails", "rails"),
     (r"sql ?server|mssql", "mssql"),
     (r"(user|customer)s? sessions?", "usersession"),
+    (r"(british|american|uk|us) english", r"\1"),
+    (r"valid (for|until)|good for", "expire"),
     (r"once (a|per) (?=day|week|month|year)", "every "),
     (r"(twice|two times) (a|per)", "2 every"),
     (r"(each|per|every) day", "daily"),
@@ -299,7 +313,6 @@ font typeface
 theme scheme
 column col char character
 width wide
-limit cap
 ticket issue
 review reviewing reviewer
 approve approval
@@ -349,6 +362,113 @@ complex complicated
 readable legible
 wrap wrapping
 separator delimiter
+send sent deliver delivery
+edit editor editing ide
+build built
+teach taught
+learn study
+choose chose chosen
+buy bought
+bring brought
+draw drew drawn
+break broke broken
+freeze froze frozen
+hide hid hidden
+throw threw thrown
+catch caught
+spend spent
+pay paid
+meet met
+lead led
+lose lost
+sell sold
+speak spoke spoken
+drive drove driven
+forget forgot forgotten
+grow grew grown
+swap swapped
+person people
+index indices indexes
+matrix matrices
+vertex vertices
+criterion criteria
+eat ate eaten
+drink drank drunk
+sleep slept
+think thought
+understand understood
+invoice bill
+article post
+photo photograph
+movie film
+video clip
+wifi wlan
+internet web
+website webpage site
+hyperlink link
+button btn
+popup dialog modal
+quote quotation
+bracket brackets
+brace braces
+parenthesis parentheses paren
+acronym abbreviation
+jargon slang
+humor humour joke
+sarcasm irony
+tone voice
+polite courteous
+direct straightforward blunt
+apology apologize apologise sorry
+praise compliment flattery
+greeting greet hello
+filler fluff
+example sample
+heading headline
+title caption
+citation cite
+regex regexp
+string str
+integer int
+boolean bool
+dictionary dict
+constant const
+lazy lazily
+eager eagerly
+parallel concurrently concurrent
+sequential sequentially serial
+batch bulk
+training train
+inference infer
+notebook jupyter
+gpu graphics
+network net
+loadbalancer lb
+ssl tls https
+mfa 2fa
+rotate rotation
+scan scanner
+flake flaky
+retry retries
+subscriber subscribe
+replication replicate
+autoscaling autoscale autoscaler
+cost costs price pricing
+cent cents
+tax vat
+cart basket
+shipment shipping
+catalog catalogue
+developer programmer coder
+tester qa
+intern trainee
+mentor mentoring
+onboard onboarding
+offboard offboarding
+hire hiring recruit recruiting
+retro retrospective
+scrum agile
+deadline due
 """
 """One class of words a line; the first word stands for all."""
 
@@ -356,101 +476,140 @@ SCALES = """
 brevity short brief concise terse succinct crisp | long lengthy verbose wordy detailed elaborate
 enabled enable active activate activated | disabled disable inactive deactivate deactivated
 allowed allow permit permitted permissible | forbidden forbid prohibit ban banned disallow
-bound atmost max maximum | atleast min minimum
+brightness dark | light bright
+bound atmost max maximum limit cap ceiling | atleast min minimum floor
 """
 """Two ends of one scale a line: the negation of an end is the other end. The first word names
 the scale."""
 
+OPPOSITES = """
+up down
+on off
+in out
+open close
+start stop
+begin end
+read write
+add remove
+create delete
+push pull
+upload download
+import export
+send receive
+encrypt decrypt
+increase decrease
+input output
+request answer
+client server
+source target
+first last
+old new
+upper lower
+left right
+top bottom
+before after
+source destination
+full partial
+whole part
+general specific
+public private
+internal external
+local remote
+global local
+explicit implicit
+automatic manual
+synchronous asynchronous
+required optional
+accept reject
+lock unlock
+mount unmount
+install uninstall
+subscribe unsubscribe
+main secondary
+primary secondary
+current previous
+incoming outgoing
+inbound outbound
+ascending descending
+horizontal vertical
+frontend backend
+development production
+staging production
+fast slow
+simple complex
+small big
+"""
+"""Pairs of which a fact means one: a text with one and a text with the other differ."""
+
 STOP = """
 a an the this that these those it its itself they them their theirs there here he she his her him
-hers i me my mine we us our ours you your yours who whom whose which what
-user users
-is are be been being am was were isn aren do does did done has have had having will would shall
-should can could may might must ought
-of to in on at by for with from into onto as about per via within through upon out up
-and or but so if then than also too very really quite just still already always ever
-each every all any some both either such same other only
-when where while how why whenever
-s t d ll ve re m
-want wants wanted wish wishes like likes liked love loves prefer prefers preferred preference
-preferences preferably favor favors favour favours enjoy enjoys appreciate appreciates expect
-expects expected desire desired let lets please rather for care cares
-use uses used using usage utilize utilizes employ employs work works working
-go goes going come comes get gets got makes making made put puts take takes took taking
-give gives keep keeps kept stay stays remain remains sit sits lie lies live lives
-need needs needed require requires required
-hold holds holding held
-set sets
-see sees found find finds
-know known
-one
-well
-way ways thing things
-currently usually generally typically normally mostly often
-approximately roughly around approx circa nearly almost
-namely eg ie etc
-between instead
+hers i me my mine we us our ours you your yours who whom whose which what user users is are be
+been being am was were isn aren do does did done has have had having will would shall should can
+could may might must ought of to in on at by for with from into onto as about per via within
+through upon and or but so if then than also too very really quite just still already always ever
+each every all any some both either such same other only when where while how why whenever s t d
+ll ve re m want wants wanted wish wishes like likes liked love loves prefer prefers preferred
+preference preferences preferably favor favors favour favours enjoy enjoys appreciate appreciates
+expect expects expected desire desired let lets please rather care cares use uses used using usage
+utilize utilizes employ employs work works working goes going come comes get gets got makes
+making made put puts take takes took taking give gives keep keeps kept stay stays remain remains
+sit sits lie lies live lives need needs needed require requires required hold holds holding held
+see sees found find finds know known one well way ways thing things currently usually generally
+typically normally mostly often approximately roughly around approx circa nearly almost namely eg
+ie etc between instead doing serves serve serving served powered powers power based happens happen
+happened occurs occur place located resides reside seen given taken seem seems appear appears
+means mean ensure ensures sure definitely simply basically actually clearly certainly exactly
+fully completely entirely absolutely particularly especially mainly primarily chiefly largely
+consistently regularly frequently constantly continually permanently specifically directly
+carefully properly correctly strongly commonly ordinarily routinely habitually everything anything
+something somewhere everywhere anyone everyone someone everybody somebody himself herself
+themselves yourself myself own personally tends tend tended considers consider considered believes
+believe thinks happy glad fond keen fan says said say states stated mentions mentioned told tells
+tell better best good great nice fine okay ok proper according regarding concerning respect toward
+towards among amid along across till including included involve involves involving becoming shown
+show shows showing displayed stands stand
 """
 """Words that carry nothing of a fact's content."""
 
 LIGHT = """
-run runs running
-
-write writes
-code module file system project component tool service statement part item section area
-place location
-new default
-standard
-contain contains include includes
-build builds built building
-do
-follow follows
-store stores stored save keep
-host hosts
-machine server
-manage manages managed handle handles handled managing
-serve serves served
-name names named call calls called
-define defines defined definition
-locate located
-base based
-stack
-support supports supported
-provide provides provided
-change changes
-process
-time times duration
-value
-version
-instance
-folder directory
-list
-line
-type kind
-format formatted
-output
-happen happens occur occurs
-perform performs
-stick
-choose chosen choice pick picks
-implementation
-wish
-library package
-number
-add adding adds
-language
-application
-software
-limit
-own owner
-reside resides
-talk talks speak speaks
-open opens
-listen listening
-reach reached reachable available accessible exposed
-connect connects
-kick
-always
+expire valid allowed
+run runs running write writes code module file system project component tool service statement
+part item section area place location new default standard contain contains include includes build
+builds built building do follow follows store stores stored save keep host hosts machine server
+manage manages managed handle handles handled managing serve serves served name names named call
+calls called define defines defined definition locate located base based stack support supports
+supported provide provides provided change changes process time times duration value version
+instance folder directory list line type kind format formatted output happen happens occur occurs
+perform performs stick choose chosen choice pick picks implementation wish library package number
+add adding adds language application software limit own owner reside resides talk talks speak
+speaks open opens listen listening reach reached reachable available accessible exposed connect
+connects kick always up out set off back backs backed supply supplies supplied belong belongs rely
+relies relate relates related concern cover covers covered apply applies applied applicable count
+counts amount amounts last lasts lasted total equal equals measure measures measured lie point
+points refer refers represent represents act acts behave behaves operate operates operated execute
+executes executed carry carries carried conduct conducts conducted deal deals treat treats treated
+feature features offer offers offered assign assigns assigned allocate allocated dedicate
+dedicated designate designated appoint select selects selected opt introduce introduced establish
+established organise organize organised organized arrange arranged group grouped describe
+describes described specify specifies specified declare declares declared record recorded register
+registered mark marks marked label labels labelled labeled enumerate render rendered contained
+comprise comprises consist consists consisting obtain obtains obtained acquire acquired receive
+receives received accept accepts accepted guarantee guarantees enforce enforces enforced demand
+demands demanded force forced insist oblige obey honor honour adhere adheres comply complies
+conform conforms observe observes abide respects approach technique practice practices habit
+habits routine routines rule rules principle principles option options selection decision
+decisions purpose purposes reason reasons goal goals case cases situation matter matters subject
+topic stuff element elements entity entities resource resources asset tools tooling utility
+utilities solution solutions product products platform platforms technology technologies tech
+framework frameworks engine engines program programs packages provider providers vendor vendors
+facility setup setups installation instances layer layers end spot position positions site sites
+source sources origin content contents info information detail details data values quantity length
+durations period periods interval intervals frequency rate rates size sizes main usual regular
+normal common general typical specific particular certain various several many much few current
+present existing actual real whole full entire complete overall valid good handling level levels
+wide mode modes style styles way need needs allowed permitted including help helps assist
+facilitate supposed due subjected hold put spelled task tasks activity activities member members
+person people environment deliver send sent hand hands operation operations
 """
 """Words that say what sort of thing is meant; a difference in these alone is no other fact,
 but they do not vanish when something else stands in their place."""
@@ -512,7 +671,8 @@ användaren og er ikke med til på i w nie z na do jest użytkownik ja ei on ve 
 FOREIGN_NEGATORS = """
 nicht kein keine keinen keiner nie niemals ohne statt pas ne jamais sans aucun no nunca sin jamás
 non mai senza não nunca sem niet geen nooit zonder inte aldrig utan ikke aldri uden nie bez ei
-hayır değil не нет без никогда ні ні 不 没 沒 无 別 别 非 ない ません ず 안 않 لا ليس ما नहीं मत không ไม่
+hayır değil
+не нет без никогда ні ні 不 没 沒 无 別 别 非 ない ません ず 안 않 لا ليس ما नहीं मत không ไม่
 """
 """Negations and "instead" elsewhere; a difference in one of these is never just more detail."""
 
