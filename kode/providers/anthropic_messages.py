@@ -18,6 +18,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -182,6 +183,11 @@ class Blocks:
     results: tuple[bytes, ...]
     others: tuple[bytes, ...]
 
+    @cached_property
+    def turn(self) -> bytes:
+        """The turn that this message alone is."""
+        return _turn(self.role, [*self.results, *self.others])
+
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
     return {
@@ -257,13 +263,19 @@ def wire_turns(messages: list[Blocks]) -> list[bytes]:
     last_user = max((at for at, (role, _) in enumerate(groups) if role == "user"), default=-1)
     turns = []
     for at, (role, members) in enumerate(groups):
+        if len(members) == 1 and at != last_user:
+            turns.append(members[0].turn)
+            continue
         results = [block for member in members for block in member.results]
-        others = [block for member in members for block in member.others]
-        blocks = results + others
+        blocks = results + [block for member in members for block in member.others]
         if at == last_user:
             blocks[-1] = _marked(blocks[-1])
-        turns.append(b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)))
+        turns.append(_turn(role, blocks))
     return turns
+
+
+def _turn(role: str, blocks: list[bytes]) -> bytes:
+    return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
 
 
 def _marked(block: bytes) -> bytes:

@@ -8,7 +8,6 @@ What a reply is made of is in `draft.py`, the bytes of a stream in `stream.py`.
 """
 
 import contextlib
-import email.utils
 import json
 import math
 import re
@@ -293,6 +292,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     seconds = _number(value)
     if seconds is not None or not value:
         return seconds
+    import email.utils
+
     try:
         until = email.utils.parsedate_to_datetime(value)
     except (TypeError, ValueError):

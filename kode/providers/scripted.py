@@ -1,0 +1,322 @@
+"""A provider that plays a script: for `kode demo`, for tests, for trying kode without a key.
+
+A script is a file with a JSON list of replies, or JSON lines with one reply each. A reply:
+
+    text, thinking   what is said (streamed in several pieces)
+    calls            [{"name": "read_file", "arguments": {"path": "a.py"}}]; arguments may be raw
+                     text, and an "id" may be given
+    stop             "end", "tool_calls", "length" or "refusal"; by default "tool_calls" with calls
+                     and "end" without
+    usage            {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"};
+                     estimated from the characters when not given
+    delay_s          a pause before the reply
+    error            fails instead: {"status": 429 or another HTTP status, or one of "overflow",
+                     "auth", "refused", "transient"; "text"?, "retry_after_s"?}
+    expect           {"last_user_contains": "..."}: the reply fails when the last message of the
+                     user does not contain it, which shows where a script and a session part
+    match            a regular expression, see below
+
+Replies play in order, each once, from the beginning in each process. A reply with `match` stands
+outside that order: it plays whenever the last message is the user's and its text contains the
+expression, as often as that happens. So memory, which asks the same provider questions of its own
+at times nobody can foretell, gets its answers without moving the script on.
+
+Nothing here knows a wire format; the statuses of errors mean what they mean on the wire.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kode.contracts import ModelInfo, Request
+from kode.errors import ConfigError, RefusedError
+from kode.events import Emit, TextDelta, ThinkingDelta
+from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.providers.boundary import Endpoint, from_status
+from kode.providers.draft import new_call_id
+from kode.providers.wire import WireCache, used_ids
+
+PIECES = 6
+"""At most so many pieces does a text stream in."""
+
+CHARS_PER_TOKEN = 4
+
+_STATUS_WORDS = {"overflow": 413, "auth": 401, "refused": 400, "transient": 503}
+_STOPS = ("end", "tool_calls", "length", "refusal")
+_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedCall:
+    name: str
+    arguments: str
+    id: str = ""
+    """"" for a fresh one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedError:
+    status: int
+    text: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedReply:
+    """One reply of a script; the fields are those of the module's docstring."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    stop: StopReason = "end"
+    usage: Usage | None = None
+    delay_s: float = 0.0
+    error: ScriptedError | None = None
+    expected: str = ""
+    match: str = ""
+
+
+class Scripted:
+    """A `Provider` that plays replies."""
+
+    name = "scripted"
+
+    def __init__(self, model: str, info: ModelInfo, replies: Sequence[ScriptedReply]) -> None:
+        self.model = model
+        self.info = info
+        self._matching = tuple(reply for reply in replies if reply.match)
+        self._ordered = tuple(reply for reply in replies if not reply.match)
+        self._next = 0
+        self._sizes: WireCache[int] = WireCache(_chars_of)
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; see `kode.contracts.Provider`."""
+        reply = self._choose(request)
+        await asyncio.sleep(reply.delay_s)
+        if reply.error is not None:
+            raise self._error(reply.error)
+        for piece in _pieces(reply.thinking):
+            emit(ThinkingDelta(text=piece))
+            await asyncio.sleep(0)
+        for piece in _pieces(reply.text):
+            emit(TextDelta(text=piece))
+            await asyncio.sleep(0)
+        return Message(
+            role="assistant",
+            parts=tuple(self._parts(reply, used_ids(request.messages) if reply.calls else set())),
+            stop=reply.stop,
+            usage=reply.usage or self._estimated(request, reply),
+            model=self.model,
+        )
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    def _choose(self, request: Request) -> ScriptedReply:
+        last = request.messages[-1] if request.messages else None
+        said = _text(last) if last is not None and last.role == "user" else None
+        for reply in self._matching:
+            if said is not None and re.search(reply.match, said):
+                return reply
+        if self._next >= len(self._ordered):
+            raise RefusedError(
+                f"The script has {len(self._ordered)} replies and kode asked for one more. "
+                "Add a reply to the script, or end the session here."
+            )
+        reply = self._ordered[self._next]
+        self._next += 1
+        if reply.expected and reply.expected not in _last_user_text(request):
+            raise RefusedError(
+                f"Reply {self._next} of the script expects the user's last message to contain "
+                f"{reply.expected!r}, and it does not. Change the script or what is said."
+            )
+        return reply
+
+    def _error(self, error: ScriptedError) -> Exception:
+        endpoint = Endpoint(base_url="the script", model=self.model, key_variable="KODE_API_KEY")
+        pause = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
+        return from_status(error.status, error.text, pause, endpoint)
+
+    def _parts(self, reply: ScriptedReply, used: set[str]) -> Iterator[Part]:
+        if reply.thinking:
+            yield Thinking(text=reply.thinking, origin=f"scripted/{self.model}")
+        if reply.text:
+            yield Text(text=reply.text)
+        for call in reply.calls:
+            call_id = call.id if call.id and call.id not in used else new_call_id()
+            used.add(call_id)
+            yield ToolCall(id=call_id, name=call.name, arguments=call.arguments)
+
+    def _estimated(self, request: Request, reply: ScriptedReply) -> Usage:
+        sent = len(request.system) + sum(map(self._sizes.of, request.messages))
+        sent += sum(len(tool.description) + 200 for tool in request.tools)
+        said = len(reply.text) + len(reply.thinking)
+        said += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
+        return Usage(
+            input_tokens=sent // CHARS_PER_TOKEN + 1, output_tokens=said // CHARS_PER_TOKEN + 1
+        )
+
+
+def load_script(path: Path) -> tuple[ScriptedReply, ...]:
+    """The replies of a script file.
+
+    Raises: ConfigError that names the file, the line or reply, what was found, what is allowed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The script {path} cannot be read: {error}. Give a file of JSON with --script."
+        ) from error
+    return tuple(reply_of(value, where) for value, where in _values(text, path))
+
+
+def reply_of(value: Any, where: str) -> ScriptedReply:
+    """One reply from its JSON; `where` names its place for the errors.
+
+    Raises: ConfigError.
+    """
+    allowed = "text, thinking, calls, stop, usage, delay_s, error, expect, match"
+    given = _object(value, where, "a reply", allowed)
+    calls = _typed(given, "calls", list, [], where)
+    stop = given.get("stop", "tool_calls" if calls else "end")
+    if stop not in _STOPS:
+        raise ConfigError(f"{where}: `stop` is {stop!r}; allowed are {', '.join(_STOPS)}.")
+    expect = _object(given.get("expect", {}), where, "`expect`", "last_user_contains")
+    match = _typed(given, "match", str, "", where)
+    try:
+        re.compile(match)
+    except re.error as error:
+        raise ConfigError(f"{where}: `match` is no regular expression: {error}.") from error
+    return ScriptedReply(
+        text=_typed(given, "text", str, "", where),
+        thinking=_typed(given, "thinking", str, "", where),
+        calls=tuple(_call(call, where) for call in calls),
+        stop=stop,
+        usage=_usage(given["usage"], where) if given.get("usage") is not None else None,
+        delay_s=_seconds(given, "delay_s", where) or 0.0,
+        error=_scripted_error(given["error"], where) if given.get("error") is not None else None,
+        expected=_typed(expect, "last_user_contains", str, "", where),
+        match=match,
+    )
+
+
+def _values(text: str, path: Path) -> Iterator[tuple[Any, str]]:
+    """Each reply's JSON with the name of its place: one list, or one object a line."""
+    if text.lstrip().startswith("["):
+        for number, value in enumerate(_json(text, path, 1), start=1):
+            yield value, f"{path}, reply {number}"
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield _json(line, path, number), f"{path}, line {number}"
+
+
+def _json(text: str, path: Path, first_line: int) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        raise ConfigError(
+            f"{path}, line {line}, column {error.colno}: this is not JSON ({error.msg}). "
+            "A script is a JSON list of replies, or one JSON object a line."
+        ) from error
+
+
+def _call(value: Any, where: str) -> ScriptedCall:
+    call = _object(value, where, "a call", "name, arguments, id")
+    name = _typed(call, "name", str, "", where)
+    if not name:
+        raise ConfigError(f"{where}: a call has no `name`; give the name of a tool.")
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ScriptedCall(name=name, arguments=arguments, id=_typed(call, "id", str, "", where))
+
+
+def _usage(value: Any, where: str) -> Usage:
+    given = _object(value, where, "`usage`", ", ".join(_USAGE))
+    for key, count in given.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ConfigError(f"{where}: `{key}` is {count!r}; allowed is a number of tokens.")
+    return Usage(**given)
+
+
+def _scripted_error(value: Any, where: str) -> ScriptedError:
+    error = _object(value, where, "`error`", "status, text, retry_after_s, code, type")
+    word = error.get("status")
+    status = _STATUS_WORDS.get(word, 0) if isinstance(word, str) else word
+    if not isinstance(status, int) or isinstance(status, bool) or not 400 <= status <= 599:
+        words = ", ".join(_STATUS_WORDS)
+        raise ConfigError(
+            f"{where}: the `status` of an error is {word!r}; allowed are 400 to 599, {words}."
+        )
+    text = _typed(error, "text", str, f"a scripted error {word}", where)
+    return ScriptedError(
+        status=status, text=text, retry_after_s=_seconds(error, "retry_after_s", where)
+    )
+
+
+def _object(value: Any, where: str, what: str, allowed: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: {what} must be a JSON object with {allowed}.")
+    # `wire` is how the scripted server of the tests misbehaves; it plays the same files.
+    unknown = sorted(set(value) - {*allowed.split(", "), "wire"})
+    if unknown:
+        raise ConfigError(f"{where}: {what} has no key `{unknown[0]}`; allowed are {allowed}.")
+    return value
+
+
+def _typed(given: Mapping[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
+    value = given.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, kind):
+        expected = "text" if kind is str else "a list"
+        raise ConfigError(f"{where}: `{key}` is {value!r}; allowed is {expected}.")
+    return value
+
+
+def _seconds(given: Mapping[str, Any], key: str, where: str) -> float | None:
+    value = given.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise ConfigError(f"{where}: `{key}` is {value!r}; allowed is a number of seconds.")
+    return float(value)
+
+
+def _last_user_text(request: Request) -> str:
+    users = (message for message in reversed(request.messages) if message.role == "user")
+    last = next(users, None)
+    return _text(last) if last is not None else ""
+
+
+def _text(message: Message) -> str:
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _chars_of(message: Message) -> int:
+    chars = 0
+    for part in message.parts:
+        match part:
+            case Text() | Thinking() | ToolResult():
+                chars += len(part.text)
+            case ToolCall():
+                chars += len(part.name) + len(part.arguments)
+    return chars + 16
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut before spaces, so that words stay whole where there are any."""
+    size = max(1, -(-len(text) // PIECES))
+    start = 0
+    while start < len(text):
+        space = text.find(" ", start + size)
+        end = len(text) if space < 0 or start + size >= len(text) else space
+        yield text[start:end]
+        start = end
