@@ -1,0 +1,283 @@
+"""What every provider must do, asked of each in the same words.
+
+`openai` and `anthropic` talk to the scripted server over real HTTP; `scripted` plays the same
+replies by itself. A new provider is one row in `PROVIDERS` and, if it speaks a wire format of its
+own, one branch in `provider_for`.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Provider, Request, ToolSpec
+from kode.errors import (
+    AuthenticationError,
+    OverflowError_,
+    ProviderError,
+    RefusedError,
+    TransientError,
+)
+from kode.events import Event, TextDelta, ThinkingDelta
+from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
+from kode.providers import PROVIDERS, open_provider
+from tests.scripted_server import ScriptedServer
+
+Opener = Callable[[list[dict[str, Any]]], Awaitable[Provider]]
+
+READ_FILE = ToolSpec(
+    name="read_file",
+    description="Read a file.",
+    parameters={"type": "object", "properties": {"path": {"type": "string"}}},
+)
+
+
+@pytest.fixture(params=sorted(PROVIDERS))
+async def provider_for(request: pytest.FixtureRequest, tmp_path: Path):
+    servers: list[ScriptedServer] = []
+    opened: list[Provider] = []
+
+    async def open_with(replies: list[dict[str, Any]]) -> Provider:
+        script = tmp_path / f"script-{len(opened)}.json"
+        script.write_text(json.dumps(replies))
+        url = None
+        if request.param != "scripted":
+            servers.append(ScriptedServer(replies).__enter__())
+            url = servers[-1].openai_url
+        opened.append(
+            open_provider(request.param, "some-model", base_url=url, api_key="k", script=script)
+        )
+        return opened[-1]
+
+    yield open_with
+    for provider in opened:
+        await provider.aclose()
+        await provider.aclose()
+    for server in servers:
+        server.__exit__()
+
+
+def asking(*messages: Message, tools: tuple[ToolSpec, ...] = (READ_FILE,)) -> Request:
+    return Request(system="You are kode.", messages=messages, tools=tools)
+
+
+HELLO = asking(user_message("Hello"))
+
+
+async def test_text_streams_in_pieces_and_comes_back_whole(provider_for: Opener) -> None:
+    said = "The quick brown fox jumps over the lazy dog, and then — naïve 🦊 — it does it again."
+    provider = await provider_for([{"text": said}])
+    events: list[Event] = []
+
+    message = await provider.reply(HELLO, events.append)
+
+    deltas = [event.text for event in events if isinstance(event, TextDelta)]
+    assert len(deltas) > 1
+    assert "".join(deltas) == said == text_of(message)
+    assert (message.role, message.stop, message.model) == ("assistant", "end", "some-model")
+
+
+async def test_thinking_streams_apart_from_the_text(provider_for: Opener) -> None:
+    provider = await provider_for([{"thinking": "Let me see.", "text": "Done."}])
+    events: list[Event] = []
+
+    message = await provider.reply(HELLO, events.append)
+
+    assert "".join(e.text for e in events if isinstance(e, ThinkingDelta)) == "Let me see."
+    assert [part.type for part in message.parts] == ["thinking", "text"]
+    assert message.parts[0].origin == f"{provider.name}/some-model"
+
+
+async def test_parallel_calls_keep_their_order_and_raw_arguments(provider_for: Opener) -> None:
+    calls = [
+        {"name": "read_file", "arguments": {"path": "a.py"}},
+        {"name": "read_file", "arguments": '{"path": "b.py", "n": 1.50}'},
+        {"name": "todo", "arguments": {}},
+    ]
+    provider = await provider_for([{"text": "Reading.", "calls": calls}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    made = calls_of(message)
+    assert message.stop == "tool_calls"
+    assert [call.name for call in made] == ["read_file", "read_file", "todo"]
+    assert made[1].arguments == '{"path": "b.py", "n": 1.50}'
+    assert [json.loads(made[at].arguments) for at in (0, 2)] == [{"path": "a.py"}, {}]
+    assert len({call.id for call in made}) == 3
+
+
+async def test_arguments_that_are_no_json_are_kept_as_written(provider_for: Opener) -> None:
+    provider = await provider_for([{"calls": [{"name": "x", "arguments": "{not json"}]}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert calls_of(message)[0].arguments == "{not json"
+
+
+async def test_ids_are_unique_even_when_the_model_repeats_itself(provider_for: Opener) -> None:
+    same = {"name": "todo", "arguments": {}, "id": "same"}
+    provider = await provider_for([{"calls": [same, same]}, {"calls": [same]}])
+
+    first = await provider.reply(HELLO, lambda event: None)
+    results = [ToolResult(call_id=c.id, name=c.name, text="ok") for c in calls_of(first)]
+    tool_message = Message(role="tool", parts=tuple(results))
+    second = await provider.reply(
+        asking(user_message("Hello"), first, tool_message), lambda event: None
+    )
+
+    ids = [call.id for message in (first, second) for call in calls_of(message)]
+    assert len(set(ids)) == 3
+    assert all(ids)
+
+
+async def test_a_conversation_with_tools_goes_on(provider_for: Opener) -> None:
+    call = {"name": "read_file", "arguments": {"path": "a.py"}}
+    provider = await provider_for([{"calls": [call]}, {"text": "It says hi."}])
+    asked = user_message("What is in a.py?")
+
+    first = await provider.reply(asking(asked), lambda event: None)
+    result = ToolResult(call_id=calls_of(first)[0].id, name="read_file", text="hi")
+    second = await provider.reply(
+        asking(asked, first, Message(role="tool", parts=(result,))), lambda event: None
+    )
+
+    assert text_of(second) == "It says hi."
+
+
+@pytest.mark.parametrize("stop", ["length", "refusal"])
+async def test_the_stop_reason_says_how_it_ended(provider_for: Opener, stop: str) -> None:
+    provider = await provider_for([{"text": "Half a", "stop": stop}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert (message.stop, text_of(message)) == (stop, "Half a")
+
+
+async def test_calls_cut_by_the_limit_are_kept_but_the_stop_is_length(
+    provider_for: Opener,
+) -> None:
+    cut = {"name": "write_file", "arguments": '{"path": "a'}
+    provider = await provider_for([{"calls": [cut], "stop": "length"}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert message.stop == "length"
+    assert calls_of(message)[0].arguments == '{"path": "a'
+
+
+async def test_usage_includes_what_was_cached(provider_for: Opener) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 7, "cached_tokens": 80}
+    provider = await provider_for([{"text": "Hi", "usage": usage}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert message.usage is not None
+    told = (message.usage.input_tokens, message.usage.output_tokens, message.usage.cached_tokens)
+    assert told == (100, 7, 80)
+
+
+async def test_usage_is_there_without_being_scripted(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": "Hi there"}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert message.usage is not None
+    assert message.usage.input_tokens > 0
+    assert message.usage.output_tokens > 0
+
+
+async def test_an_empty_answer_is_a_message(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": ""}])
+
+    message = await provider.reply(HELLO, lambda event: None)
+
+    assert (message.parts, message.stop) == ((), "end")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (408, TransientError),
+        (409, TransientError),
+        (429, TransientError),
+        (500, TransientError),
+        (503, TransientError),
+        (529, TransientError),
+        ("overflow", OverflowError_),
+        (413, OverflowError_),
+        ("auth", AuthenticationError),
+        (403, AuthenticationError),
+        ("refused", RefusedError),
+        (404, RefusedError),
+        (402, RefusedError),
+        (422, RefusedError),
+    ],
+)
+async def test_errors_are_told_apart_by_what_to_do_next(
+    provider_for: Opener, status: Any, kind: type[ProviderError]
+) -> None:
+    provider = await provider_for([{"error": {"status": status}}])
+
+    with pytest.raises(ProviderError) as caught:
+        await provider.reply(HELLO, lambda event: None)
+
+    assert type(caught.value) is kind
+    assert str(caught.value).rstrip().endswith(".")
+
+
+async def test_the_pause_a_server_asks_for_is_passed_on(provider_for: Opener) -> None:
+    provider = await provider_for([{"error": {"status": 429, "retry_after_s": 1.5}}])
+
+    with pytest.raises(TransientError) as caught:
+        await provider.reply(HELLO, lambda event: None)
+
+    assert caught.value.retry_after_s == 1.5
+
+
+async def test_after_an_error_the_next_reply_is_an_ordinary_one(provider_for: Opener) -> None:
+    provider = await provider_for([{"error": {"status": 500}}, {"text": "Here again"}])
+
+    with pytest.raises(TransientError):
+        await provider.reply(HELLO, lambda event: None)
+
+    assert text_of(await provider.reply(HELLO, lambda event: None)) == "Here again"
+
+
+async def test_cancelling_a_reply_leaves_the_provider_usable(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": "never", "delay_s": 60}, {"text": "Next"}])
+    task = asyncio.create_task(provider.reply(HELLO, lambda event: None))
+    await asyncio.sleep(0.05)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert text_of(await provider.reply(HELLO, lambda event: None)) in ("Next", "never")
+
+
+async def test_a_script_that_is_through_says_so(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": "only"}])
+    await provider.reply(HELLO, lambda event: None)
+
+    with pytest.raises(RefusedError, match="has 1 replies and kode asked for one more"):
+        await provider.reply(HELLO, lambda event: None)
+
+
+async def test_memory_texts_inside_a_message_are_sent(provider_for: Opener) -> None:
+    provider = await provider_for([{"match": "remembered: tabs", "text": "seen"}])
+    parts = (Text(text="remembered: tabs", source="memory"), Text(text="Format it"))
+
+    message = await provider.reply(asking(Message(role="user", parts=parts)), lambda event: None)
+
+    assert text_of(message) == "seen"
+
+
+async def test_broken_characters_do_not_break_the_request(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": "fine"}])
+
+    message = await provider.reply(asking(user_message("half \ud83d of a face")), lambda e: None)
+
+    assert text_of(message) == "fine"
