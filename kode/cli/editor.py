@@ -1,0 +1,339 @@
+"""The prompt on a real terminal: one prompt_toolkit application from start to end.
+
+It holds the input line, the live lines above it and the status line below. What is printed goes
+above it and is never painted again. Keys are `keys`; what a message does is `repl`.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VerticalAlign,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.defaults import create_output
+from prompt_toolkit.styles import Style
+
+from kode import durable
+from kode.cli.complete import completes_while_typing
+from kode.cli.paste import Pastes
+from kode.errors import StorageError
+
+STYLE = Style.from_dict(
+    {
+        "prompt": "bold ansicyan",
+        "question": "bold ansiyellow",
+        "dim": "ansibrightblack",
+        "queued": "italic ansibrightblack",
+        "toolbar": "ansibrightblack",
+        "completion-menu": "noreverse bg:default fg:default",
+        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
+        "completion-menu.meta.completion.current": "bg:default fg:ansibrightblack",
+    }
+)
+PLAIN_STYLE = Style.from_dict(
+    {
+        "completion-menu": "noreverse",
+        "completion-menu.completion": "noreverse",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "noreverse",
+        "completion-menu.meta.completion.current": "noreverse",
+    }
+)
+
+SPIN_S = 0.1
+MAX_INPUT_ROWS = 12
+
+Lines = Callable[[int, int], list[tuple[str, str]]]
+
+
+class Desk(Protocol):
+    """What keys do, beyond editing. `repl` implements it."""
+
+    def submit(self, text: str) -> None:
+        """A message, command or shell line, folded pastes still folded."""
+
+    def interrupt(self) -> bool:
+        """Ctrl-C: stops what runs; False when nothing did."""
+
+    def leave(self) -> None:
+        """Ctrl-D on an empty line."""
+
+    def take_back(self) -> str | None:
+        """The newest waiting message, no longer waiting."""
+
+    def last_message(self) -> str | None:
+        """What was last sent, for editing."""
+
+    def hint(self, text: str) -> None:
+        """One quiet line."""
+
+    def refresh(self) -> None:
+        """Paints what moves, after what waits to be printed."""
+
+
+@dataclass
+class _Question:
+    label: str
+    answer: "asyncio.Future[str | None]"
+    draft: Document
+
+
+class Editor:
+    """The application and what it shows. `run` draws it and returns when it is left."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        history: History,
+        completer: Completer,
+        live: Lines,
+        status: Callable[[int], str],
+        color: bool,
+        busy: Callable[[], bool],
+    ) -> None:
+        """`live` gives (style, line) for a width and a height; `status` the line at the bottom."""
+        from kode.cli.keys import bindings
+
+        self.desk = desk
+        self.pastes = Pastes()
+        self.busy = busy
+        self.last_key_at = float("-inf")
+        self._live = live
+        self._status = status
+        self._question: _Question | None = None
+        self.buffer = Buffer(
+            history=history,
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=Condition(self._completes_now),
+            enable_history_search=Condition(lambda: not self.asking),
+            multiline=True,
+            tempfile_suffix=".md",
+            on_text_insert=lambda _: self._key(),
+        )
+        output = create_output()
+        # Without asking for the cursor's position nothing has to be waited for before a line is
+        # printed, and no answer can end up in what the person types.
+        with contextlib.suppress(AttributeError):
+            output.enable_cpr = False  # type: ignore[attr-defined]
+        self.app: Application[None] = Application(
+            layout=Layout(self._container()),
+            key_bindings=bindings(self),
+            style=STYLE if color else PLAIN_STYLE,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            output=output,
+            erase_when_done=True,
+            include_default_pygments_style=False,
+            min_redraw_interval=0.04,
+        )
+        # How long Esc waits for a second key; Esc Esc and Alt+Enter need a human's pace.
+        self.app.ttimeoutlen = 0.1
+        self.app.timeoutlen = 0.6
+
+    async def run(self, drawn: Callable[[], None]) -> None:
+        """Shows the prompt until `stop`. `drawn` is called once it is on the screen."""
+
+        def first_time(_: object) -> None:
+            self.app.after_render -= first_time
+            drawn()
+
+        self.app.after_render += first_time
+        ticker = asyncio.ensure_future(self._spin())
+        try:
+            await self.app.run_async(handle_sigint=False, set_exception_handler=False)
+        except EOFError:
+            return
+        finally:
+            ticker.cancel()
+            self._give_up_question()
+
+    def stop(self) -> None:
+        """Takes the prompt off the screen and ends `run`."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def print_above(self, text: str) -> None:
+        """Writes whole lines where the prompt was, and the prompt below them."""
+        output = self.app.output
+        if self.app.is_running and not self.app.is_done:
+            self.app.renderer.erase(leave_alternate_screen=False)
+            output.write_raw(text)
+            output.flush()
+            self.app.invalidate()
+            return
+        output.write_raw(text)
+        output.flush()
+
+    def redraw(self) -> None:
+        """Paints the prompt and what is around it anew, soon."""
+        self.app.invalidate()
+
+    async def quiet(self, pause_s: float) -> None:
+        """Returns when no key was pressed for `pause_s` (its keys went to the draft)."""
+        while (left := self.last_key_at + pause_s - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+
+    async def read_answer(self, label: str) -> str | None:
+        """Reads one line that is an answer; the message being written is put aside meanwhile."""
+        loop = asyncio.get_running_loop()
+        question = _Question(label, loop.create_future(), self.buffer.document)
+        self._question = question
+        self.buffer.reset()
+        self.redraw()
+        try:
+            return await question.answer
+        finally:
+            self._question = None
+            self.buffer.reset(question.draft)
+            self.redraw()
+
+    @property
+    def asking(self) -> bool:
+        """Whether what is typed is an answer."""
+        return self._question is not None
+
+    def answer(self, text: str | None) -> None:
+        """Gives the question its answer."""
+        if self._question is not None and not self._question.answer.done():
+            self._question.answer.set_result(text)
+
+    def put_back(self, text: str) -> None:
+        """Puts a text into the line again, before what is being typed."""
+        if self._question is not None:
+            draft = self._question.draft.text
+            self._question.draft = Document(f"{text}\n{draft}" if draft else text)
+            return
+        written = self.buffer.text
+        self.buffer.reset(Document(f"{text}\n{written}" if written else text))
+
+    def control(self, sequence: str) -> None:
+        """Sends kode's own escape sequence to the terminal."""
+        self.app.output.write_raw(sequence)
+        self.app.output.flush()
+
+    def accept(self) -> None:
+        """Enter: an answer, a new line after a trailing backslash, or a message."""
+        text = self.buffer.text
+        if self.asking:
+            self.answer(text)
+            return
+        if self.buffer.document.text_before_cursor.endswith("\\"):
+            self.buffer.delete_before_cursor()
+            self.buffer.insert_text("\n")
+            return
+        if not text.strip():
+            return
+        self._remember(self.pastes.unfold(text))
+        self.buffer.reset()
+        self.desk.submit(text)
+
+    def _remember(self, text: str) -> None:
+        # A history that cannot be written must not lose the message.
+        with contextlib.suppress(OSError):
+            self.buffer.history.append_string(text)
+
+    def _key(self) -> None:
+        self.last_key_at = time.monotonic()
+
+    def _give_up_question(self) -> None:
+        if self._question is not None and not self._question.answer.done():
+            self._question.answer.set_result(None)
+
+    async def _spin(self) -> None:
+        while True:
+            await asyncio.sleep(SPIN_S)
+            if self.busy():
+                self.desk.refresh()
+
+    def _completes_now(self) -> bool:
+        return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)
+
+    def _container(self) -> HSplit:
+        live = Window(
+            FormattedTextControl(self._live_fragments),
+            wrap_lines=False,
+            dont_extend_height=True,
+        )
+        line = Window(
+            BufferControl(self.buffer),
+            height=self._input_height,
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=self._line_prefix,
+        )
+        toolbar = Window(FormattedTextControl(self._status_fragments), height=1)
+        return HSplit(
+            [
+                ConditionalContainer(live, Condition(self._live_rows)),
+                line,
+                CompletionsMenu(max_height=8, scroll_offset=1),
+                ConditionalContainer(toolbar, ~has_completions),
+            ],
+            align=VerticalAlign.TOP,
+        )
+
+    def _size(self) -> tuple[int, int]:
+        size = self.app.output.get_size()
+        return max(size.columns, 10), max(size.rows, 4)
+
+    def _live_rows(self) -> bool:
+        return bool(self._live(*self._live_room()))
+
+    def _live_room(self) -> tuple[int, int]:
+        columns, rows = self._size()
+        # One column is left free: a full last column makes some terminals wrap.
+        return columns - 1, max(rows - 6, 2)
+
+    def _live_fragments(self) -> StyleAndTextTuples:
+        lines = self._live(*self._live_room())
+        return [
+            (f"class:{style}" if style else "", line + ("\n" if number < len(lines) else ""))
+            for number, (style, line) in enumerate(lines, 1)
+        ]
+
+    def _status_fragments(self) -> StyleAndTextTuples:
+        return [("class:toolbar", self._status(self._size()[0] - 1))]
+
+    def _input_height(self) -> Dimension:
+        return Dimension(min=1, max=min(MAX_INPUT_ROWS, max(self._size()[1] - 4, 1)))
+
+    def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+        if self._question is not None:
+            return [("class:question", self._question.label if not line + wrapped else "  ")]
+        return [("class:prompt", "› " if not line + wrapped else "  ")]
+
+
+def open_history(path: Path) -> History:
+    """The history that all sessions share, readable by its owner alone; kept in memory only where
+    the file cannot be written."""
+    try:
+        durable.make_folder(path.parent)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        os.chmod(path, 0o600)
+    except (OSError, StorageError):
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,132 @@
+"""The keys of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+if TYPE_CHECKING:
+    from kode.cli.editor import Editor
+
+
+def bindings(editor: "Editor") -> KeyBindings:
+    """What the keys of CONTRACT's list do; everything else edits."""
+    keys = KeyBindings()
+    empty = Condition(lambda: not editor.buffer.text)
+    menu = Condition(lambda: editor.buffer.complete_state is not None)
+    asking = Condition(lambda: editor.asking)
+
+    @keys.add("enter")
+    def _send(event: KeyPressEvent) -> None:
+        editor.accept()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _new_line(event: KeyPressEvent) -> None:
+        if editor.asking:
+            editor.accept()
+            return
+        editor.buffer.insert_text("\n")
+
+    @keys.add("c-c", eager=True)
+    @keys.add(Keys.SIGINT, eager=True)
+    def _interrupt(event: KeyPressEvent) -> None:
+        interrupt(editor)
+
+    @keys.add("c-d", filter=empty)
+    def _leave(event: KeyPressEvent) -> None:
+        if editor.asking:
+            editor.answer(None)
+            return
+        editor.desk.leave()
+
+    @keys.add("tab")
+    def _complete(event: KeyPressEvent) -> None:
+        if editor.asking:
+            return
+        if editor.buffer.complete_state:
+            _take_or_next(editor)
+            return
+        editor.buffer.start_completion(insert_common_part=True)
+
+    @keys.add("s-tab", filter=menu)
+    def _previous(event: KeyPressEvent) -> None:
+        editor.buffer.complete_previous()
+
+    @keys.add("up", filter=empty & ~asking)
+    def _take_back(event: KeyPressEvent) -> None:
+        if not _take_back_waiting(editor):
+            editor.buffer.auto_up()
+
+    @keys.add("up", filter=asking)
+    @keys.add("down", filter=asking)
+    def _nothing(event: KeyPressEvent) -> None:
+        """History is not for answers."""
+
+    @keys.add("escape", filter=menu)
+    def _close_menu(event: KeyPressEvent) -> None:
+        editor.buffer.cancel_completion()
+
+    @keys.add("escape", filter=empty & ~menu & ~asking)
+    def _escape(event: KeyPressEvent) -> None:
+        _take_back_waiting(editor)
+
+    @keys.add("escape", "escape", filter=~asking)
+    def _edit_last(event: KeyPressEvent) -> None:
+        if _take_back_waiting(editor):
+            return
+        last = editor.desk.last_message()
+        if last is None:
+            editor.desk.hint("There is no message to edit yet.")
+            return
+        editor.buffer.reset()
+        editor.buffer.insert_text(last)
+
+    @keys.add(Keys.BracketedPaste)
+    def _paste(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if editor.asking:
+            # A paste may end in a line feed, but never answers by itself.
+            editor.buffer.insert_text(" ".join(text.split()))
+            return
+        editor.buffer.insert_text(editor.pastes.fold(text))
+
+    @keys.add("c-l")
+    def _clear(event: KeyPressEvent) -> None:
+        get_app().renderer.clear()
+
+    return keys
+
+
+def interrupt(editor: "Editor") -> None:
+    """Ctrl-C, and SIGINT from elsewhere: stops the turn, or clears the line."""
+    if editor.desk.interrupt():
+        return
+    if editor.asking:
+        editor.answer(None)
+        return
+    if editor.buffer.text:
+        editor.buffer.reset()
+        return
+    editor.desk.hint("Nothing is running. Ctrl-D leaves.")
+
+
+def _take_back_waiting(editor: "Editor") -> bool:
+    waiting = editor.desk.take_back()
+    if waiting is None:
+        return False
+    editor.buffer.reset()
+    editor.buffer.insert_text(waiting)
+    return True
+
+
+def _take_or_next(editor: "Editor") -> None:
+    """Tab in the menu: a single choice is taken, among several it moves on."""
+    state = editor.buffer.complete_state
+    if state is not None and len(state.completions) == 1:
+        editor.buffer.apply_completion(state.completions[0])
+        return
+    editor.buffer.complete_next()

@@ -1,0 +1,169 @@
+"""Events and values as short plain texts: what one line on the screen says, without any style.
+
+Pure functions. Colour and placement are `screen` and `render`; whole replies are `markdown`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from kode.events import AgentFinished, ToolFinished
+
+VERBS = {
+    "read_file": ("Reading", "Read"),
+    "write_file": ("Writing", "Wrote"),
+    "edit_file": ("Editing", "Edited"),
+    "search_files": ("Searching", "Searched"),
+    "list_files": ("Listing", "Listed"),
+    "shell": ("Running", "Ran"),
+    "fetch_url": ("Fetching", "Fetched"),
+    "todo": ("Planning", "Planned"),
+    "delegate_tasks": ("Delegating", "Delegated"),
+    "memory": ("Remembering", "Memory"),
+}
+"""Tool name → what it is doing, what it did. A tool without verbs shows its name."""
+
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and kin: titles, clipboard, links
+    r"|\x1b[ -/]*[0-~]"  # the short ones
+)
+# Controls that move the cursor or ring, C1 controls, and the marks that reorder text on screen.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Text that cannot control the terminal: no escape sequences, no control characters but tab
+    and line feed. A sequence cut in two by streaming loses its escape character all the same."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _SEQUENCES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _CONTROLS.sub("", text).encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(text: str) -> str:
+    """Clean text with every run of white space as one space."""
+    return " ".join(clean(text).split())
+
+
+def cell_width(text: str) -> int:
+    """Terminal columns that `text` takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` columns of `text`; a cut shows as an ellipsis."""
+    if width <= 0:
+        return ""
+    if cell_width(text) <= width:
+        return text
+    return _head(text, width - 1) + "…"
+
+
+def clip_middle(text: str, width: int) -> str:
+    """As `clip`, keeping both ends: the end of a path says more than its middle."""
+    if width <= 4 or cell_width(text) <= width:
+        return clip(text, width)
+    tail = _head(text[::-1], (width - 1) * 2 // 3)[::-1]
+    return _head(text, width - 1 - cell_width(tail)) + "…" + tail
+
+
+def _head(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
+    used, kept = 0, []
+    for character in text:
+        used += cell_width(character)
+        if used > width:
+            break
+        kept.append(character)
+    return "".join(kept)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken at the column like a terminal does."""
+    lines: list[str] = []
+    for line in text.expandtabs(4).split("\n"):
+        while cell_width(line) > width > 1:
+            head = _head(line, width)
+            lines.append(head)
+            line = line[len(head) :]
+        lines.append(line)
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """`0.4s`, `12s`, `3m 05s`, `1h 02m`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def count(number: int) -> str:
+    """`950`, `12.3k`, `200k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    value, unit = (number / 1000, "k") if number < 999_500 else (number / 1e6, "M")
+    return f"{value:.1f}".removesuffix(".0") + unit if value < 100 else f"{value:.0f}{unit}"
+
+
+def money(usd: float | None) -> str:
+    """`$0.0123`, `$1.20`; "" when the price is unknown."""
+    if usd is None:
+        return ""
+    return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def doing(name: str, subject: str, width: int) -> str:
+    """What a running tool does: `Running pytest -q`."""
+    verb = VERBS.get(name, (name, name))[0]
+    return clip(f"{verb} {clip_middle(one_line(subject), width - len(verb) - 1)}".strip(), width)
+
+
+def tool_line(event: ToolFinished, width: int) -> str:
+    """Verb, subject, outcome, time in one line of at most `width` columns.
+
+    Where it is narrow the subject gives way first: the outcome is what one looks for.
+    """
+    verb = VERBS.get(event.name, (event.name, event.name))[1]
+    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
+    time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
+    end = "".join(f" · {part}" for part in (outcome, time) if part)
+    end = clip(end, max(width - len(verb) - 8, width // 2))
+    room = width - cell_width(verb) - cell_width(end) - 1
+    subject = clip_middle(one_line(event.subject), room) if room >= 4 else ""
+    return clip(f"{verb} {subject}".rstrip() + end, width)
+
+
+def agent_line(event: AgentFinished, width: int) -> str:
+    """A finished subagent in one line of at most `width` columns."""
+    end = f" · {event.status} · {duration(event.elapsed_s)} · {count(event.tokens)} tokens"
+    head = f"Agent {event.index + 1}: "
+    room = width - len(head) - len(end)
+    return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
+
+
+def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
+    """A bar chart, one line a part: name, bar, amount, share of `whole`."""
+    names = max((len(name) for name, _ in parts), default=0)
+    room = max(min(width - names - 16, 40), 0)
+    lines = []
+    for name, amount in parts:
+        share = amount / whole if whole else 0.0
+        full = min(round(share * room), room)
+        filled = "█" * (full or (1 if amount and room else 0))
+        lines.append(f"{name:<{names}}  {filled:<{room}} {count(amount):>6} {share:>5.1%}")
+    return [line if cell_width(line) <= width else clip(line, width) for line in lines]

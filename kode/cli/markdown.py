@@ -1,0 +1,179 @@
+"""Streaming Markdown: which blocks are finished, and how a finished one looks.
+
+A block is settled once nothing that follows can change it: a paragraph at its blank line, a fence
+at its end, a list when something else begins. Decisions are taken line by line, so the way a text
+was cut into deltas cannot show. Printing is `render`.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from rich.markdown import Markdown
+
+MAX_FENCE_LINES = 200
+"""A longer code block settles in parts, so that one reply cannot stall the screen."""
+
+_FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}(\s|$)")
+_ITEM = re.compile(r"^\s*([-*+]|\d{1,9}[.)])(\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    text: str
+    """Markdown that stands for itself."""
+    joined: bool = False
+    """Whether it goes on where the block before it was cut."""
+
+
+@dataclass
+class BlockSplitter:
+    """Turns deltas into settled blocks. `feed` for each delta, `finish` at the end of a reply."""
+
+    _partial: str = ""
+    _lines: list[str] = field(default_factory=list)
+    _fence: str = ""
+    """The marker that opened the fence we are in, indentation included; "" outside."""
+    _opening: str = ""
+    """The line that opened the fence."""
+    _in_list: bool = False
+    _joined: bool = False
+
+    def feed(self, delta: str) -> list[Block]:
+        """The blocks that this delta settles, oldest first."""
+        if "\n" not in delta:
+            self._partial += delta
+            return []
+        *lines, self._partial = (self._partial + delta).split("\n")
+        return [block for line in lines for block in self._take(line)]
+
+    def finish(self) -> list[Block]:
+        """Settles what is left and starts afresh."""
+        blocks = self._take(self._partial) if self._partial else []
+        blocks += self._settle()
+        self.drop()
+        return blocks
+
+    def drop(self) -> None:
+        """Forgets what is not settled: the reply is said again."""
+        self._partial, self._fence, self._opening = "", "", ""
+        self._in_list = self._joined = False
+        self._lines.clear()
+
+    def tail(self, lines: int) -> str:
+        """The last lines of what is not settled yet, for showing while it grows."""
+        text = "\n".join([*self._lines[-lines:], self._partial[-4000:]])
+        return text.strip("\n")
+
+    def _take(self, line: str) -> list[Block]:
+        if self._fence:
+            return self._take_in_fence(line)
+        if not line.strip():
+            return self._take_blank()
+        settled: list[Block] = []
+        if self._lines and self._in_list and self._ends_list(line):
+            settled = self._settle()
+        if match := _FENCE.match(line):
+            if not (self._in_list and match[1]):
+                settled += self._settle()
+            self._fence, self._opening = match[1] + match[2], line
+            self._lines.append(line)
+            return settled
+        if _HEADING.match(line):
+            settled += self._settle()
+            self._lines.append(line)
+            return settled + self._settle()
+        self._in_list = self._in_list or _ITEM.match(line) is not None
+        self._lines.append(line)
+        return settled
+
+    def _take_in_fence(self, line: str) -> list[Block]:
+        self._lines.append(line)
+        marker = self._fence.lstrip()
+        found = line.strip()
+        if found.startswith(marker) and not found.strip(marker[0]):
+            self._fence = ""
+            return [] if self._in_list else self._settle()
+        if len(self._lines) < MAX_FENCE_LINES or self._in_list:
+            return []
+        opening, fence = self._opening, self._fence
+        self._lines.append(fence)
+        settled = self._settle()
+        self._lines, self._fence, self._opening, self._joined = [opening], fence, opening, True
+        return settled
+
+    def _take_blank(self) -> list[Block]:
+        if not self._in_list:
+            return self._settle()
+        # A list may go on after a blank line: the next line tells.
+        self._lines.append("")
+        return []
+
+    def _ends_list(self, line: str) -> bool:
+        """Whether a line that is not blank ends the list. Without a blank line before it, all but
+        a heading or a fence at the margin is a lazy continuation."""
+        if line.startswith((" ", "\t")) or _ITEM.match(line):
+            return False
+        return self._lines[-1] == "" or bool(_HEADING.match(line) or _FENCE.match(line))
+
+    def _settle(self) -> list[Block]:
+        text = "\n".join(self._lines).strip("\n")
+        block = Block(text, joined=self._joined)
+        self._lines = []
+        self._fence, self._in_list, self._joined = "", False, False
+        return [block] if text.strip() else []
+
+
+def markdown(text: str) -> "Markdown":
+    """One settled block as something `rich` can render."""
+    return _markdown_class()(text)
+
+
+@cache
+def _markdown_class() -> "type[Markdown]":
+    """Defined on first use: importing rich's Markdown takes longer than drawing the prompt."""
+    from markdown_it import MarkdownIt
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+    from rich.syntax import Syntax
+
+    # HTML is text here: a model that says <div> means the letters, and rich would drop them.
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+    class PlainCodeBlock(CodeBlock):
+        """Code at the margin, in the terminal's own colours, so that it can be copied."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield Syntax(
+                str(self.text).rstrip(),
+                self.lexer_name,
+                theme="ansi_dark",
+                word_wrap=True,
+                background_color="default",
+            )
+
+    class PlainHeading(Heading):
+        """A heading at the margin, without a box."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            self.text.justify = "left"
+            yield self.text
+
+    class TerminalMarkdown(Markdown):
+        elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+            **Markdown.elements,
+            "fence": PlainCodeBlock,
+            "code_block": PlainCodeBlock,
+            "heading_open": PlainHeading,
+        }
+
+        def __init__(self, markup: str) -> None:
+            # A link shows its address: behind a hyperlink it could be any.
+            super().__init__("", hyperlinks=False)
+            self.markup = markup
+            self.parsed = parser.parse(markup)
+
+    return TerminalMarkdown

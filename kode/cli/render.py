@@ -1,0 +1,389 @@
+"""From events to the screen: settled text above the prompt, and the live lines just over it.
+
+`Renderer` serves the REPL. `ProgressRenderer` serves `kode run`: plain lines on stderr. Neither
+decides anything; the words of a line are `lines`, the blocks of a reply are `markdown`.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from kode.cli.lines import (
+    agent_line,
+    clean,
+    clip,
+    count,
+    doing,
+    duration,
+    money,
+    one_line,
+    plural,
+    tool_line,
+    wrap,
+)
+from kode.cli.markdown import Block, BlockSplitter, markdown
+from kode.cli.screen import Screen, open_screen
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    Replied,
+    RetryScheduled,
+    SessionStarted,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from kode.messages import Text, Thinking
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+MAX_DIFF_LINES = 60
+MAX_ERROR_LINES = 6
+MAX_TAIL_LINES = 10
+OUTPUT_LINES = 3
+"""Lines of a running tool's output that are shown while it runs."""
+
+Kind = Literal["start", "person", "text", "tool", "line"]
+
+
+@dataclass
+class _Running:
+    """A tool call that runs."""
+
+    name: str
+    subject: str
+    since: float
+    output: str = ""
+
+
+@dataclass
+class Renderer:
+    """An `Emit` for the REPL. One thread, the loop's."""
+
+    screen: Screen
+    clock: Callable[[], float] = time.monotonic
+    replies: int = 0
+    """How many replies were shown: who caches what a reply changes looks at this."""
+    _splitter: BlockSplitter = field(default_factory=BlockSplitter)
+    _last: Kind = "start"
+    _streamed: bool = False
+    """Whether text of the present step has come as deltas."""
+    _thinking: str = ""
+    _thinking_since: float = 0.0
+    _turn_since: float | None = None
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _agents: dict[int, AgentProgress] = field(default_factory=dict)
+
+    def emit(self, event: Event) -> None:
+        """Shows one event. Never raises: a fault of the screen must not end a turn."""
+        try:
+            self._show(event)
+            self.screen.redraw()
+        except Exception as error:  # the promise of `Emit`
+            self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
+
+    def live(self, width: int, height: int) -> list[tuple[str, str]]:
+        """What happens right now, as (style, line): the unfinished tail of the reply, running
+        tools, the spinner. At most `height` lines of at most `width` columns."""
+        if self._turn_since is None:
+            return []
+        lines: list[tuple[str, str]] = []
+        tail = self._splitter.tail(MAX_TAIL_LINES)
+        if tail:
+            lines += [("", line) for line in wrap(clean(tail), width)[-MAX_TAIL_LINES:]]
+        elif self._thinking:
+            lines += [("dim", line) for line in wrap(clean(self._thinking[-400:]), width)[-2:]]
+        for running in self._running.values():
+            lines += [("dim", "  " + line) for line in _last_lines(running.output, width - 2)]
+        lines = lines[-max(height - 1 - len(self._agents), 1) :]
+        for agent in self._agents.values():
+            text = f"agent {agent.index + 1}: {one_line(agent.activity)} · {count(agent.tokens)}"
+            lines.append(("dim", clip("  " + text, width)))
+        return [*lines, ("", self._spinner(width))][-max(height, 1) :]
+
+    def _spinner(self, width: int) -> str:
+        now = self.clock()
+        since = self._turn_since if self._turn_since is not None else now
+        what = "Working"
+        if self.screen.asking:
+            return clip("Waiting for your answer · Ctrl-C stops", width)
+        if self._running:
+            *others, last = self._running.values()
+            more = f" (+{len(others)})" if others else ""
+            what = doing(last.name, last.subject, max(width - 24, 10)) + more
+        elif self._thinking and not self._splitter.tail(1):
+            what = "Thinking"
+        elif self._streamed:
+            what = "Answering"
+        frame = SPINNER[int(now * 10) % len(SPINNER)]
+        return clip(f"{frame} {what}… {int(now - since)}s · Ctrl-C stops", width)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case SessionStarted() | StepStarted():
+                self._streamed = False
+            case TurnStarted():
+                self._turn_since = self.clock()
+                self._streamed = False
+                self._last = "person"
+            case TextDelta():
+                self._settle_thinking()
+                self._streamed = True
+                self._blocks(self._splitter.feed(event.text))
+            case ThinkingDelta():
+                if not self._thinking:
+                    self._thinking_since = self.clock()
+                self._thinking += event.text
+            case RetryScheduled():
+                self._retry(event)
+            case Replied():
+                self._replied(event)
+            case ToolStarted():
+                self._running[event.call_id] = _Running(event.name, event.subject, self.clock())
+            case ToolOutput():
+                if running := self._running.get(event.call_id):
+                    running.output = (running.output + event.text)[-2000:]
+            case ToolFinished():
+                self._finished(event)
+            case ContextReduced():
+                self._line(_reduced(event), "dim")
+            case TurnEnded():
+                self._ended(event)
+            case MemoryChanged():
+                self._line(_memory(event), "dim")
+            case AgentProgress():
+                self._agents[event.index] = event
+            case AgentFinished():
+                self._agents.pop(event.index, None)
+                self._agent_finished(event)
+            case Notice():
+                self._line(_notice(event), _NOTICE_STYLE[event.level])
+            case _:
+                assert_never(event)
+
+    def _gap(self, kind: Kind) -> None:
+        """A blank line where one kind of thing follows another."""
+        if self._last != kind and self._last != "start":
+            self.screen.print()
+        self._last = kind
+
+    def _line(self, text: str, style: str) -> None:
+        self._gap("line")
+        self.screen.print(one_line(text), style)
+
+    def _blocks(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            if self._last == "text" and not block.joined:
+                self.screen.print()
+            self._gap("text")
+            self.screen.print_painted(self.screen.rendered(markdown(clean(block.text))))
+
+    def _settle_thinking(self) -> None:
+        if not self._thinking:
+            return
+        took = duration(self.clock() - self._thinking_since)
+        first = one_line(self._thinking.strip().split("\n", 1)[0].strip("*# "))
+        self._thinking = ""
+        self._gap("line")
+        self.screen.print(clip(f"Thought for {took}: {first}", self.screen.width), "dim")
+
+    def _retry(self, event: RetryScheduled) -> None:
+        said = self._streamed or bool(self._thinking)
+        self._thinking = ""
+        if event.discards_text:
+            self._splitter.drop()
+            self._streamed = False
+        again = " The reply starts again." if event.discards_text and said else ""
+        self._line(_retry(event) + again, "warning")
+
+    def _replied(self, event: Replied) -> None:
+        self.replies += 1
+        self._settle_thinking()
+        if not self._streamed:
+            for part in event.message.parts:
+                if isinstance(part, Thinking) and part.text:
+                    self._thinking, self._thinking_since = part.text, self.clock()
+                    self._settle_thinking()
+                if isinstance(part, Text):
+                    self._blocks(self._splitter.feed(part.text))
+        self._blocks(self._splitter.finish())
+        self._streamed = False
+
+    def _finished(self, event: ToolFinished) -> None:
+        self._running.pop(event.call_id, None)
+        screen = self.screen
+        self._gap("tool")
+        mark, style = ("✗", "error") if event.is_error else ("●", "good")
+        line = tool_line(event, screen.width - 2)
+        screen.print_painted(f"{screen.paint(style, mark)} {line}")
+        if event.diff:
+            diff = painted_diff(screen, event.diff, MAX_DIFF_LINES)
+            screen.print_painted("\n".join("  " + line for line in diff.split("\n")))
+        elif event.name == "todo" and not event.is_error:
+            screen.print(_indented(event.text, 20), "dim")
+        elif event.is_error:
+            screen.print(_indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+
+    def _agent_finished(self, event: AgentFinished) -> None:
+        self._gap("tool")
+        ok = event.status == "success"
+        mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
+        self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
+        if event.summary and not ok:
+            self.screen.print(_indented(event.summary, MAX_ERROR_LINES), "dim")
+
+    def _ended(self, event: TurnEnded) -> None:
+        self._settle_thinking()
+        self._blocks(self._splitter.finish())
+        self._running.clear()
+        self._agents.clear()
+        self._turn_since = None
+        if event.status != "success":
+            self._gap("line")
+            self.screen.print(_ending(event), "warning" if event.status != "error" else "error")
+        self._line(summary_line(event), "dim")
+        self._last = "line"
+
+
+class ProgressRenderer:
+    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr. The answer
+    itself is not shown here: it belongs to stdout."""
+
+    def __init__(
+        self,
+        *,
+        verbose: bool = False,
+        quiet: bool = False,
+        no_color: bool = False,
+        screen: Screen | None = None,
+    ) -> None:
+        """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
+        self.verbose = verbose
+        self.quiet = quiet
+        self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
+        self._thinking = ""
+
+    def emit(self, event: Event) -> None:
+        """Shows one event as a line, or not at all. Never raises."""
+        try:
+            self._show(event)
+        except Exception as error:  # the promise of `Emit`
+            self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case Notice():
+                if not (self.quiet and event.level == "info"):
+                    self.screen.print(one_line(_notice(event)), _NOTICE_STYLE[event.level])
+            case RetryScheduled():
+                self.screen.print(one_line(_retry(event)), "warning")
+            case _ if self.quiet:
+                return
+            case ThinkingDelta() if self.verbose:
+                self._thinking += event.text
+            case Replied() if self._thinking:
+                self.screen.print(_indented(self._thinking, 1000), "dim")
+                self._thinking = ""
+            case ToolFinished():
+                self._tool(event)
+            case AgentFinished():
+                self.screen.print(f"● {agent_line(event, max(self.screen.width - 2, 60))}")
+            case ContextReduced():
+                self.screen.print(_reduced(event), "dim")
+            case MemoryChanged():
+                self.screen.print(f"memory: {one_line(event.text)}", "dim")
+            case _:
+                return
+
+    def _tool(self, event: ToolFinished) -> None:
+        mark = "✗" if event.is_error else "●"
+        self.screen.print(f"{mark} {tool_line(event, max(self.screen.width - 2, 60))}")
+        if self.verbose and event.text:
+            self.screen.print(_indented(event.text, 20), "dim")
+
+
+_NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
+
+
+def painted_diff(screen: Screen, diff: str, max_lines: int | None = None) -> str:
+    """A unified diff in colour; what goes beyond `max_lines` is counted, not shown."""
+    lines = clean(diff).rstrip("\n").expandtabs(4).split("\n")
+    shown = lines if max_lines is None or len(lines) <= max_lines else lines[: max_lines - 1]
+    painted = [
+        screen.paint(style, line) if (style := _diff_style(line)) else line for line in shown
+    ]
+    if len(shown) < len(lines):
+        rest = plural(len(lines) - len(shown), "more line")
+        painted.append(screen.paint("dim", f"… {rest} (/diff shows all)"))
+    return "\n".join(painted)
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith(("+++", "---", "diff ", "index ")):
+        return "dim"
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
+
+
+def summary_line(event: TurnEnded) -> str:
+    """What a turn took, in one line."""
+    changed = len(event.files_changed)
+    parts = (
+        duration(event.duration_ms / 1000),
+        plural(event.steps, "step"),
+        f"{count(event.usage.input_tokens)} in, {count(event.usage.output_tokens)} out",
+        money(event.cost_usd),
+        plural(changed, "file") + " changed" if changed else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _ending(event: TurnEnded) -> str:
+    if event.status == "interrupted":
+        return "Stopped. What was done so far is saved: say how to go on."
+    if event.status == "timeout":
+        return f"Out of time. {event.error or 'Say `go on` to continue, or raise --timeout.'}"
+    return f"Error: {event.error or 'the turn failed without a reason; see /sessions.'}"
+
+
+def _retry(event: RetryScheduled) -> str:
+    nth = f"{event.attempt + 1} of {event.max_attempts}"
+    return f"{event.reason.rstrip('.')}. Asking again in {duration(event.delay_s)} ({nth})."
+
+
+def _reduced(event: ContextReduced) -> str:
+    what = "compacted" if event.kind == "compaction" else "old tool output dropped"
+    return f"context: {what}, {count(event.tokens_before)} → {count(event.tokens_after)} tokens"
+
+
+def _memory(event: MemoryChanged) -> str:
+    undo = "  ·  /memory undo" if event.change_id else ""
+    return f"memory: {one_line(event.text)}{undo}"
+
+
+def _notice(event: Notice) -> str:
+    return {"info": "", "warning": "Warning: ", "error": "Error: "}[event.level] + event.text
+
+
+def _last_lines(text: str, width: int) -> list[str]:
+    return [clip(line, width) for line in clean(text).rstrip("\n").split("\n") if line][
+        -OUTPUT_LINES:
+    ]
+
+
+def _indented(text: str, limit: int, *, tail: bool = False) -> str:
+    """The first or last lines of a text, indented under the line they explain."""
+    lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
+    if len(lines) > limit:
+        rest = f"… {len(lines) - limit} more lines"
+        lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
+    return "\n".join("  " + line for line in lines)

@@ -1,0 +1,332 @@
+"""The commands of the REPL, each a function over the conversation and the screen.
+
+What is typed where, and when a command may run, is `repl`.
+"""
+
+import asyncio
+import base64
+import contextlib
+import difflib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, get_args
+
+from kode.cli.lines import bars, clip, count, money, one_line, plural
+from kode.cli.render import painted_diff
+from kode.cli.screen import Screen
+from kode.contracts import PermissionMode
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
+LISTED_SESSIONS = 20
+CLIPBOARD_TIMEOUT_S = 2.0
+
+KEYS = (
+    ("Enter", "send; while a turn runs, the message waits for its end"),
+    ("Alt+Enter, or \\ Enter", "start a new line"),
+    ("Up", "search the history; take back a message that waits"),
+    ("Tab", "complete a command or an @file"),
+    ("Ctrl-C", "stop the turn; clear the line"),
+    ("Esc Esc", "edit the last message"),
+    ("Ctrl-D", "leave"),
+    ("!command", "run a shell command yourself; its output goes with your next message"),
+)
+
+
+class Room(Protocol):
+    """What commands need. `repl` implements it."""
+
+    screen: Screen
+
+    @property
+    def conversation(self) -> "Conversation": ...
+
+    def leave(self) -> None: ...
+
+    async def read_answer(self, label: str) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    summary: str
+    run: Callable[[Room, str], Awaitable[None]]
+    while_busy: bool = False
+    """Whether it runs beside a turn; the others wait for its end."""
+
+
+async def show_help(room: Room, argument: str) -> None:
+    """Every command and key with what it does."""
+    rows = [(command.name, command.summary) for command in COMMANDS.values()]
+    for title, pairs in (("Commands", rows), ("Keys", KEYS)):
+        room.screen.print(title, "bold")
+        width = max(len(name) for name, _ in pairs)
+        for name, what in pairs:
+            room.screen.print(f"  {name:<{width}}  {what}")
+
+
+async def start_new(room: Room, argument: str) -> None:
+    """Memory takes in the session, then an empty one begins."""
+    await room.conversation.new_session()
+    room.screen.print("A new session. The old one is kept: /sessions.", "dim")
+
+
+async def list_sessions(room: Room, argument: str) -> None:
+    """The sessions of this directory, newest first."""
+    lines = _session_lines(room)
+    if not lines:
+        room.screen.print("No session of this directory is kept yet.", "dim")
+        return
+    for _, line in lines:
+        room.screen.print(line)
+    room.screen.print("/resume ID opens one; `kode session list --all` lists all.", "dim")
+
+
+async def resume(room: Room, argument: str) -> None:
+    """Opens a session by the beginning of its id, or by its number in a list."""
+    from kode.session.index import find
+
+    home, cwd = room.conversation.home, room.conversation.cwd
+    session_id = find(home, argument, cwd=cwd) if argument else await _pick_session(room)
+    if session_id is None:
+        return
+    if session_id == room.conversation.session.id:
+        room.screen.print("That is the session you are in.", "dim")
+        return
+    await room.conversation.resume(session_id)
+    turns = plural(room.conversation.status().turns, "turn")
+    room.screen.print(f"Resumed {session_id} ({turns}).", "dim")
+    if answer := room.conversation.last_answer():
+        room.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
+
+
+async def _pick_session(room: Room) -> str | None:
+    lines = _session_lines(room)
+    if not lines:
+        room.screen.print("There is no session to resume here.", "dim")
+        return None
+    for number, (_, line) in enumerate(lines, 1):
+        room.screen.print(f"{number:>3}  {line}")
+    answer = (await room.read_answer("number (Enter: none): ") or "").strip()
+    if not answer:
+        return None
+    if answer.isdecimal() and 1 <= int(answer) <= len(lines):
+        return lines[int(answer) - 1][0]
+    room.screen.print(f"{one_line(answer)!r} is not in the list. Try /resume again.", "warning")
+    return None
+
+
+def _session_lines(room: Room) -> list[tuple[str, str]]:
+    """(id, line) of the newest sessions of this directory."""
+    from kode.session.index import list_sessions
+
+    found = list_sessions(room.conversation.home, cwd=room.conversation.cwd)[:LISTED_SESSIONS]
+    width = room.screen.width - 5
+    return [
+        (
+            row.id,
+            clip(f"{row.id}  {plural(row.turns, 'turn'):>9}  {one_line(row.title)}", width),
+        )
+        for row in found
+    ]
+
+
+async def use_model(room: Room, argument: str) -> None:
+    """Shows the model, or uses another from the next request on."""
+    if argument:
+        room.conversation.use_model(argument)
+    status = room.conversation.status()
+    window = count(status.context_window)
+    room.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
+    if not argument:
+        room.screen.print("/model NAME uses another.", "dim")
+
+
+async def memory(room: Room, argument: str) -> None:
+    """The same as `kode memory ...`, on the open memory."""
+    try:
+        argv = shlex.split(argument) or ["show"]
+    except ValueError as error:
+        room.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
+        return
+    room.screen.print((await room.conversation.memory_command(argv)).rstrip("\n"))
+
+
+async def show_cost(room: Room, argument: str) -> None:
+    """Tokens and money of this session."""
+    status = room.conversation.status()
+    usage = status.usage
+    share = usage.cached_tokens / usage.input_tokens if usage.input_tokens else 0.0
+    room.screen.print(
+        f"{plural(status.turns, 'turn')}: {count(usage.input_tokens)} tokens in "
+        f"({share:.0%} from the cache), {count(usage.output_tokens)} out, "
+        f"{money(status.cost_usd) or f'the price of {status.model} is unknown'}."
+    )
+
+
+async def show_context(room: Room, argument: str) -> None:
+    """What fills the window, by kind, as bars."""
+    parts = room.conversation.context_breakdown()
+    window = room.conversation.status().context_window
+    used = sum(tokens for _, tokens in parts)
+    share = used / window if window else 0.0
+    room.screen.print(f"About {count(used)} of {count(window)} tokens ({share:.0%}) are used.")
+    shown = [*parts, ("free", max(window - used, 0))]
+    for line in bars(shown, window, room.screen.width - 1):
+        room.screen.print(line)
+
+
+async def compact(room: Room, argument: str) -> None:
+    """Makes room in the window now."""
+    reduced = await room.conversation.compact()
+    if reduced is None:
+        room.screen.print("There is nothing to compact yet.", "dim")
+
+
+async def undo(room: Room, argument: str) -> None:
+    """Takes back the file changes of the last turn."""
+    room.screen.print(await room.conversation.undo())
+
+
+async def show_diff(room: Room, argument: str) -> None:
+    """What this session has changed in files, in colour."""
+    diff = room.conversation.diff()
+    if not diff.strip():
+        room.screen.print("This session has changed no file through tools.", "dim")
+        return
+    room.screen.print_painted(painted_diff(room.screen, diff))
+
+
+async def permissions(room: Room, argument: str) -> None:
+    """Shows mode and rules, or switches the mode."""
+    if argument:
+        mode = next((known for known in MODES if known == argument), None)
+        if mode is None:
+            room.screen.print(
+                f"There is no mode {one_line(argument)!r}.{_near(argument, MODES)} "
+                f"Modes: {', '.join(MODES)}.",
+                "error",
+            )
+            return
+        room.conversation.set_permission_mode(mode)
+    room.screen.print(f"Mode: {room.conversation.mode}. {_MODE_MEANS[room.conversation.mode]}")
+    rules = room.conversation.gate.describe_rules()
+    for rule in rules:
+        room.screen.print(f"  {rule}")
+    if not argument:
+        room.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
+
+
+_MODE_MEANS = {
+    "ask": "Reads run; everything else asks.",
+    "auto-edit": "Edits inside the project run too; everything else asks.",
+    "plan": "Nothing that changes anything runs.",
+    "full": "Everything runs but what a deny rule names.",
+}
+
+
+async def copy(room: Room, argument: str) -> None:
+    """The last answer, to the clipboard."""
+    answer = room.conversation.last_answer()
+    if not answer:
+        room.screen.print("There is no answer to copy yet.", "dim")
+        return
+    ways = []
+    if room.screen.rich_terminal:
+        # The terminal's own clipboard (OSC 52): works through ssh, where the terminal allows it.
+        payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
+        room.screen.control(f"\x1b]52;c;{payload}\x07")
+        ways.append("the terminal")
+    program = await asyncio.to_thread(_copy_with_program, answer)
+    if program:
+        ways.append(program)
+    if not ways:
+        room.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
+        return
+    size = plural(answer.count("\n") + 1, "line")
+    room.screen.print(f"Copied {size} through {' and '.join(ways)}.", "dim")
+
+
+def _copy_with_program(text: str) -> str:
+    """The program that took the text; "" when there is none."""
+    programs = (
+        ("WAYLAND_DISPLAY", ["wl-copy"]),
+        ("DISPLAY", ["xclip", "-selection", "clipboard"]),
+        ("", ["pbcopy"]),
+    )
+    for variable, command in programs:
+        if (variable and not os.environ.get(variable)) or not shutil.which(command[0]):
+            continue
+        # Their children keep the selection alive and would hold pipes open, so: none.
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                command,
+                input=text.encode("utf-8", "replace"),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=CLIPBOARD_TIMEOUT_S,
+                check=True,
+            )
+            return command[0]
+    return ""
+
+
+async def leave(room: Room, argument: str) -> None:
+    """Ends the REPL."""
+    room.leave()
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("/help", "commands and keys", show_help, while_busy=True),
+        Command("/new", "start a new session", start_new),
+        Command("/resume", "open another session: /resume [ID]", resume),
+        Command("/sessions", "list the sessions of this directory", list_sessions, while_busy=True),
+        Command("/model", "show or change the model: /model [NAME]", use_model),
+        Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
+        Command("/cost", "tokens and money of this session", show_cost, while_busy=True),
+        Command("/context", "what fills the model's window", show_context, while_busy=True),
+        Command("/compact", "make room in the window now", compact),
+        Command("/undo", "take back the file changes of the last turn", undo),
+        Command("/diff", "what this session has changed in files", show_diff, while_busy=True),
+        Command(
+            "/permissions",
+            "show rules, or switch: /permissions [MODE]",
+            permissions,
+            while_busy=True,
+        ),
+        Command("/copy", "copy the last answer", copy, while_busy=True),
+        Command("/quit", "leave", leave, while_busy=True),
+    )
+}
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a line that is a command; None for a message. A path is a message:
+    `/usr/bin/env is missing`."""
+    if not text.startswith("/") or "\n" in text.strip():
+        return None
+    name, _, argument = text.strip().partition(" ")
+    return None if "/" in name[1:] or name == "/" else (name, argument.strip())
+
+
+async def run_command(room: Room, name: str, argument: str) -> None:
+    """Runs a command; one that does not exist is reported with the nearest. Raises: KodeError."""
+    command = COMMANDS.get(name)
+    if command is None:
+        near = _near(name, tuple(COMMANDS))
+        room.screen.print(f"There is no command {one_line(name)}.{near} /help lists them.", "error")
+        return
+    await command.run(room, argument)
+
+
+def _near(word: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -1,0 +1,232 @@
+"""A double of `kode.conversation.Conversation` for tests of the REPL: plays a written turn.
+
+`python -m tests.cli.fake_conversation` opens the REPL on it, for tests that need a real terminal.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+from kode.cli.render import Renderer
+from kode.cli.repl import run_repl
+from kode.cli.screen import open_screen
+from kode.errors import SessionError
+from kode.events import (
+    MemoryChanged,
+    Notice,
+    Replied,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from kode.messages import Message, Text, Usage
+
+DIFF = """--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+
+ANSWER = """I fixed **add**. The cause:
+
+- it *subtracted*
+- `calc.py` line 2
+
+```python
+def add(a, b):
+    return a + b
+```
+
+| file | change |
+|---|---|
+| calc.py | one line |
+"""
+
+
+@dataclass
+class FakeConversation:
+    home: Path
+    cwd: Path
+    emit: object = None
+    ask: object = None
+    pause_s: float = 0.02
+    mode: str = "ask"
+    model: str = "big-model"
+    turns: int = 0
+    asked: list[str] = field(default_factory=list)
+    cancelled: int = 0
+    closed: bool = False
+    attachments: tuple[Text, ...] = ()
+    session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
+
+    @property
+    def gate(self):
+        return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+
+    async def turn(self, text: str) -> TurnEnded:
+        self.turns += 1
+        self.asked.append(text)
+        self.emit(TurnStarted(text=text))
+        try:
+            status, result, error = "success", ANSWER, None
+            await self._play(text)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            status, result, error = "interrupted", "", None
+        except SessionError as fault:
+            status, result, error = "error", "", str(fault)
+        ended = TurnEnded(
+            status=status,
+            result=result,
+            error=error,
+            steps=2,
+            usage=Usage(input_tokens=12345, output_tokens=678),
+            cost_usd=0.0123,
+            files_changed=(),
+            duration_ms=1234,
+        )
+        self.emit(ended)
+        return ended
+
+    async def _play(self, text: str) -> None:
+        emit = self.emit
+        if text == "echo":
+            await self._say("You said: " + text)
+            return
+        if text.startswith("count "):
+            await self._say(f"lines: {text.count(chr(10)) + 1}")
+            return
+        if text == "evil":
+            await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
+            return
+        if text == "slow":
+            emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))
+            await asyncio.sleep(60)
+        if text == "fail":
+            raise SessionError("The server said no. Check the model's name.")
+        if text == "ask":
+            answer = await self._question()
+            await self._say(f"The answer was {answer.choice}: {answer.message}")
+            return
+        emit(ThinkingDelta(text="Let me look at the code first. "))
+        await asyncio.sleep(self.pause_s)
+        emit(RetryScheduled(attempt=1, max_attempts=6, delay_s=0.5, reason="overloaded (529)"))
+        emit(ToolStarted(call_id="1", name="read_file", subject="calc.py"))
+        await asyncio.sleep(self.pause_s)
+        emit(self._tool("1", "read_file", "calc.py", "2 lines"))
+        emit(self._tool("2", "edit_file", "calc.py", "1 change", diff=DIFF))
+        emit(self._tool("3", "shell", "pytest -q", "exit 1", error="E  assert 1 == 2"))
+        emit(MemoryChanged(text='merged into env "uses pytest -q"', change_id="c1"))
+        emit(Notice(text="search works without vectors"))
+        await self._say(ANSWER)
+
+    async def _question(self):
+        from kode.permissions.gate import Question
+
+        return await self.ask(
+            Question(
+                tool="shell",
+                subject="rm -rf build",
+                title="Run a command",
+                preview="rm -rf build",
+                reason="it deletes files",
+                may_always=True,
+                rules=("shell(rm:*)",),
+            )
+        )
+
+    async def _say(self, text: str) -> None:
+        for start in range(0, len(text), 7):
+            self.emit(TextDelta(text=text[start : start + 7]))
+            await asyncio.sleep(self.pause_s / 10)
+        usage = Usage(input_tokens=100, output_tokens=10)
+        self.emit(
+            Replied(
+                message=Message(role="assistant", parts=(Text(text=text),), stop="end"),
+                usage=usage,
+                cost_usd=0.01,
+                context_tokens=1000,
+                context_window=200_000,
+            )
+        )
+
+    def _tool(self, call_id, name, subject, summary, *, diff="", error=""):
+        return ToolFinished(
+            call_id=call_id,
+            name=name,
+            subject=subject,
+            is_error=bool(error),
+            summary=summary,
+            text=error,
+            diff=diff,
+            duration_ms=1500,
+        )
+
+    def status(self):
+        return SimpleNamespace(
+            provider="fake",
+            model=self.model,
+            mode=self.mode,
+            session_id=self.session.id,
+            turns=self.turns,
+            context_tokens=24_000,
+            context_window=200_000,
+            usage=Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500),
+            cost_usd=0.0123,
+        )
+
+    def context_breakdown(self):
+        return [("system prompt and tools", 4000), ("your messages", 20_000)]
+
+    def use_model(self, model: str, provider=None) -> None:
+        self.model = model
+
+    def set_permission_mode(self, mode: str) -> None:
+        self.mode = mode
+
+    def last_answer(self) -> str:
+        return ANSWER if self.turns else ""
+
+    def diff(self) -> str:
+        return DIFF
+
+    async def undo(self) -> str:
+        return "restored calc.py"
+
+    async def memory_command(self, argv) -> str:
+        return "memory: " + " ".join(argv)
+
+    async def new_session(self) -> None:
+        self.turns = 0
+
+    async def compact(self):
+        return None
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def main() -> int:
+    from kode.cli.ask import make_ask
+
+    screen = open_screen()
+    renderer = Renderer(screen)
+    home = Path(os.environ["KODE_HOME"])
+    conversation = FakeConversation(home, Path.cwd(), emit=renderer.emit, ask=make_ask(screen))
+    code = await run_repl(
+        conversation, os.environ.get("FIRST_TASK"), screen=screen, renderer=renderer
+    )
+    print(f"left with {code}, closed {conversation.closed}, cancelled {conversation.cancelled}")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main()))
