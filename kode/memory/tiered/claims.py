@@ -28,6 +28,9 @@ _EDGES = frozenset(".;,()!?:|—–")
 _SCOPE_ENDS = frozenset(
     "but for in on when if at as because so while during with then since by unless until".split()
 )
+_ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…—–-"
+_SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d")
+_JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _TIMES = frozenset({"before", "after", "then"})
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -59,6 +62,14 @@ class Claim:
     """Not English, as far as can be told: only literal comparison is safe."""
     negators: frozenset[str]
     """Negations of any language in the text."""
+    restrictors: frozenset[str]
+    """Words that narrow the statement: "only", "unless", "after"."""
+    sequence: tuple[str, ...]
+    """Concepts in their order, each where it first occurs."""
+    neighbours: frozenset[tuple[str, str]]
+    """Concepts that follow each other with no word between."""
+    enumerates: bool
+    """The text joins several parts: "and", a comma, "while"."""
 
 
 @dataclass
@@ -67,6 +78,8 @@ class _Token:
     text: str
     stem: str = ""
     measure: str = ""
+    spelled: bool = False
+    """Part of a path, host or identifier, where every word tells."""
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +87,7 @@ def read_claim(text: str) -> Claim:
     """The claim a text makes. Never raises; any text gives a claim, if an empty one."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     words = re.findall(r"[^\W_]+", folded)
+    spelled = [word.strip(_ENDS) for word in folded.split()]
     foreign = _is_foreign(folded, words)
     rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", folded)
     if not foreign:
@@ -85,13 +99,14 @@ def read_claim(text: str) -> Claim:
     for token in tokens:
         if token.kind != "word" or token.stem not in signs:
             continue
-        (light if token.stem in _light() else heavy).add(token.stem)
+        is_light = token.stem in _light() and not token.spelled
+        (light if is_light else heavy).add(token.stem)
     numbers: dict[str, tuple[str, ...]] = {}
     for token in tokens:
         if token.kind == "number":
             numbers[token.measure] = (*numbers.get(token.measure, ()), token.text)
     return Claim(
-        plain=" ".join(words),
+        plain=" ".join(word for word in spelled if word),
         heavy=frozenset(heavy),
         light=frozenset(light),
         signs=signs,
@@ -104,12 +119,20 @@ def read_claim(text: str) -> Claim:
         negators=frozenset(
             word for word in words if word in _foreign_negators() or word in _negator_words()
         ),
+        restrictors=frozenset(words) & _restrictors(),
+        sequence=tuple(dict.fromkeys(t.stem for t in tokens if t.stem in signs)),
+        neighbours=frozenset(_neighbours(tokens, signs)),
+        enumerates=any(token.text in _JOINTS for token in tokens),
     )
 
 
-def concept(word: str) -> str:
-    """The class a word belongs to: its synonyms' first word, or its stem."""
-    return _concept(word)
+@cache
+def opposites(concept: str) -> frozenset[str]:
+    """Concepts of which a fact means this one or the other, such as start and stop."""
+    pairs = [[_concept(word) for word in line.split()] for line in lexicon.OPPOSITES.splitlines()]
+    return frozenset(
+        other for pair in pairs if concept in pair for other in pair if other != concept
+    )
 
 
 @cache
@@ -134,12 +157,12 @@ def _concept(word: str) -> str:
 
 @cache
 def _synonyms() -> dict[str, str]:
-    table: dict[str, str] = {}
-    for line in lexicon.SYNONYMS.splitlines():
-        words = line.split()
+    classes = [line.split() for line in lexicon.SYNONYMS.splitlines() if line.strip()]
+    table = {word: words[0] for words in classes for word in words}
+    for words in classes:
         for word in words:
-            table[word] = _stem(words[0])
-            table.setdefault(_stem(word), _stem(words[0]))
+            # a listed word keeps its own class, even where another's stem looks like it
+            table.setdefault(_stem(word), words[0])
     return table
 
 
@@ -181,6 +204,11 @@ def _negator_words() -> frozenset[str]:
 @cache
 def _change_words() -> frozenset[str]:
     return frozenset(lexicon.CHANGES.split())
+
+
+@cache
+def _restrictors() -> frozenset[str]:
+    return frozenset(lexicon.RESTRICTORS.split())
 
 
 @cache
@@ -243,8 +271,11 @@ def _parts(raw: str) -> Iterator[_Token]:
     if raw in _synonyms():
         yield _Token("word", raw, _concept(raw))
         return
+    spelled = bool(_SPELLED.search(raw)) and raw != "and/or"
     for part in re.split(r"[/:@_-]|\.(?=\.)", raw):
-        yield from _part(part.strip("."))
+        for token in _part(part.strip(".")):
+            token.spelled = spelled
+            yield token
 
 
 def _part(part: str) -> Iterator[_Token]:
@@ -330,37 +361,40 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
     """
     signs: dict[str, int] = {}
     changes = False
-    sign = 1
+    sign, spent = 1, True
     clause: list[str] = []
     prefers = False
     for at, token in enumerate(tokens):
         word = token.text
         if token.kind == "edge":
-            sign, prefers, clause = 1, False, []
+            _dangle(signs, sign, spent)
+            sign, spent, prefers, clause = 1, True, False, []
             continue
         if token.kind == "number":
+            spent = True
             continue
-        if word in _change_words():
+        if word in _change_words() and not token.spelled:
             changes = True
-            sign = -sign if word == "nolonger" else sign
+            sign, spent = (-sign, False) if word == "nolonger" else (sign, spent)
             continue
         if word == "unwanted":
             for name in clause:
                 signs[name] = -1
             continue
         if word in _negator_words():
-            sign = -sign
+            sign, spent = -sign, False
             continue
         follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")
         if word == "over" or (word == "to" and prefers and clause and not follows_verb):
-            sign, prefers = -1, False
+            sign, prefers, spent = -1, False, False
             continue
-        if word in _SCOPE_ENDS:
+        if word in _SCOPE_ENDS and spent:
             sign = 1
         if word.startswith(("prefer", "favor", "favour")):
             prefers, clause = True, []
-        if word in _stop():
+        if word in _stop() and not token.spelled:
             continue
+        spent = True
         scale = _scales().get(word) or _scales().get(token.stem)
         if scale is not None:
             token.stem, end = scale
@@ -369,7 +403,14 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             continue
         _note(signs, token.stem, sign)
         clause.append(token.stem)
+    _dangle(signs, sign, spent)
     return signs, changes
+
+
+def _dangle(signs: dict[str, int], sign: int, spent: bool) -> None:
+    """Keep a negation that found nothing to deny, so that it is not overlooked."""
+    if sign < 0 and not spent:
+        _note(signs, "not", -1)
 
 
 def _note(signs: dict[str, int], name: str, sign: int) -> None:
@@ -421,3 +462,13 @@ def _compounds(tokens: list[_Token]) -> Iterator[str]:
     for one, other in itertools.pairwise(words):
         if len(one) > 1 and len(other) > 1:
             yield _concept(one + other)
+
+
+def _neighbours(tokens: list[_Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:
+    for one, other in itertools.pairwise(tokens):
+        if one.spelled and other.spelled:
+            continue
+        if one.text in _scales() or one.stem not in signs:
+            continue
+        if other.text not in _scales() and other.stem in signs:
+            yield one.stem, other.stem

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.memory.tiered.claims import Claim
+from kode.memory.tiered.claims import Claim, opposites
 
 Verdict = Literal["same", "open", "other"]
 
@@ -118,6 +118,12 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
     for name in sides.shared_heavy | sides.shared_light:
         if new.signs.get(name, 0) * entry.signs.get(name, 0) < 0:
             return "one affirms what the other denies"
+    for state in ("enabled", "allowed", "not"):
+        # a text that does not mention the state takes it for given
+        if new.signs.get(state, 1) * entry.signs.get(state, 1) < 0:
+            return "one affirms what the other denies"
+    if _opposed(sides):
+        return "one says the opposite"
     if not _numbers_nested(new, entry):
         return "the numbers differ"
     if _reversed(new, entry):
@@ -129,6 +135,11 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
     if (new.foreign or entry.foreign) and new.negators != entry.negators:
         return "one denies something"
     return ""
+
+
+def _opposed(sides: _Sides) -> bool:
+    ours, theirs = sides.new_heavy | sides.new_light, sides.entry_heavy | sides.entry_light
+    return any(opposite in theirs for one in ours for opposite in opposites(one))
 
 
 def _numbers_nested(new: Claim, entry: Claim) -> bool:
@@ -167,39 +178,84 @@ def _parts(spelling: str) -> list[str]:
 
 def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry"] | None:
     """Which of the two carries everything of the other; None when each has something alone."""
+    shared = len(sides.shared_heavy) + len(_pairs(new) & _pairs(entry))
     a = bool(sides.new_heavy) or bool(_pairs(new) - _pairs(entry))
     b = bool(sides.entry_heavy) or bool(_pairs(entry) - _pairs(new))
     if a and b:
         return None
     if a:
-        return "new" if _outweighed(sides.entry_light, sides.new_heavy, sides) else None
+        return "new" if _outweighed(sides.entry_light, sides.new_heavy, shared) else None
     if b:
-        return "entry" if _outweighed(sides.new_light, sides.entry_heavy, sides) else None
+        return "entry" if _outweighed(sides.new_light, sides.entry_heavy, shared) else None
     return "new" if len(sides.new_light) > len(sides.entry_light) else "entry"
 
 
-def _outweighed(light: frozenset[str], heavy: frozenset[str], sides: _Sides) -> bool:
+def _outweighed(light: frozenset[str], heavy: frozenset[str], shared: int) -> bool:
     """A general word against a telling one may be another fact, unless much else agrees."""
-    return not light or (len(light) == len(heavy) == 1 and len(sides.shared_heavy) >= 3)
+    return not light or (len(light) == len(heavy) == 1 and shared >= 3)
 
 
 def _literal(new: Claim, entry: Claim) -> bool:
-    a, b = f" {new.plain} ", f" {entry.plain} "
-    return (a in b or b in a) and new.negators == entry.negators
+    """One text is a part of the other, and the rest is only more detail."""
+    short, long = sorted((new, entry), key=lambda claim: len(claim.plain))
+    before, found, after = f" {long.plain} ".partition(f" {short.plain} ")
+    if not found or new.negators != entry.negators or new.restrictors != entry.restrictors:
+        return False
+    rest = [*before.split(), *after.split()]
+    # one more word beside a name makes another name: React, React Native
+    return not (len(rest) == 1 and rest[0].isalpha() and long.heavy - short.heavy)
 
 
 def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
     """Whether containment of concepts may be trusted although the words differ."""
     if new.foreign or entry.foreign:
         return False
-    shared = len(sides.shared_heavy) + len(_pairs(new) & _pairs(entry))
+    numbers = _pairs(new) & _pairs(entry)
+    shared = len(sides.shared_heavy) + len(numbers)
     extra = len(sides.new_heavy) + len(sides.entry_heavy)
     extra += len(_pairs(new) ^ _pairs(entry))
-    if shared == 0:
+    if shared == 0 or _shuffled(new, entry, sides):
+        return False
+    narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
+    if new.restrictors != entry.restrictors and (extra or narrower):
         return False
     if extra == 0:
         return True
-    return shared >= 2 and extra < shared
+    if extra >= shared:
+        return False
+    vouched = bool(numbers or (new.exact & entry.exact))
+    return vouched or not _qualifies(new, entry, sides)
+
+
+def _qualifies(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """A concept of one side only stands beside a shared one, and may make it another thing."""
+    alone = sides.new_heavy | sides.entry_heavy
+    return any(
+        (one in alone and other in sides.shared_heavy)
+        or (other in alone and one in sides.shared_heavy)
+        for one, other in new.neighbours | entry.neighbours
+    )
+
+
+def _shuffled(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """Four or more shared concepts of two lists stand in an order no turned sentence explains.
+
+    A sentence can be turned ("Vault holds the secrets", "secrets are in Vault"), which rotates
+    or reverses its parts; anything else may swap who has what.
+    """
+    if not (new.enumerates and entry.enumerates):
+        return False
+    shared = sides.shared_heavy | sides.shared_light
+    ours = [name for name in new.sequence if name in shared]
+    theirs = [name for name in entry.sequence if name in shared]
+    order = [theirs.index(name) for name in ours if name in theirs]
+    blocks = [at for n, at in enumerate(order) if n == 0 or order[n - 1] != at - 1]
+    ranks = [sorted(blocks).index(at) for at in blocks]
+    count = len(ranks)
+    if count < 4:
+        return False
+    turns = [[(start + at) % count for at in range(count)] for start in range(count)]
+    return ranks not in turns and ranks != list(reversed(range(count)))
 
 
 def _related(new: Claim, entry: Claim, sides: _Sides, overlap: float) -> bool:

@@ -30,12 +30,15 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"go (?=(to|into|in|on|through|via|out|live|by|up|down)\b)", "goes "),
     # order of preference
     (r"(preferred|preferable|superior) (to|over)|(better|rather|more|sooner) than", "over"),
+    (r"(kept|keeps?|stays?|stayed|leaves?|left) out of", "not in"),
     (r"(instead|in place|in lieu|in favou?r) of|as opposed to|and not", "over"),
     (r"rather (use|have|see)", "prefer"),
     (r"in favou?r of", "for"),
     (r"(is|are|be) (not|never) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
-    (r"(is|are) (frozen|blocked|suspended|paused|off[- ]limits|taboo|out of the question)",
-     "unwanted"),
+    (
+        r"(is|are) (frozen|blocked|suspended|paused|off[- ]limits|taboo|out of the question)",
+        "unwanted",
+    ),
     (r"(does not|doesn't|never|no longer) eats? (meat|animals)|meatless", "vegetarian"),
     (r"(works?|working) (from|at) home|home ?office|wfh|works? remotely", "remotework"),
     (r"(isn't|aren't) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
@@ -93,8 +96,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"single source of truth", "singlesource"),
     (r"(test|code) coverage|coverage (of|by) (the )?tests", "coverage"),
     (r"(the )?(full|whole|entire|complete)? ?test ?suites?", "tests"),
-    (r"after (?=\d[\d.]* ?(s|secs?|seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?|ms)\b)",
-     "at "),
+    (
+        r"after (?=\d[\d.]* ?(s|secs?|seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?|ms)\b)",
+        "at ",
+    ),
     (r"time(s|d)?[- ]?outs?|timing out", "timeout"),
     (r"log(s|ged|ging)?[- ]?ins?|sign(s|ed|ing)?[- ]?ins?", "login"),
     (r"sign(s|ed|ing)?[- ]?ups?", "signup"),
@@ -162,7 +167,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
 """Pattern over lower-case text → what stands for it; applied in order, at word boundaries."""
 
 SYNONYMS = """
-reply answer response respond
+reply answer response respond output
 explanation explain
 summary summarize summarise recap overview
 repository repo
@@ -312,7 +317,6 @@ terminal console
 font typeface
 theme scheme
 column col char character
-width wide
 ticket issue
 review reviewing reviewer
 approve approval
@@ -468,7 +472,21 @@ offboard offboarding
 hire hiring recruit recruiting
 retro retrospective
 scrum agile
-deadline due
+product products
+author authors
+set sets
+develop developing
+valid validly
+execute executes executed executing
+head heads
+ship ships shipped
+access accesses accessed
+observe observes observed
+perform performs performed
+due dues
+organize organise organized organised organizes
+wide wider
+serial serials
 """
 """One class of words a line; the first word stands for all."""
 
@@ -498,7 +516,6 @@ import export
 send receive
 encrypt decrypt
 increase decrease
-input output
 request answer
 client server
 source target
@@ -543,7 +560,7 @@ small big
 
 STOP = """
 a an the this that these those it its itself they them their theirs there here he she his her him
-hers i me my mine we us our ours you your yours who whom whose which what user users is are be
+hers i me my mine we us our ours you your yours who whom whose which what user is are be
 been being am was were isn aren do does did done has have had having will would shall should can
 could may might must ought of to in on at by for with from into onto as about per via within
 through upon and or but so if then than also too very really quite just still already always ever
@@ -572,6 +589,8 @@ show shows showing displayed stands stand
 """Words that carry nothing of a fact's content."""
 
 LIGHT = """
+port create generate produce
+users
 expire valid allowed
 run runs running write writes code module file system project component tool service statement
 part item section area place location new default standard contain contains include includes build
@@ -579,7 +598,7 @@ builds built building do follow follows store stores stored save keep host hosts
 manage manages managed handle handles handled managing serve serves served name names named call
 calls called define defines defined definition locate located base based stack support supports
 supported provide provides provided change changes process time times duration value version
-instance folder directory list line type kind format formatted output happen happens occur occurs
+instance folder directory list line type kind happen happens occur occurs
 perform performs stick choose chosen choice pick picks implementation wish library package number
 add adding adds language application software limit own owner reside resides talk talks speak
 speaks open opens listen listening reach reached reachable available accessible exposed connect
@@ -682,3 +701,9 @@ convert translate copy sync map subscribe mirror replicate replace block wrap pr
 supersede override feed notify review teach pay own
 """
 """Words whose two sides are not the same thing the other way round."""
+
+RESTRICTORS = """
+only solely exclusively except unless if when until after before besides apart where otherwise
+excluding whenever while just once
+"""
+"""Words that narrow a statement: more detail with one of these is another statement."""
