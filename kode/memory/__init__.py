@@ -1,0 +1,49 @@
+"""What kode remembers: several systems behind one contract (`kode.contracts.MemorySystem`).
+
+Here: which systems there are, and how one is made. The parts they share are modules of their own:
+`scan`, `embed`, `rank`, `ask`, `frame`, `history`, `locks`, `guarded`; each system is a folder.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kode.errors import ConfigError
+from kode.memory.guarded import Guarded
+from kode.memory.null import NullMemory
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+    from kode.contracts import MemorySystem
+
+SYSTEMS: Mapping[str, str] = {
+    "tiered": "kode.memory.tiered.system:Tiered",
+}
+"""Name → module:Class; the class is made with the memory section of the config. Only the chosen
+system's module is imported."""
+
+
+def open_memory(settings: "MemoryConfig") -> Guarded:
+    """The configured system inside its guard, not yet opened; a null one when memory is off.
+
+    Raises: ConfigError when `settings.system` names none.
+    """
+    if not settings.enabled or settings.system == "none":
+        return Guarded(NullMemory())
+    return Guarded(make_system(settings))
+
+
+def make_system(settings: "MemoryConfig") -> "MemorySystem":
+    """The configured system without the guard, for commands that want its errors.
+
+    Raises: ConfigError.
+    """
+    where = SYSTEMS.get(settings.system)
+    if where is None:
+        raise ConfigError(
+            f"There is no memory system {settings.system!r}. "
+            f"Set memory.system to one of: {', '.join(SYSTEMS)}."
+        )
+    module, _, name = where.partition(":")
+    system: Callable[[MemoryConfig], MemorySystem] = getattr(importlib.import_module(module), name)
+    return system(settings)

@@ -1,0 +1,225 @@
+"""The one way memory calls a model: bounded in size, time and number, never raising.
+
+`Door` asks. `read_object`, `read_list` and `read_numbers` make the best of what came back: models
+wrap JSON in fences and prose, and leave it cut off. Not here: prompts, and what an answer means.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kode.contracts import AskModel
+from kode.errors import KodeError
+
+MAX_PROMPT_CHARS = 48_000
+"""About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
+MAX_CALLS = 60
+"""Per session and process: far above an ordinary day, far below a loop gone wrong."""
+TIMEOUT_S = 20.0
+
+Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    text: str | None
+    """None when there is no answer; `failure` says why."""
+    failure: Failure = ""
+    detail: str = ""
+    """For a person: what the provider said."""
+
+
+class Door:
+    """Asks the model of one session. `ask_model` of None answers every question with `no model`."""
+
+    def __init__(
+        self,
+        ask_model: AskModel | None,
+        *,
+        max_calls: int = MAX_CALLS,
+        max_prompt_chars: int = MAX_PROMPT_CHARS,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._ask_model = ask_model
+        self._max_calls = max_calls
+        self._max_prompt_chars = max_prompt_chars
+        self._timeout_s = timeout_s
+        self.calls = 0
+        """Questions asked so far."""
+
+    @property
+    def usable(self) -> bool:
+        return self._ask_model is not None and self.calls < self._max_calls
+
+    async def ask(
+        self,
+        system: str,
+        prompt: str,
+        *,
+        max_output_tokens: int,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """One question, one attempt. A prompt that is too long keeps both its ends.
+
+        Raises nothing but CancelledError; a question cut off by `timeout_s` is cancelled.
+        """
+        if self._ask_model is None:
+            return Answer(text=None, failure="no model")
+        if self.calls >= self._max_calls:
+            return Answer(text=None, failure="too many calls", detail=f"{self.calls} so far")
+        self.calls += 1
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        prompt = keep_ends(prompt, self._max_prompt_chars)
+        try:
+            async with asyncio.timeout(limit_s):
+                text = await self._ask_model(system, prompt, max_output_tokens)
+        except TimeoutError:
+            return Answer(text=None, failure="timeout", detail=f"no answer within {limit_s:g} s")
+        except KodeError as error:
+            return Answer(text=None, failure="error", detail=str(error))
+        except Exception as error:
+            # The provider's boundary promises ProviderError; memory must survive a broken promise.
+            return Answer(text=None, failure="error", detail=f"{type(error).__name__}: {error}")
+        if not isinstance(text, str) or not text.strip():
+            return Answer(text=None, failure="empty", detail="the model answered with nothing")
+        return Answer(text=text)
+
+
+def keep_ends(text: str, max_chars: int) -> str:
+    """`text` cut to `max_chars` in the middle, with a line saying how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
+    room = max(0, max_chars - len(marker))
+    head = room * 2 // 5
+    return text[:head] + marker + text[len(text) - (room - head) :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadObject:
+    value: dict[str, Any]
+    how: Literal["whole", "inside", "fields", "repaired"]
+    """`whole`: the answer was the object. `inside`: it stood in prose. `fields`: single fields
+    were found by pattern. `repaired`: the JSON was broken and has been mended."""
+    complete: bool
+    """False when the answer looks cut off, so that its last value may be half of one."""
+
+
+def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
+    """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
+    or lists; what else the object holds is kept as it is."""
+    text = without_fences(answer)
+    value = _loads(text)
+    if isinstance(value, dict):
+        return ReadObject(value=value, how="whole", complete=True)
+    inside = _balanced(text, "{", "}")
+    value = _loads(inside) if inside else None
+    if isinstance(value, dict):
+        return ReadObject(value=value, how="inside", complete=True)
+    complete = text.rstrip().endswith("}")
+    found = _fields(text, fields)
+    if len(found) == len(fields):
+        return ReadObject(value=found, how="fields", complete=complete)
+    value = _repaired(text, "{")
+    if isinstance(value, dict) and any(name in value for name in fields):
+        return ReadObject(value=value, how="repaired", complete=complete)
+    if found:
+        return ReadObject(value=found, how="fields", complete=complete)
+    return None
+
+
+def read_list(answer: str) -> list[Any] | None:
+    """The JSON list in an answer (or the only list inside an object), or None.
+
+    A list that was cut off is None: half a list would pass for the whole.
+    """
+    text = without_fences(answer)
+    for candidate in (text, _balanced(text, "[", "]")):
+        value = _loads(candidate) if candidate else None
+        if isinstance(value, list):
+            return value
+        if isinstance(value, dict):
+            lists = [item for item in value.values() if isinstance(item, list)]
+            return lists[0] if len(lists) == 1 else None
+    if not text.rstrip().endswith("]"):
+        return None
+    value = _repaired(text, "[")
+    return value if isinstance(value, list) else None
+
+
+def read_numbers(answer: str, count: int) -> list[int] | None:
+    """An order such as `2,0`: indices below `count`, each once. "None" in any dress is the empty
+    order; anything else is None."""
+    text = without_fences(answer).strip().strip("[]().!\"'`* \n").lower()
+    if text in ("none", "no", "nothing", "none of them", "none are relevant", ""):
+        return [] if text else None
+    if not re.fullmatch(r"\[?\d+\]?(?:[\s,;]+\[?\d+\]?)*", text):
+        return None
+    numbers = [int(number) for number in re.findall(r"\d+", text)]
+    if any(number >= count for number in numbers):
+        return None
+    return list(dict.fromkeys(numbers))
+
+
+def without_fences(answer: str) -> str:
+    """The inside of the first code fence, or the text itself."""
+    fence = re.search(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n(.*?)(?:\r?\n?```|\Z)", answer, re.DOTALL)
+    return (fence.group(1) if fence else answer).strip().removeprefix("\ufeff")
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _balanced(text: str, opening: str, closing: str) -> str | None:
+    """The first balanced stretch, brackets inside strings not counted."""
+    start = text.find(opening)
+    if start < 0:
+        return None
+    depth, quoted, escaped = 0, False, False
+    for at in range(start, len(text)):
+        char = text[at]
+        if quoted:
+            quoted = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            quoted = True
+        elif char == opening:
+            depth += 1
+        elif char == closing:
+            depth -= 1
+            if depth == 0:
+                return text[start : at + 1]
+    return None
+
+
+def _fields(text: str, names: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        match = re.search(
+            rf'"{re.escape(name)}"\s*:\s*("(?:[^"\\]|\\.)*"|\[(?:\s*"(?:[^"\\]|\\.)*"\s*,?)*\])',
+            text,
+            re.DOTALL,
+        )
+        value = _loads(match.group(1)) if match else None
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _repaired(text: str, opening: str) -> Any:
+    start = text.find(opening)
+    if start < 0:
+        return None
+    import json_repair
+
+    try:
+        return json_repair.loads(text[start:])
+    except (ValueError, RecursionError, TypeError):
+        return None

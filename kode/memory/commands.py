@@ -1,0 +1,206 @@
+"""`kode memory ...` and `/memory ...`: what a person may do with memory, whichever system it is.
+
+A system offers what it can through the optional protocols below, beyond the contract that the loop
+knows. Texts come out as strings; where they are shown is the face's business.
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+
+from kode.contracts import MemorySystem
+from kode.errors import ConfigError, MemoryError_
+from kode.memory.guarded import Guarded
+from kode.memory.history import Change, History
+
+LOG_LINES = 20
+TEXT_CHARS = 100
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """What every system that keeps something offers."""
+
+    @property
+    def history(self) -> History: ...
+
+    async def show(self) -> str:
+        """What the next session will see, with fill levels and origins."""
+
+    async def status(self) -> str:
+        """Which system, how full, what is pending."""
+
+    async def undo_change(self, change: Change) -> str:
+        """Takes back one change, as a change of its own. Raises: MemoryError_."""
+
+
+@runtime_checkable
+class Approving(Protocol):
+    async def approve(self, id: str | None) -> str:
+        """Approves what waits under `id`; None lists what waits. Raises: MemoryError_."""
+
+
+@runtime_checkable
+class FactEditing(Protocol):
+    async def edit_facts(
+        self,
+        command: str,
+        target: Literal["user", "env"],
+        scope: Literal["global", "project"] | None,
+        texts: Sequence[str],
+    ) -> str:
+        """`add TEXT`, `replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """A system that can be carried to another machine or into another system."""
+
+    async def export(self) -> str:
+        """All of it as one JSON text."""
+
+    async def import_(self, text: str) -> str:
+        """Takes in what `export` gave. Raises: MemoryError_."""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`."""
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    commands.add_parser("show", help="what the next session will see, and where it came from")
+    commands.add_parser("status", help="which system, how full, what is pending")
+    search = commands.add_parser("search", help="facts and past sessions, with scores")
+    search.add_argument("query", nargs="+")
+    search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
+    log = commands.add_parser("log", help="the last changes, with reasons")
+    log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
+    undo = commands.add_parser("undo", help="take a change back (the last one, or ID)")
+    undo.add_argument("id", nargs="?", metavar="ID")
+    approve = commands.add_parser("approve", help="let what came from untrusted content be used")
+    approve.add_argument("id", nargs="?", metavar="ID")
+    for name, words, what in (
+        ("add", ("text",), "remember a fact"),
+        ("replace", ("old", "new"), "replace the one fact that contains OLD"),
+        ("remove", ("old",), "forget the one fact that contains OLD"),
+        ("consolidate", (), "say the same in less (asks the model)"),
+    ):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("target", choices=("user", "env"))
+        for word in words:
+            command.add_argument(word)
+        command.add_argument("--scope", choices=("global", "project"))
+
+
+async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
+    """One command line (`["search", "tabs"]`) on an open memory; the text to show.
+
+    Raises: ConfigError for a command line that makes no sense; MemoryError_, StorageError,
+    BusyError for what could not be done.
+    """
+    parser = _Parser(prog="memory", add_help=False)
+    add_commands(parser)
+    return await run_command(system, parser.parse_args(list(argv) or ["show"]))
+
+
+async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> str:
+    """What `add_commands` parsed, done. Raises as `memory_command`."""
+    inside = system.system if isinstance(system, Guarded) else system
+    command = arguments.command or "show"
+    if command == "search":
+        return await _search(inside, " ".join(arguments.query), arguments.k)
+    if command in ("add", "replace", "remove", "consolidate"):
+        return await _edit(inside, command, arguments)
+    if command == "approve":
+        if not isinstance(inside, Approving):
+            raise _lacking(inside, "approve")
+        return await inside.approve(arguments.id)
+    if not isinstance(inside, Inspectable):
+        raise _lacking(inside, command)
+    if command == "show":
+        return await inside.show() or "Nothing is remembered yet."
+    if command == "status":
+        return await inside.status()
+    if command == "log":
+        return _log(inside, arguments.n)
+    return await _undo(inside, inside.name, arguments.id)
+
+
+async def _search(system: MemorySystem, query: str, k: int) -> str:
+    hits = await system.search(query, max(1, k))
+    if not hits:
+        return f"No matching memory for: {query}"
+    return "\n".join(
+        f"{hit.score:5.2f}  [{hit.where}] {_line(hit.text, 2 * TEXT_CHARS)}"
+        + (f"  ({hit.why})" if hit.why else "")
+        for hit in hits
+    )
+
+
+async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
+    if not isinstance(system, FactEditing):
+        raise _lacking(system, command)
+    names = {"add": ("text",), "replace": ("old", "new"), "remove": ("old",)}.get(command, ())
+    texts = [getattr(arguments, name) for name in names]
+    return await system.edit_facts(command, arguments.target, arguments.scope, texts)
+
+
+def _log(system: Inspectable, count: int) -> str:
+    tail = system.history.tail(max(1, count))
+    lines = [_change(change) for change in reversed(tail.changes)]
+    if tail.damaged:
+        lines.append(f"({tail.damaged} damaged lines of {system.history.path} were passed over)")
+    return "\n".join(lines) or "Nothing was changed yet."
+
+
+def _change(change: Change) -> str:
+    sides = ("; ".join(texts) for texts in (change.before, change.after))
+    # A whole file with a head of fields says less in a line than the reason does.
+    told = [_line(side, TEXT_CHARS) for side in sides if side and not side.startswith("---\n")]
+    what = ": " + " → ".join(told) if told else ""
+    reason = f"  [{change.reason}]" if change.reason else ""
+    when = change.at[:16].replace("T", " ")
+    return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
+
+
+async def _undo(system: Inspectable, name: str, id: str | None) -> str:
+    if id is None:
+        change = system.history.last_to_undo(name)
+        if change is None:
+            raise MemoryError_("There is nothing to undo. `kode memory log` lists the changes.")
+        return await system.undo_change(change)
+    found = system.history.find(id)
+    if not found:
+        raise MemoryError_(f"No change has the id {id!r}. `kode memory log` lists them.")
+    if len(found) > 1:
+        ids = ", ".join(change.id for change in found[:5])
+        raise MemoryError_(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
+    if found[0].system != name:
+        raise MemoryError_(
+            f"{found[0].id} was made by the {found[0].system} system. "
+            f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
+        )
+    return await system.undo_change(found[0])
+
+
+def _lacking(system: MemorySystem, command: str) -> MemoryError_:
+    if system.name == "none":
+        return MemoryError_("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
+    return MemoryError_(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
+
+
+def _line(text: str, max_chars: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of ending the process, for the REPL's sake."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(
+            f"memory: {message}. Commands: show, search QUERY, log, undo [ID], status, "
+            "approve [ID], add TARGET TEXT, replace TARGET OLD NEW, remove TARGET OLD, "
+            "consolidate TARGET."
+        )

@@ -1,0 +1,176 @@
+"""Every change to memory, in `history.jsonl`: what was there before, what after, who and why.
+
+A change is written here before it is made (a crash in between leaves an entry whose undo finds
+nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
+How a change is taken back is the business of the system that made it.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from kode import credentials, durable
+
+Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
+"""`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
+
+_BLOCK = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change. `before` and `after` are the texts that were replaced and that replaced them:
+    entries of a fact file, or one whole file."""
+
+    kind: str
+    """What happened, in one word of the system: add, replace, remove, merge, consolidate, ..."""
+    target: str
+    """What was changed: a path below the memory folder, or a note's id."""
+    system: str
+    who: Who
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    reason: str = ""
+    session: str | None = None
+    turn: int | None = None
+    position: int | None = None
+    """Where `before` stood among the entries, from 0; None when it does not matter."""
+    undoes: str = ""
+    """The id of the change this one takes back."""
+    redacted: bool = False
+    """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    """UTC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    changes: tuple[Change, ...]
+    """Newest first."""
+    damaged: int
+    """Lines passed over because they could not be read."""
+
+
+class History:
+    """The file of one memory folder; shared by every system and process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, change: Change) -> Change:
+        """Writes a change durably and returns it as written: credentials masked.
+
+        Raises: StorageError; then the change must not be made.
+        """
+        change = _masked(change)
+        row = {name: value for name, value in asdict(change).items() if value not in (None, "")}
+        durable.make_folder(self.path.parent)
+        durable.append_line(self.path, json.dumps(row, ensure_ascii=False).encode(errors="replace"))
+        return change
+
+    def tail(self, count: int) -> Tail:
+        """The last `count` changes, newest first, without reading the whole file.
+
+        Raises: StorageError.
+        """
+        changes: list[Change] = []
+        damaged = 0
+        for line in self._lines_backwards():
+            if len(changes) >= count:
+                break
+            change = _read(line)
+            if change is None:
+                damaged += 1
+            else:
+                changes.append(change)
+        return Tail(changes=tuple(changes), damaged=damaged)
+
+    def find(self, id: str) -> list[Change]:
+        """The changes whose id begins with `id`, newest first. An exact id is the only match."""
+        found: list[Change] = []
+        for line in self._lines_backwards():
+            change = _read(line) if id.encode() in line else None
+            if change is not None and change.id == id:
+                return [change]
+            if change is not None and change.id.startswith(id):
+                found.append(change)
+        return found
+
+    def last_to_undo(self, system: str) -> Change | None:
+        """The newest change of a system that stands: neither taken back nor itself an undo."""
+        undone: set[str] = set()
+        for line in self._lines_backwards():
+            change = _read(line)
+            if change is None or change.system != system:
+                continue
+            if change.undoes:
+                if change.id not in undone:
+                    undone.add(change.undoes)
+                continue
+            if change.id not in undone:
+                return change
+        return None
+
+    def undone_by(self, id: str) -> Change | None:
+        """The newest change that takes back `id`, unless that has been taken back itself."""
+        undone: set[str] = set()
+        for line in self._lines_backwards():
+            change = _read(line)
+            if change is None:
+                continue
+            if change.id == id:
+                return None
+            if change.undoes == id and change.id not in undone:
+                return change
+            if change.undoes and change.id not in undone:
+                undone.add(change.undoes)
+        return None
+
+    def _lines_backwards(self) -> Iterator[bytes]:
+        with durable.storage_errors(self.path, "read"):
+            try:
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+            try:
+                end = os.fstat(descriptor).st_size
+                rest = b""
+                while end > 0:
+                    start = max(0, end - _BLOCK)
+                    block = os.pread(descriptor, end - start, start) + rest
+                    first, *lines = block.split(b"\n")
+                    yield from (line for line in reversed(lines) if line.strip())
+                    rest, end = first, start
+                if rest.strip():
+                    yield rest
+            finally:
+                os.close(descriptor)
+
+
+def _masked(change: Change) -> Change:
+    before = tuple(credentials.redact(text) for text in change.before)
+    after = tuple(credentials.redact(text) for text in change.after)
+    reason = credentials.redact(change.reason)
+    redacted = before != change.before or after != change.after
+    values: dict[str, Any] = {**asdict(change), "before": before, "after": after}
+    return Change(**{**values, "reason": reason, "redacted": redacted or change.redacted})
+
+
+def _read(line: bytes) -> Change | None:
+    """One line, or None when it is damaged. Keys of a later version are passed over."""
+    try:
+        row = json.loads(line)
+        known = {name: row[name] for name in Change.__dataclass_fields__ if name in row}
+        known["before"] = tuple(str(text) for text in known.get("before") or ())
+        known["after"] = tuple(str(text) for text in known.get("after") or ())
+        if not row.get("id") or not row.get("at"):
+            return None
+        return Change(**known)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None

@@ -1,0 +1,93 @@
+"""The buffer: what the last turns were about, one line for the person and one for the agent.
+
+Made without a model, kept in the session, at most `capacity` lines, the oldest out first.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import PurePath
+
+from kode import credentials
+from kode.contracts import Turn
+from kode.memory import frame
+
+MAX_LINE_CHARS = 160
+
+_DID = {
+    "read_file": "read",
+    "write_file": "wrote",
+    "edit_file": "edited",
+    "search_files": "searched",
+    "list_files": "listed",
+    "shell": "ran",
+    "fetch_url": "fetched",
+    "delegate_tasks": "delegated",
+    "memory": "memory",
+}
+_QUIET = frozenset({"todo"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+def lines_of(turn: Turn, now: datetime, cwd: PurePath) -> tuple[str, ...]:
+    """The lines of a turn: what was asked, what was done. `now` is local time."""
+    clock = now.strftime("%H:%M")
+    asked = f'{clock}  user  "{{}}"'
+    did = f"{clock}  agent  {{}}"
+    return (_fitted(asked, _plain(turn.text)), _fitted(did, _plain(_summary(turn, cwd))))
+
+
+def appended(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
+    """The last `capacity` lines; none for a capacity of 0."""
+    return tuple([*lines, *more][-capacity:]) if capacity > 0 else ()
+
+
+def restored(value: object, capacity: int) -> tuple[str, ...]:
+    """The lines in a saved state, whatever else it may hold."""
+    if not isinstance(value, list | tuple):
+        return ()
+    return appended((), (line for line in value if isinstance(line, str)), capacity)
+
+
+def section(lines: Sequence[str]) -> str:
+    """The buffer as it stands in a system prompt."""
+    return "── Recent turns of this session ──\n" + "\n".join(frame.defused(x) for x in lines)
+
+
+def _summary(turn: Turn, cwd: PurePath) -> str:
+    done: dict[str, list[str]] = {}
+    for name, subject in turn.tools:
+        if name in _QUIET:
+            continue
+        verb = _DID.get(name, name)
+        short = _path(subject, cwd) if name.endswith("_file") else " ".join(subject.split())
+        if short not in done.setdefault(verb, []):
+            done[verb].append(short)
+    parts = [_listed(verb, subjects) for verb, subjects in done.items()]
+    outcome = "" if turn.status == "success" else turn.status
+    if not parts:
+        parts = [f"answered: {turn.answer}" if turn.answer.strip() else "answered"]
+    # The outcome stands first when it is bad: the end of a long line is cut.
+    return (f"{outcome}: " if outcome else "") + "; ".join(parts)
+
+
+def _listed(verb: str, subjects: Sequence[str]) -> str:
+    shown = [subject if len(subject) <= 48 else subject[:47] + "…" for subject in subjects[:3]]
+    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
+    return f"{verb} {', '.join(s for s in shown if s)}{more}".rstrip()
+
+
+def _path(subject: str, cwd: PurePath) -> str:
+    path = PurePath(subject)
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else subject
+
+
+def _plain(text: str) -> str:
+    """On one line, without control characters and credentials."""
+    return " ".join(_CONTROL.sub(" ", credentials.redact(text)).split())
+
+
+def _fitted(form: str, text: str) -> str:
+    room = MAX_LINE_CHARS - len(form.format(""))
+    text = text.encode(errors="replace").decode()
+    return form.format(text if len(text) <= room else text[: room - 1].rstrip() + "…")

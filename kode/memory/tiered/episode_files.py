@@ -1,0 +1,250 @@
+"""Episodes on disk: one Markdown file a session, and `index.json`, a list of them.
+
+A person may edit the files. The index is a cache: whenever it is missing, stale or damaged it is
+made anew from the files. Adding an episode costs the same however many there are. Not here: making
+an episode (`episodes`) or finding one (`episode_index`).
+"""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kode import durable
+from kode.errors import MemoryError_
+from kode.memory.locks import locked
+
+SUMMARY_CHARS = 120
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_FACTS_HEAD = "## Facts"
+_FIELD = re.compile(r"([a-z_]+):[ \t]*(.*)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    session_id: str
+    turns: int
+    created_at: str
+    """ISO, UTC."""
+    updated_at: str
+    narrative: str
+    facts: tuple[str, ...] = ()
+    tainted: bool = False
+    """Whether the session had taken in untrusted content."""
+    approved: bool = False
+    """Whether a person let a tainted episode be recalled."""
+
+    @property
+    def recallable(self) -> bool:
+        return self.approved or not self.tainted
+
+    @property
+    def text(self) -> str:
+        """All of it that search looks at."""
+        return "\n".join((self.narrative, *(f"- {fact}" for fact in self.facts)))
+
+    @property
+    def row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "session_id": self.session_id,
+            "turns": self.turns,
+            "created_at": self.created_at,
+            "summary": summary_of(self.narrative),
+        }
+        return row if self.recallable else {**row, "tainted": True}
+
+
+def valid_id(session_id: str) -> bool:
+    """Whether a session id may name a file: no path, nothing hidden, not the index."""
+    return _SESSION_ID.fullmatch(session_id) is not None and session_id != "index"
+
+
+def summary_of(narrative: str) -> str:
+    """The first characters of a narrative, on one line."""
+    line = " ".join(narrative.split())
+    return line if len(line) <= SUMMARY_CHARS else line[: SUMMARY_CHARS - 1].rstrip() + "…"
+
+
+def render(episode: Episode) -> str:
+    """The Markdown file of an episode."""
+    head = {
+        "session_id": episode.session_id,
+        "turns": str(episode.turns),
+        "created_at": episode.created_at,
+        "updated_at": episode.updated_at,
+    }
+    if episode.tainted:
+        head["untrusted"] = "approved" if episode.approved else "waits for approval"
+    fields = "\n".join(f"{name}: {value}" for name, value in head.items())
+    facts = "".join(f"- {' '.join(fact.split())}\n" for fact in episode.facts)
+    tail = f"\n{_FACTS_HEAD}\n{facts}" if facts else ""
+    return f"---\n{fields}\n---\n{episode.narrative.strip()}\n{tail}"
+
+
+def parse(text: str, session_id: str, modified_at: float) -> Episode:
+    """An episode from its file, whatever a person made of it; `modified_at` stands for times that
+    it does not tell."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    fields: dict[str, str] = {}
+    if text.startswith("---\n"):
+        head, found, rest = text[4:].partition("\n---")
+        if found:
+            fields = dict(m.groups() for line in head.split("\n") if (m := _FIELD.fullmatch(line)))
+            text = rest.partition("\n")[2]
+    narrative, _, tail = text.partition(f"\n{_FACTS_HEAD}\n")
+    facts = tuple(line[2:].strip() for line in tail.split("\n") if line.startswith(("- ", "* ")))
+    when = datetime.fromtimestamp(modified_at, UTC).isoformat(timespec="seconds")
+    turns = fields.get("turns", "")
+    untrusted = fields.get("untrusted", "")
+    return Episode(
+        session_id=session_id,
+        turns=int(turns) if turns.isdecimal() else 0,
+        created_at=fields.get("created_at") or when,
+        updated_at=fields.get("updated_at") or when,
+        narrative=narrative.strip(),
+        facts=facts,
+        tainted=bool(untrusted),
+        approved=untrusted.startswith("approved"),
+    )
+
+
+class EpisodeFiles:
+    """The folder of episodes, shared by processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = folder / "index.json"
+
+    def path(self, session_id: str) -> Path:
+        """Raises: MemoryError_ for an id that could name anything but an episode."""
+        if not valid_id(session_id):
+            raise MemoryError_(f"{session_id!r} is no session id, so it can have no episode.")
+        return self.folder / f"{session_id}.md"
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        return locked(self.folder)
+
+    def read(self, session_id: str) -> Episode | None:
+        """An episode, or None where there is none that can be read."""
+        path = self.path(session_id)
+        try:
+            text = path.read_bytes().decode(errors="replace")
+            return parse(text, session_id, path.stat().st_mtime)
+        except OSError:
+            return None
+
+    def text(self, session_id: str) -> str:
+        """The file as it is; "" when missing."""
+        try:
+            return self.path(session_id).read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def write(self, episode: Episode) -> None:
+        """Puts an episode and its row in place; the caller holds the lock.
+
+        Raises: MemoryError_ for a bad id; StorageError.
+        """
+        path = self.path(episode.session_id)
+        durable.make_folder(self.folder)
+        fresh, is_new = self.is_fresh(), not path.exists()
+        durable.replace(path, render(episode).encode(errors="replace"))
+        if not fresh:
+            self.rebuild()
+        elif is_new:
+            self._add_row(episode.row)
+        else:
+            self._replace_row(episode.row)
+
+    def remove(self, session_id: str) -> None:
+        """Deletes an episode; the caller holds the lock. Raises: StorageError."""
+        durable.remove(self.path(session_id))
+        self.rebuild()
+
+    def session_ids(self) -> list[str]:
+        """Of every episode file, oldest first by name."""
+        with suppress(OSError):
+            names = [entry.name for entry in os.scandir(self.folder)]
+            return sorted(name[:-3] for name in names if name.endswith(".md") and name != ".md")
+        return []
+
+    def is_fresh(self) -> bool:
+        """Whether the index is younger than the last file that came or went."""
+        try:
+            return self.index.stat().st_mtime_ns >= self.folder.stat().st_mtime_ns
+        except OSError:
+            return False
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """The index, newest first, made anew when it cannot be used."""
+        rows = self._read_rows() if self.is_fresh() else None
+        if rows is None:
+            if not self.folder.is_dir():
+                return []
+            async with self.lock():
+                rows = self._read_rows() if self.is_fresh() else None
+                rows = self.rebuild() if rows is None else rows
+        return sorted(rows, key=lambda row: str(row.get("created_at")), reverse=True)
+
+    def rebuild(self) -> list[dict[str, Any]]:
+        """Makes the index from the files; the caller holds the lock."""
+        episodes = (self.read(id) for id in self.session_ids() if valid_id(id))
+        rows = [episode.row for episode in episodes if episode is not None]
+        durable.replace(self.index, _index_bytes(rows))
+        self._mark_fresh()
+        return rows
+
+    def _read_rows(self) -> list[dict[str, Any]] | None:
+        """None when the file is missing or damaged."""
+        try:
+            rows = json.loads(self.index.read_bytes())
+        except (OSError, ValueError):
+            return None
+        if not isinstance(rows, list):
+            return None
+        if not all(isinstance(row, dict) and "session_id" in row for row in rows):
+            return None
+        return rows
+
+    def _add_row(self, row: dict[str, Any]) -> None:
+        """Writes one row over the closing bracket: the cost of an episode must not grow with their
+        number. A crash in between leaves a damaged index, which is made anew."""
+        data = json.dumps(row, ensure_ascii=False).encode()
+        with durable.storage_errors(self.index, "write"), open(self.index, "r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 64))
+            tail = file.read()
+            bracket = tail.rfind(b"]")
+            if bracket >= 0:
+                empty = tail[:bracket].rstrip().endswith(b"[")
+                at = end - len(tail) + len(tail[:bracket].rstrip())
+                file.seek(at)
+                file.write((b"\n" if empty else b",\n") + data + b"\n]\n")
+                file.truncate()
+        if bracket < 0:
+            self.rebuild()
+            return
+        self._mark_fresh()
+
+    def _replace_row(self, row: dict[str, Any]) -> None:
+        rows = self._read_rows()
+        if rows is None:
+            self.rebuild()
+            return
+        others = [old for old in rows if old["session_id"] != row["session_id"]]
+        durable.replace(self.index, _index_bytes([*others, row]))
+        self._mark_fresh()
+
+    def _mark_fresh(self) -> None:
+        with suppress(OSError):
+            os.utime(self.index)
+
+
+def _index_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return f"[\n{lines}\n]\n".encode(errors="replace")

@@ -1,0 +1,204 @@
+"""Fact files: entries of text separated by a line holding only `§`, which a person may edit.
+
+Here: the format, where the files are, and reading and replacing them under the folder's lock.
+Not here: what may be written (`kode.memory.scan`), whether to merge (`merge`), or the operations
+with their history (`write`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from kode import durable
+from kode.errors import MemoryError_
+from kode.memory.locks import locked
+from kode.paths import path_hash
+
+Target = Literal["user", "env"]
+Scope = Literal["global", "project"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+SEPARATOR = "\n§\n"
+_SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+_TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactFile:
+    """One fact file as it was when read."""
+
+    path: Path
+    target: Target
+    scope: Scope
+    entries: tuple[str, ...]
+    """In the file's order, trimmed, none empty."""
+    limit: int
+    """Characters the file may hold."""
+
+    @property
+    def size(self) -> int:
+        """Characters in use, separators included."""
+        return len(render(self.entries))
+
+    @property
+    def label(self) -> str:
+        return self.target if self.scope == "global" else f"{self.target} (project)"
+
+    @property
+    def fill(self) -> str:
+        """`37% (561/1500 characters)`."""
+        percent = round(100 * self.size / self.limit) if self.limit else 100
+        return f"{percent}% ({self.size}/{self.limit} characters)"
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The entries of a file, whoever wrote it: CRLF, a BOM and blank ends are no part of them."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return tuple(entry for part in _SEPARATOR_LINE.split(text) if (entry := part.strip()))
+
+
+def render(entries: Sequence[str]) -> str:
+    """The file of these entries; no line feed at the end."""
+    return SEPARATOR.join(entries)
+
+
+def holds_separator(text: str) -> bool:
+    """Whether a text would become two entries when read back."""
+    return _SEPARATOR_LINE.search(text.replace("\r\n", "\n").replace("\r", "\n")) is not None
+
+
+def find(file: FactFile, old_text: str) -> int:
+    """The index of the one entry that `old_text` means: the whole entry, else the only one that
+    contains it.
+
+    Raises: MemoryError_ when it is empty, or means none or several.
+    """
+    wanted = old_text.replace("\r\n", "\n").strip()
+    if not wanted:
+        raise MemoryError_(
+            "old_text is empty: quote a part of the entry that occurs in no other entry."
+        )
+    if wanted in file.entries:
+        return file.entries.index(wanted)
+    hits = [index for index, entry in enumerate(file.entries) if wanted in entry]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        quoted = "; ".join(f'"{shorten(file.entries[index], 60)}"' for index in hits[:5])
+        raise MemoryError_(
+            f'"{shorten(wanted, 60)}" occurs in {len(hits)} entries of {file.label}: {quoted}. '
+            "Quote more of the one you mean. Nothing was changed."
+        )
+    held = "; ".join(f'"{shorten(entry, 60)}"' for entry in file.entries[:8]) or "nothing"
+    raise MemoryError_(
+        f'No entry of {file.label} contains "{shorten(wanted, 60)}". '
+        f"It holds {len(file.entries)}: {held}. Nothing was changed."
+    )
+
+
+def check_room(file: FactFile, entries: Sequence[str]) -> None:
+    """Raises MemoryError_ with the sizes when `entries` would pass the file's limit."""
+    needed = len(render(entries))
+    if needed <= file.limit:
+        return
+    raise MemoryError_(
+        f"{file.label} would hold {needed} characters, over its limit of {file.limit}; "
+        f"it holds {file.size} now ({len(file.entries)} entries). Nothing was changed. "
+        f"Make room with `consolidate` or `remove`, then try again."
+    )
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """`text` on one line, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+class FactStore:
+    """The fact files of one memory folder, seen from one project."""
+
+    def __init__(
+        self, root: Path, project: Path, *, in_repository: bool, limits: Mapping[Target, int]
+    ) -> None:
+        """`project`: the canonical project root, or the working directory outside a repository."""
+        self.root = root
+        self._project = project
+        self._in_repository = in_repository
+        self._limits = limits
+
+    def default_scope(self, target: Target) -> Scope:
+        return "project" if target == "env" and self._in_repository else "global"
+
+    def path(self, target: Target, scope: Scope) -> Path:
+        if scope == "global":
+            return self.root / "facts" / f"{target}.md"
+        return self.root / "project-facts" / path_hash(self._project) / f"{target}.md"
+
+    def name_of(self, file: FactFile) -> str:
+        """How the history calls a file: its path below the memory folder."""
+        return file.path.relative_to(self.root).as_posix()
+
+    def read(self, target: Target, scope: Scope) -> FactFile:
+        """The file as it is on disk now; a missing one is empty.
+
+        Raises: MemoryError_ when it is not a readable UTF-8 text.
+        """
+        return self._read(self.path(target, scope), target, scope)
+
+    def read_named(self, name: str) -> FactFile:
+        """The file that the history calls `name`, of whatever project.
+
+        Raises: MemoryError_.
+        """
+        match = _TARGET_PATH.fullmatch(name)
+        if match is None:
+            raise MemoryError_(f"{name!r} is no fact file.")
+        target: Target = "user" if match[1] == "user" else "env"
+        scope: Scope = "global" if name.startswith("facts/") else "project"
+        return self._read(self.root / name, target, scope)
+
+    def lock(self, file: FactFile) -> AbstractAsyncContextManager[None]:
+        """The lock of the file's folder. Read the file again inside it: another process or an
+        editor may have changed it since."""
+        return locked(file.path.parent)
+
+    def write(self, file: FactFile, entries: Sequence[str]) -> FactFile:
+        """Puts `entries` in place; the caller holds the lock and has read the file inside it.
+
+        Raises: StorageError; then the old file is there.
+        """
+        durable.make_folder(file.path.parent)
+        durable.replace(file.path, render(entries).encode())
+        return FactFile(
+            path=file.path,
+            target=file.target,
+            scope=file.scope,
+            entries=tuple(entries),
+            limit=file.limit,
+        )
+
+    def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except FileNotFoundError:
+            text = ""
+        except UnicodeDecodeError as error:
+            raise MemoryError_(
+                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
+                "save it as UTF-8, or move it away."
+            ) from error
+        except OSError as error:
+            raise MemoryError_(
+                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+            ) from error
+        return FactFile(
+            path=path,
+            target=target,
+            scope=scope,
+            entries=parse(text),
+            limit=self._limits[target],
+        )

@@ -1,0 +1,91 @@
+"""Sessions whose episode is still to be made: the raw material, on disk until that is done.
+
+Written before the model is asked, so that a crash, a time limit or Ctrl-C leaves it for the next
+start. A lease keeps two processes from working on the same one. Not here: the work itself.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from kode import credentials, durable
+from kode.errors import StorageError
+from kode.memory.tiered.episode_files import valid_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    session_id: str
+    turns: int
+    at: str
+    """When the session ended, ISO, UTC."""
+    tainted: bool
+    transcript: str
+    """Bounded, without credentials."""
+    attempts: int = 0
+    """How often a model was asked in vain."""
+    claimed_until: float = 0.0
+    """Seconds since the epoch; before that it belongs to whoever claimed it."""
+
+
+class PendingFolder:
+    """`episodes/pending/`, one JSON file a session. Who changes it holds the episodes' lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, pending: Pending) -> None:
+        """Raises: StorageError."""
+        durable.make_folder(self.folder)
+        row = {**asdict(pending), "transcript": credentials.redact(pending.transcript)}
+        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
+        durable.replace(self._path(pending.session_id), data)
+
+    def read(self, session_id: str) -> Pending | None:
+        """None when there is none, or it cannot be read."""
+        try:
+            row = json.loads(self._path(session_id).read_bytes())
+            known = {name: row[name] for name in Pending.__dataclass_fields__ if name in row}
+            pending = Pending(**known)
+            usable = pending.session_id == session_id and isinstance(pending.transcript, str)
+            return pending if usable else None
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+
+    def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
+        """Takes one for `lease_s`; None when it is gone, damaged or another's. Under the lock.
+
+        A damaged file is set aside. Raises: StorageError.
+        """
+        pending = self.read(session_id)
+        if pending is None:
+            with suppress(StorageError):
+                if self._path(session_id).exists():
+                    durable.set_aside(self._path(session_id))
+            return None
+        if pending.claimed_until > time.time():
+            return None
+        claimed = replace(pending, claimed_until=time.time() + lease_s)
+        self.write(claimed)
+        return claimed
+
+    def release(self, pending: Pending) -> None:
+        """Gives a claimed one back with an attempt more. Under the lock; raises StorageError."""
+        self.write(replace(pending, attempts=pending.attempts + 1, claimed_until=0.0))
+
+    def remove(self, session_id: str) -> None:
+        """Raises: StorageError."""
+        durable.remove(self._path(session_id))
+
+    def session_ids(self) -> Iterator[str]:
+        """Of all that wait, oldest session first."""
+        with suppress(OSError):
+            for path in sorted(self.folder.glob("*.json")):
+                if valid_id(path.stem):
+                    yield path.stem
+
+    def _path(self, session_id: str) -> Path:
+        return self.folder / f"{session_id}.json"

@@ -1,0 +1,72 @@
+"""What a person reads of the tiered memory: show, status, the outcome of a change. Text only."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kode.memory.history import Change, History
+from kode.memory.tiered.facts import FactFile
+from kode.memory.tiered.write import Outcome
+
+ORIGINS_LOOKED_THROUGH = 2_000
+"""Changes, newest first, in which the origin of an entry is looked for."""
+
+
+def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
+    """Every entry with where it came from, and the buffer."""
+    origins = _origins(history)
+    parts = []
+    for file in files:
+        if file.scope == "project" and not file.entries:
+            continue
+        lines = [f"{file.label} · {file.fill} · {file.path}"]
+        for entry in file.entries:
+            change = origins.get(entry)
+            came = f"    ({_origin(change)})" if change else "    (edited by hand)"
+            lines += [f"  - {entry.replace(chr(10), chr(10) + '    ')}", came]
+        parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
+    if buffer:
+        parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))
+    return "\n\n".join(parts)
+
+
+def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int]) -> str:
+    """The system, its fill levels and what is pending."""
+    episodes, waiting, pending = counts
+    lines = ["system: tiered", f"folder: {root}"]
+    lines += [
+        f"{file.label}: {len(file.entries)} entries, {file.fill}"
+        for file in files
+        if file.scope == "global" or file.entries
+    ]
+    lines.append(f"episodes: {episodes}")
+    if waiting:
+        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
+    if pending:
+        lines.append(f"sessions still to be noted: {pending} (done at the next start)")
+    return "\n".join(lines)
+
+
+def outcome(done: Outcome) -> str:
+    """What a change did, with the fill level and the id that undoes it."""
+    lines = [done.line]
+    if done.detail:
+        lines.append(done.detail)
+    if done.file is not None:
+        lines.append(f"{done.file.label}: {done.file.fill}")
+    if done.change_id:
+        lines.append(f"undo with: kode memory undo {done.change_id}")
+    return "\n".join(lines)
+
+
+def _origins(history: History) -> dict[str, Change]:
+    origins: dict[str, Change] = {}
+    for change in history.tail(ORIGINS_LOOKED_THROUGH).changes:
+        for text in change.after:
+            origins.setdefault(text, change)
+    return origins
+
+
+def _origin(change: Change) -> str:
+    session = f", session {change.session}" if change.session else ""
+    turn = f" turn {change.turn}" if change.turn else ""
+    return f"{change.kind} by {change.who}, {change.at[:16].replace('T', ' ')} UTC{session}{turn}"

@@ -1,0 +1,128 @@
+"""The `memory` tool: what the model may do with memory, in words the model can use.
+
+Not here: the operations themselves (`write`), searching (`system`).
+"""
+
+from typing import Annotated, Literal, Protocol
+
+from kode.contracts import Hit, Tool, ToolContext, ToolOutput
+from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.events import MemoryChanged
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.tiered.facts import TARGETS, FactFile, Scope, Target
+from kode.memory.tiered.write import Author, FactWriter, Outcome
+
+Action = Literal["add", "replace", "remove", "consolidate", "read", "search"]
+
+DESCRIPTION = """\
+Remember things across sessions. Save what will still be true and useful next week: what the user \
+prefers or corrects, and how this project is built, tested and laid out. One short fact per add. \
+Do not save the task at hand, what the repository says itself, or secrets.
+target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
+add (content) · replace (old_text, content) · remove (old_text) · consolidate (say the same in \
+less, when full) · read (everything) · search (query over facts and past sessions).
+A change is on disk at once and shows in the prompt of the next session."""
+
+
+class Facts(Protocol):
+    """What the tool needs of the system it belongs to."""
+
+    @property
+    def writer(self) -> FactWriter: ...
+
+    def author(self) -> Author: ...
+
+    def default_scope(self, target: Target) -> Scope: ...
+
+    def layers(self) -> list[FactFile]: ...
+
+    async def search(self, query: str, k: int) -> list[Hit]: ...
+
+
+def memory_tool(facts: Facts) -> Tool:
+    """The tool over one open memory."""
+
+    @tool(effect="memory", subject="action", name="memory", description=DESCRIPTION)
+    async def memory(
+        context: ToolContext,
+        action: Action,
+        target: Annotated[Target | None, "for add, replace, remove, consolidate"] = None,
+        content: Annotated[str | None, "for add and replace: the fact"] = None,
+        old_text: Annotated[
+            str | None, "for replace and remove: a part of the entry found in no other"
+        ] = None,
+        query: Annotated[str | None, "for search"] = None,
+        scope: Annotated[
+            Scope | None,
+            "global: everywhere; project: here only. Default: user global, env project",
+        ] = None,
+    ) -> ToolOutput:
+        try:
+            if action == "read":
+                return ToolOutput(text=_everything(facts), summary="facts")
+            if action == "search":
+                return await _search(facts, query or content or old_text or "")
+            outcome = await _change(facts, action, target, content, old_text, scope)
+        except (MemoryError_, StorageError, BusyError) as error:
+            raise ToolError(str(error)) from error
+        if outcome.change_id:
+            context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+        return ToolOutput(text=_words(outcome), summary=outcome.line)
+
+    return memory
+
+
+async def _change(
+    facts: Facts,
+    action: Action,
+    target: Target | None,
+    content: str | None,
+    old_text: str | None,
+    scope: Scope | None,
+) -> Outcome:
+    if target is None:
+        raise ToolError(f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed.")
+    where = scope or facts.default_scope(target)
+    if action == "add":
+        return await facts.writer.add(target, where, content or "", facts.author())
+    if action == "consolidate":
+        return await facts.writer.consolidate(target, where, facts.author())
+    if action == "remove":
+        old = old_text or content or ""
+        return await facts.writer.remove(target, where, old, facts.author())
+    return await facts.writer.replace(target, where, old_text or "", content or "", facts.author())
+
+
+async def _search(facts: Facts, query: str) -> ToolOutput:
+    if not query.strip():
+        raise ToolError("`search` needs `query`: a few words of what you look for.")
+    hits = await facts.search(query, 8)
+    if not hits:
+        return ToolOutput(text=f"No matching fact or episode for: {query}", summary="no match")
+    listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
+    warning = frame.warning_for(frame.suspicion(listed))
+    text = frame.framed("What memory holds on this, best first.", listed, warning=warning)
+    return ToolOutput(text=text, summary=f"{len(hits)} hits")
+
+
+def _everything(facts: Facts) -> str:
+    files = facts.layers()
+    parts = [
+        f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.entries) or "(empty)")
+        for file in files
+    ]
+    body = "\n\n".join(parts)
+    warning = frame.warning_for(frame.suspicion(body))
+    return frame.framed("All facts on disk now.", body, warning=warning)
+
+
+def _words(outcome: Outcome) -> str:
+    lines = [outcome.line[:1].upper() + outcome.line[1:] + "."]
+    if outcome.detail:
+        lines.append(outcome.detail[:1].upper() + outcome.detail[1:] + ".")
+    if not outcome.change_id:
+        lines.append("Nothing was changed.")
+    if outcome.file is not None:
+        lines.append(f"{outcome.file.label} is now {outcome.file.fill} full.")
+    return " ".join(lines)
