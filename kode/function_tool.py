@@ -134,7 +134,7 @@ def _fault(model: "type[BaseModel]", fault: Any) -> str:
     where = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "missing":
         return f"`{where}` is required"
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"there is no parameter `{where}`"
     found = repr(fault["input"])
     found = found if len(found) <= 80 else found[:77] + "..."

@@ -1,5 +1,6 @@
 """The output of a command on its way to readers: cleaned as it comes, both ends kept in memory,
-the whole in a file once it is too long. Memory use does not depend on how much there is.
+the whole in a file (credentials masked) once it is too long. Memory use does not depend on how
+much there is.
 """
 
 import codecs
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from kode import durable
+from kode.credentials import redact
 from kode.errors import StorageError
 
 MAX_CHARS = 30_000
@@ -139,7 +141,8 @@ class Capture:
         if self._file is None:
             return
         try:
-            self._file.write(text[: MAX_FILE_CHARS - self._written])
+            # Whole lines come here at a time, so a credential is seen whole, too.
+            self._file.write(redact(text[: MAX_FILE_CHARS - self._written]))
         except OSError as error:
             self.problem = f"up to where it could not be written: {error.strerror}"
             self.close()

@@ -186,9 +186,12 @@ def _translated(extra: str, indents: Mapping[str, str]) -> str:
 
 def _tab_width(tabs_of: Mapping[str, str]) -> int:
     """Spaces that stand for one tab, told by pairs of (spaces, tabs); 4 when nothing tells."""
-    for spaces, tabs in tabs_of.items():
-        if tabs and spaces and len(spaces) % len(tabs) == 0:
-            return len(spaces) // len(tabs)
+    pairs = sorted((len(tabs), len(spaces)) for spaces, tabs in tabs_of.items())
+    steps = [(t2 - t1, s2 - s1) for (t1, s1), (t2, s2) in itertools.pairwise(pairs)]
+    # The step between two depths tells more than one depth, which may be moved as a whole.
+    for tabs, spaces in (*steps, *pairs):
+        if tabs > 0 and spaces > 0 and spaces % tabs == 0 and spaces // tabs in (2, 3, 4):
+            return spaces // tabs
     return 4
 
 

@@ -1,0 +1,51 @@
+"""A context for tools in a scratch project, and a way to call them as the loop does."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.events import Event
+
+Call = Callable[..., Awaitable[ToolOutput]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, project: Path, events: list[Event]) -> ToolContext:
+    home = tmp_path / "home"
+    home.mkdir()
+    return ToolContext(
+        cwd=project,
+        call_id="call-1",
+        session_id="s",
+        emit=events.append,
+        seen_files={},
+        output_dir=home / "outputs",
+        protected=(home,),
+        environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        roots=(project,),
+    )
+
+
+@pytest.fixture
+def call(context: ToolContext) -> Call:
+    async def checked(tool: Tool, /, **arguments: Any) -> ToolOutput:
+        output = await tool.run(context, tool.check(arguments))
+        return ToolOutput(text=output) if isinstance(output, str) else output
+
+    return checked

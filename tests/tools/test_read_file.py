@@ -1,0 +1,239 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext
+from kode.errors import ToolError
+from kode.tools import files
+from kode.tools import read_file as module
+from kode.tools.read_file import read_file
+from tests.tools.conftest import Call
+
+
+async def test_lines_are_numbered_from_one(call: Call, project: Path) -> None:
+    (project / "a.txt").write_text("one\ntwo\n")
+
+    output = await call(read_file, path="a.txt")
+
+    assert output.text == "1\tone\n2\ttwo"
+    assert output.summary == "2 lines"
+    assert output.untrusted == ""
+    assert output.files_read == (str(project / "a.txt"),)
+
+
+async def test_the_content_hash_is_registered_for_the_whole_file(
+    call: Call, project: Path, context: ToolContext
+) -> None:
+    (project / "a.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\nthree")
+
+    await call(read_file, path="a.txt", limit=1)
+
+    whole = files.content_hash((project / "a.txt").read_bytes())
+    assert context.seen_files == {str(project / "a.txt"): whole}
+
+
+async def test_offset_and_limit_choose_a_window_and_say_how_to_go_on(
+    call: Call, project: Path
+) -> None:
+    (project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+
+    output = await call(read_file, path="a.txt", offset=4, limit=3)
+
+    assert output.text == ("4\tline 4\n5\tline 5\n6\tline 6\n[Lines 4-6 of 10. To go on: offset=7]")
+
+
+async def test_two_thousand_lines_are_shown_and_the_next_offset_told(
+    call: Call, project: Path
+) -> None:
+    (project / "a.txt").write_text("x\n" * 2500)
+
+    output = await call(read_file, path="a.txt", limit=9999)
+
+    assert output.summary == "2,000 lines"
+    assert "[Lines 1-2000 of 2,500" in output.text
+    assert "To go on: offset=2001]" in output.text
+
+
+async def test_fifty_kilobytes_are_shown_and_the_next_offset_told(
+    call: Call, project: Path
+) -> None:
+    (project / "a.txt").write_text(("é" * 500 + "\n") * 200)
+
+    output = await call(read_file, path="a.txt")
+
+    shown = output.text.rsplit("\n[", 1)[0]
+    assert 49_000 < len(shown.encode()) <= module.MAX_BYTES
+    following = int(output.text.rsplit("offset=", 1)[1].rstrip("]"))
+    rest = await call(read_file, path="a.txt", offset=following)
+    assert rest.text.startswith(f"{following}\té")
+
+
+async def test_a_long_line_is_cut_and_the_rest_is_within_reach(call: Call, project: Path) -> None:
+    (project / "a.txt").write_text("short\n" + "ü" * 5000 + "\nend\n")
+
+    output = await call(read_file, path="a.txt")
+
+    lines = output.text.split("\n")
+    assert lines[1] == "2\t" + "ü" * 2000
+    assert lines[2] == "3\tend"
+    assert "line 2 (10,000 bytes)" in lines[3]
+    assert "cut -c2001-" in lines[3]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Привет, мир\n".encode(),
+        "日本語のテキスト\n".encode(),
+        "grüße\n".encode("latin-1"),
+        "\ufeffmit Marke\n".encode(),
+        "\ufeffwide — 日本\nline 2\n".encode("utf-16-le"),
+        "\ufeffwide\n".encode("utf-16-be"),
+    ],
+)
+async def test_text_of_any_language_and_common_encoding_is_read(
+    call: Call, project: Path, data: bytes
+) -> None:
+    (project / "a.txt").write_bytes(data)
+    text, _encoding = files.decode(data)
+
+    output = await call(read_file, path="a.txt")
+
+    assert output.text.split("\n")[0] == "1\t" + text.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"text\0more", b"\x7fELF" + bytes(60), b"a" * 200_000 + b"\0", bytes(range(1, 256)) * 20],
+)
+async def test_a_binary_is_refused_by_its_content(
+    call: Call, project: Path, context: ToolContext, data: bytes
+) -> None:
+    (project / "a.txt").write_bytes(data)
+
+    with pytest.raises(ToolError, match="not a text file"):
+        await call(read_file, path="a.txt")
+    assert context.seen_files == {}
+
+
+async def test_a_character_at_the_border_of_the_first_read_is_whole(
+    call: Call, project: Path
+) -> None:
+    for shift in range(4):
+        data = ("a" * (files.SNIFF_BYTES - shift) + "🙂\nend\n").encode()
+        (project / "a.txt").write_bytes(data)
+
+        output = await call(read_file, path="a.txt", offset=2)
+
+        assert output.text.startswith("2\tend")
+
+
+async def test_a_late_byte_that_is_no_utf_8_reads_as_latin_1_everywhere(
+    call: Call, project: Path
+) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9\n" + b"x\n" * 100_000 + b"\xe9\n")
+
+    output = await call(read_file, path="a.txt", limit=1)
+
+    assert output.text.startswith("1\tcafé")
+
+
+async def test_a_missing_file_names_the_nearest(call: Call, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "Config.py").write_text("")
+
+    with pytest.raises(ToolError, match=r"no file src/confg\.py.*Did you mean src/Config\.py"):
+        await call(read_file, path="src/confg.py")
+    with pytest.raises(ToolError, match=r"no folder scr.*Did you mean src"):
+        await call(read_file, path="scr/Config.py")
+
+
+async def test_a_folder_and_an_empty_file_say_so(call: Call, project: Path) -> None:
+    (project / "empty").write_text("")
+
+    with pytest.raises(ToolError, match="is a folder: use list_files"):
+        await call(read_file, path=".")
+    assert (await call(read_file, path="empty")).text == "empty is empty."
+
+
+async def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
+    call: Call, project: Path
+) -> None:
+    (project / "a.txt").write_text("one\ntwo")
+
+    with pytest.raises(ToolError, match=r"a\.txt has 2 lines: `offset` 9 is beyond"):
+        await call(read_file, path="a.txt", offset=9)
+    with pytest.raises(ToolError, match="positive numbers"):
+        await call(read_file, path="a.txt", offset=0)
+
+
+async def test_devices_and_pipes_are_refused_at_once(call: Call, project: Path) -> None:
+    os.mkfifo(project / "pipe")
+
+    for path in ("/dev/zero", "/dev/stdin", "pipe"):
+        with pytest.raises(ToolError, match=r"not a file|could not be opened"):
+            await call(read_file, path=path)
+
+
+async def test_a_file_too_large_to_pass_through_is_read_in_part(
+    call: Call, project: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WHOLE_PASS_BYTES", 1000)
+    (project / "a.txt").write_text("x" * 50 + "\n" + "y\n" * 1000)
+
+    output = await call(read_file, path="a.txt", limit=1)
+
+    assert output.text.startswith("1\t" + "x" * 50)
+    assert "very large file. To go on: offset=2." in output.text
+    assert context.seen_files == {}
+
+
+async def test_a_file_outside_is_marked_as_untrusted(
+    call: Call, project: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "other.txt"
+    outside.write_text("x")
+    (project / "link").symlink_to(outside)
+
+    assert (await call(read_file, path="../other.txt")).untrusted == str(outside)
+    assert (await call(read_file, path="link")).untrusted == str(outside)
+
+
+async def test_a_tilde_is_the_home_folder(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "note").write_text("hello")
+
+    assert (await call(read_file, path="~/note")).text == "1\thello"
+
+
+async def test_secrets_are_never_read_under_any_name(
+    call: Call, project: Path, context: ToolContext
+) -> None:
+    config = context.protected[0] / "config.json"
+    config.write_text('{"api_key": "x"}')
+    (project / "link").symlink_to(config)
+    os.link(config, project / "hard")
+
+    for path in (str(config), "link", "hard", f"/proc/{os.getpid()}/environ"):
+        with pytest.raises(ToolError, match="holds secrets"):
+            await call(read_file, path=path)
+
+
+async def test_other_protected_files_may_be_read(call: Call, context: ToolContext) -> None:
+    facts = context.protected[0] / "user.md"
+    facts.write_text("likes tabs")
+
+    assert (await call(read_file, path=str(facts))).text == "1\tlikes tabs"
+
+
+async def test_odd_paths_are_errors_or_plain_names(call: Call, project: Path) -> None:
+    (project / "two\nlines").write_text("ok")
+
+    assert (await call(read_file, path="two\nlines")).text == "1\tok"
+    with pytest.raises(ToolError, match="NUL"):
+        await call(read_file, path="a\0b")
+    with pytest.raises(ToolError, match="empty"):
+        await call(read_file, path=" ")

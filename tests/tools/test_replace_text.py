@@ -1,0 +1,143 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.tools import files
+from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
+
+words = st.text(alphabet="ab \té\r日{}", max_size=6)
+plain_words = st.text(alphabet="ab \té日{}", max_size=6)
+ends = st.sampled_from(["\n", "\r\n"])
+
+
+def _joined(lines: list[tuple[str, str]]) -> str:
+    return "".join(line + end for line, end in lines)
+
+
+mixed = st.lists(st.tuples(words, ends), max_size=8).map(_joined)
+plain_mixed = st.lists(st.tuples(plain_words, ends), max_size=8).map(_joined)
+
+
+@given(before=mixed, old=words, after=mixed, new=words)
+def test_bytes_outside_the_edited_range_never_change(
+    before: str, old: str, after: str, new: str
+) -> None:
+    mark = "<<" + old + ">>"
+
+    replaced = replace(before + mark + after, Edit(mark, "[[" + new + "]]"))
+
+    assert replaced.text == before + "[[" + new.replace("\r\n", "\n") + "]]" + after
+
+
+@given(before=mixed, old=plain_words, new=plain_words, lines=plain_mixed, after=mixed)
+def test_an_edit_that_keeps_the_number_of_lines_and_its_inverse_restore_every_byte(
+    before: str, old: str, new: str, lines: str, after: str
+) -> None:
+    plain = files.with_line_feeds(lines)
+    text = before + "<<" + old + "\n" + lines + ">>" + after
+    found, marked = f"<<{old}\n{plain}>>", f"[[{new}\n{plain}]]"
+
+    edited = replace(text, Edit(found, marked)).text
+    restored = replace(edited, Edit(marked, found)).text
+
+    assert edited == before + f"[[{new}\n{lines}]]" + after
+    assert restored == text
+
+
+@given(
+    lines=st.lists(st.text(alphabet="ab é", max_size=4), max_size=8),
+    end=ends,
+    at=st.integers(0, 8),
+    count=st.integers(1, 4),
+    new=st.lists(st.text(alphabet="xy é", max_size=4), min_size=1, max_size=5),
+)
+def test_an_edit_of_lines_and_its_inverse_restore_every_byte_in_either_line_end(
+    lines: list[str], end: str, at: int, count: int, new: list[str]
+) -> None:
+    at = min(at, len(lines))
+    old_lines = ["<<", *lines[at : at + count], ">>"]
+    text = end.join(["top", *lines[:at], *old_lines, *lines[at + count :], "end"]) + end
+    old, replacement = "\n".join(old_lines), "\n".join(["[[", *new, "]]"])
+
+    edited = replace(text, Edit(old, replacement)).text
+    restored = replace(edited, Edit(replacement, old)).text
+
+    assert restored == text
+
+
+@given(data=st.binary(max_size=60))
+def test_decoding_and_encoding_give_the_same_bytes(data: bytes) -> None:
+    try:
+        text, encoding = files.decode(data)
+    except files.Binary:
+        return
+    assert files.encode(text, encoding, "x") == data
+
+
+def test_lines_of_a_mixed_file_keep_their_own_ends() -> None:
+    text = "a\r\nb\nc\r\nd\n"
+
+    assert replace(text, Edit("b\nc", "B\nC")).text == "a\r\nB\nC\r\nd\n"
+    assert replace(text, Edit("a\nb\nc\nd\n", "a\nb\nnew\nc\nd\n")).text == (
+        "a\r\nb\nnew\r\nc\r\nd\n"
+    )
+    assert replace(text, Edit("a", "a\nx")).text == "a\r\nx\r\nb\nc\r\nd\n"
+
+
+def test_a_match_without_indentation_is_indented_as_the_file_is() -> None:
+    text = "class A:\n    def f(self):\n        if x:\n            return 1\n    # end\n"
+
+    replaced = replace(
+        text, Edit("if x:\n    return 1\n", "if x:\n    log()\n    return 2\nelse:\n    y()\n")
+    )
+
+    assert replaced.reindented
+    assert replaced.text == (
+        "class A:\n    def f(self):\n        if x:\n            log()\n            return 2\n"
+        "        else:\n            y()\n    # end\n"
+    )
+
+
+def test_spaces_become_the_tabs_of_the_file() -> None:
+    text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
+
+    replaced = replace(
+        text,
+        Edit(
+            "    if x {\n        return\n    }",
+            "    if x {\n        for {\n            y()\n        }\n    }",
+        ),
+    )
+
+    assert replaced.text == ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n")
+
+
+def test_a_shallower_line_than_any_known_moves_as_the_others_did() -> None:
+    text = "{\n    a\n        b\n"
+
+    replaced = replace(text, Edit("\t\ta\n\t\t\tb", "\t\ta\n\t\t\tb\n\tc"))
+
+    assert replaced.text == "{\n    a\n        b\nc\n"
+
+
+def test_trailing_space_of_the_file_does_not_hide_a_line() -> None:
+    replaced = replace("one  \ntwo\t\nthree\n", Edit("one\ntwo\n", "one\n2\n"))
+
+    assert replaced.text == "one  \n2\nthree\n"
+
+
+def test_overlapping_places_are_ambiguous() -> None:
+    with pytest.raises(Ambiguous) as caught:
+        replace("aaa", Edit("aa", "b"))
+    assert caught.value.lines == [1, 1]
+
+
+def test_replace_all_replaces_every_place_and_counts_them() -> None:
+    replaced = replace("a b a\r\na", Edit("a", "aa", True))
+
+    assert (replaced.text, replaced.count) == ("aa b aa\r\naa", 3)
+
+
+def test_blank_lines_alone_are_not_looked_for_loosely() -> None:
+    with pytest.raises(NotFound):
+        replace("a\n\nb\n", Edit("  \n  ", "x"))
