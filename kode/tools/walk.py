@@ -41,6 +41,9 @@ def walk(root: str) -> Iterator[str]:
 
 
 def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
+    if os.path.lexists(os.path.join(folder, ".git")):
+        # A repository of its own: the rules around it do not reach into it.
+        rules = []
     own = _rules_of(folder)
     rules = [*rules, (folder, own)] if own is not None else rules
     try:

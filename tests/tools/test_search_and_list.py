@@ -1,0 +1,356 @@
+"""`search_files` and `list_files`, with ripgrep and with kode's own worker: the same answers."""
+
+import asyncio
+import dataclasses
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.tools import looking
+from kode.tools.list_files import list_files
+from kode.tools.search_files import search_files
+from tests.tools.conftest import Call
+
+engines = pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(
+            "rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
+        ),
+        "python",
+    ],
+)
+
+
+@pytest.fixture
+def context(context: ToolContext, engine: str) -> ToolContext:
+    if engine == "rg":
+        return context
+    return dataclasses.replace(context, environment={})
+
+
+@pytest.fixture
+def tree(project: Path) -> Path:
+    """A project with everything that could be walked into by mistake."""
+    texts = {
+        "b.py": "import os\n\ndef find():\n    return os\n",
+        "a/deep/x.py": "def find():\n    pass\n",
+        "a.txt": "find me\nFIND ME\n",
+        ".hidden/h.py": "def find(): ...\n",
+        ".git/config": "find\n",
+        "build/out.py": "find\n",
+        "logs/x.log": "find\n",
+        "logs/keep.log": "find\n",
+        "logs/.gitignore": "!keep.log\n",
+        "vendor/dep/v.py": "find\n",
+        "vendor/.gitignore": "# all but this\n/dep/\n",
+        ".gitignore": "*.log\n/build/\n",
+        "ümläut.py": "find ü\n",
+    }
+    for name, text in texts.items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (project / "binary.dat").write_bytes(b"find\n\0\n")
+    (project / "late.dat").write_bytes(b"find\n" * 50_000 + b"\0\n")
+    (project / "latin.txt").write_bytes(b"find caf\xe9\n")
+    (project / "wide.txt").write_bytes("\ufefffind wide\r\n".encode("utf-16-le"))
+    (project / "crlf.txt").write_bytes(b"x\r\nfind\r\n")
+    (project / "a" / "loop").symlink_to(project)
+    (project / "link.py").symlink_to("b.py")
+    return project
+
+
+FILES = [
+    ".gitignore", ".hidden/h.py", "a/deep/x.py", "a.txt", "b.py", "binary.dat", "crlf.txt",
+    "late.dat", "latin.txt", "logs/.gitignore", "logs/keep.log", "vendor/.gitignore", "wide.txt",
+    "ümläut.py",
+]  # fmt: skip
+
+
+@engines
+async def test_files_are_listed_in_order_without_what_is_ignored(call: Call, tree: Path) -> None:
+    output = await call(list_files)
+
+    assert output.text.split("\n") == FILES
+    assert output.summary == "14 files"
+
+
+@engines
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"pattern": "*.py"}, [".hidden/h.py", "a/deep/x.py", "b.py", "ümläut.py"]),
+        ({"pattern": "a/**/*.py"}, ["a/deep/x.py"]),
+        ({"pattern": "**/x.{py,js}"}, ["a/deep/x.py"]),
+        ({"pattern": "*.{py,txt}", "path": "a"}, ["a/deep/x.py"]),
+        ({"pattern": "[ab].*"}, ["a.txt", "b.py"]),
+        ({"pattern": "*.log"}, ["logs/keep.log"]),
+        ({"path": "build"}, ["build/out.py"]),
+        ({"path": "vendor/dep"}, ["vendor/dep/v.py"]),
+        ({"path": "logs"}, ["logs/.gitignore", "logs/keep.log"]),
+    ],
+)
+async def test_a_glob_and_a_folder_narrow_the_list(
+    call: Call, tree: Path, arguments: dict[str, str], expected: list[str]
+) -> None:
+    output = await call(list_files, **arguments)
+
+    assert output.text.split("\n") == expected
+
+
+@engines
+async def test_a_long_list_is_cut_and_says_so(call: Call, project: Path) -> None:
+    for number in range(1_005):
+        (project / f"{number:04}").touch()
+
+    output = await call(list_files)
+
+    lines = output.text.split("\n")
+    assert (lines[0], lines[999]) == ("0000", "0999")
+    assert lines[1000].startswith("[1,000 of 1,005 files shown.")
+
+
+@engines
+async def test_no_files_is_an_answer_and_a_wrong_folder_an_error(call: Call, tree: Path) -> None:
+    assert (await call(list_files, pattern="*.rs")).text == (f"No files matching *.rs in {tree}.")
+    with pytest.raises(ToolError, match="Did you mean logs"):
+        await call(list_files, path="log")
+    with pytest.raises(ToolError, match=r"b\.py is a file: use read_file"):
+        await call(list_files, path="b.py")
+    with pytest.raises(ToolError, match="brace is not closed"):
+        await call(list_files, pattern="*.{py")
+    with pytest.raises(ToolError, match="below `path` only"):
+        await call(list_files, pattern="../*.py")
+
+
+@engines
+async def test_names_with_line_feeds_stay_on_one_line(call: Call, project: Path) -> None:
+    (project / "two\nlines.py").write_text("find\n")
+
+    assert (await call(list_files)).text == "two\\nlines.py"
+    assert (await call(search_files, pattern="find")).text == "two\\nlines.py\n1:find"
+
+
+@engines
+async def test_hits_are_grouped_by_file_in_order_of_path(call: Call, tree: Path) -> None:
+    output = await call(search_files, pattern="find")
+
+    assert output.text == "\n\n".join(
+        [
+            ".hidden/h.py\n1:def find(): ...",
+            "a/deep/x.py\n1:def find():",
+            "a.txt\n1:find me",
+            "b.py\n3:def find():",
+            "crlf.txt\n2:find",
+            "latin.txt\n1:find café",
+            "logs/keep.log\n1:find",
+            "wide.txt\n1:find wide",
+            "ümläut.py\n1:find ü",
+        ]
+    )
+    assert output.summary == "9 hits"
+
+
+@engines
+async def test_glob_case_and_context_do_what_they_say(call: Call, tree: Path) -> None:
+    output = await call(
+        search_files, pattern="FIND", glob="*.{py,txt}", ignore_case=True, context=1, path="."
+    )
+
+    assert "a.txt\n1:find me\n2:FIND ME" in output.text
+    assert "b.py\n2-\n3:def find():\n4-    return os" in output.text
+    assert "keep.log" not in output.text
+
+
+@engines
+async def test_context_between_hits_far_apart_is_parted(call: Call, project: Path) -> None:
+    (project / "a").write_text("x\n1\n2\n3\n4\nx\n5\nx\n")
+
+    output = await call(search_files, pattern="^x$", context=1)
+
+    assert output.text == "a\n1:x\n2-1\n--\n5-4\n6:x\n7-5\n8:x"
+
+
+@engines
+async def test_a_file_named_outright_is_searched_even_when_ignored(call: Call, tree: Path) -> None:
+    output = await call(search_files, pattern="find", path="build/out.py")
+
+    assert output.text == "build/out.py\n1:find"
+    assert output.files_read == (str(tree / "build/out.py"),)
+
+
+@engines
+async def test_a_hundred_hits_are_shown_and_the_others_counted(call: Call, project: Path) -> None:
+    (project / "a").write_text("x\n" * 70)
+    (project / "b").write_text("x\n" * 70)
+    (project / "c").write_text("x\n" * 10)
+
+    output = await call(search_files, pattern="x")
+
+    assert len(re.findall(r"^\d+:x$", output.text, re.MULTILINE)) == 100
+    assert "[100 of 150 hits in 3 files shown. Narrow" in output.text
+
+
+@engines
+async def test_a_long_line_is_cut_around_its_hit(call: Call, project: Path) -> None:
+    (project / "a").write_text("é" * 5000 + "needle" + "b" * 5000 + "\n")
+
+    output = await call(search_files, pattern="needle")
+
+    line = output.text.split("\n")[1]
+    assert len(line) < 310
+    assert line.startswith("1:…é")
+    assert "needle" in line
+    assert line.endswith("b…")
+
+
+@engines
+@pytest.mark.parametrize("pattern", ["-x", "--files", "-e", "--pre=touch hacked"])
+async def test_a_pattern_that_looks_like_an_option_is_a_pattern(
+    call: Call, project: Path, pattern: str
+) -> None:
+    (project / "a").write_text(f"say {pattern} now\n")
+
+    output = await call(search_files, pattern=pattern)
+
+    assert output.text == f"a\n1:say {pattern} now"
+
+
+@engines
+async def test_a_pattern_that_is_no_regular_expression_names_the_position(
+    call: Call, project: Path
+) -> None:
+    with pytest.raises(ToolError, match=r"missing \), unterminated subpattern at position 4"):
+        await call(search_files, pattern="foo.(bar")
+    with pytest.raises(ToolError, match="line by line"):
+        await call(search_files, pattern=r"a\nb")
+    with pytest.raises(ToolError, match="use list_files"):
+        await call(search_files, pattern="")
+
+
+@engines
+async def test_look_around_and_references_work(call: Call, project: Path) -> None:
+    (project / "a").write_text("foobar\nfoobaz\nxyxy\n")
+
+    assert (await call(search_files, pattern="foo(?!bar)")).text == "a\n2:foobaz"
+    assert (await call(search_files, pattern=r"(xy)\1")).text == "a\n3:xyxy"
+
+
+@engines
+async def test_a_pattern_that_backtracks_forever_ends(
+    call: Call, project: Path, engine: str
+) -> None:
+    (project / "a").write_text("a" * 5000 + "\n")
+    (project / "b").write_text("aab\n")
+
+    output = await call(search_files, pattern="(a+)+b")
+
+    assert "b\n1:aab" in output.text
+    assert ("Left out, since the pattern took too long there: a." in output.text) == (
+        engine == "python"
+    )
+
+
+@engines
+async def test_no_hits_is_an_answer(call: Call, tree: Path) -> None:
+    output = await call(search_files, pattern="nowhere", glob="*.py")
+
+    assert output.text == f"No hits for 'nowhere' in {tree} in files matching *.py."
+    assert output.summary == "0 hits"
+
+
+@engines
+async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) -> None:
+    home = context.protected[0]
+    (home / "config.json").write_text('"api_key": "find"\n')
+    (home / "user.md").write_text("find\n")
+
+    output = await call(search_files, pattern="find", path=str(home))
+
+    assert output.text == f"{home}/user.md\n1:find"
+    assert output.untrusted == str(home)
+    with pytest.raises(ToolError, match="secrets"):
+        await call(search_files, pattern="find", path=str(home / "config.json"))
+
+
+@engines
+async def test_a_repository_cannot_configure_the_search(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "rgrc").write_text("--invert-match\n")
+    (project / ".ignore").write_text("*\n")
+    (project / "a").write_text("x\n")
+    (project / "json.py").write_text("raise SystemExit\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(project / "rgrc"))
+
+    assert (await call(search_files, pattern="^x$")).text == "a\n1:x"
+
+
+@engines
+async def test_a_search_that_takes_too_long_stops_and_says_so(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "TIMEOUT_S", 0.0)
+    (project / "a").write_text("x\n")
+
+    assert "[Stopped after 0 s: there may be more." in (await call(search_files, pattern="x")).text
+    assert "[Stopped after 0 s: there may be more." in (await call(list_files)).text
+
+
+@engines
+async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
+    script = project.parent / "slow"
+    script.write_text(f"#!/bin/sh\necho $$ > {project}/pid\nexec sleep 100\n")
+    script.chmod(0o755)
+    program = looking.Program(argv=(str(script),))
+
+    task = asyncio.create_task(looking.run(program, b"\n", lambda piece: True))
+    pid = project / "pid"
+    while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
+@pytest.mark.parametrize("engine", ["rg"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pattern": "f.nd"},
+        {"pattern": "^"},
+        {"pattern": "find$", "context": 2},
+        {"pattern": "ü|é"},
+        {"pattern": r"\w+", "ignore_case": True, "context": 1},
+        {"pattern": "find", "glob": "!*.py"},
+        {"pattern": "find", "path": "a"},
+        {"pattern": "find", "path": "binary.dat"},
+    ],
+)
+async def test_both_engines_give_the_same_text(
+    call: Call, context: ToolContext, tree: Path, arguments: dict[str, object]
+) -> None:
+    (tree / "sub" / ".git").mkdir(parents=True)
+    (tree / "sub" / "x.log").write_text("find\n")
+    (tree / "sub" / "deep").mkdir()
+    (tree / "sub" / "deep" / "y.log").write_text("find\n")
+    without = dataclasses.replace(context, environment={})
+
+    by_rg = await call(search_files, **arguments)
+    by_python = await search_files.run(without, search_files.check(arguments))
+    listed = await call(list_files)
+    listed_by_python = await list_files.run(without, list_files.check({}))
+
+    assert isinstance(by_python, ToolOutput)
+    assert by_rg.text == by_python.text
+    assert listed == listed_by_python
