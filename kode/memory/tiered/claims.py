@@ -29,7 +29,7 @@ _SCOPE_ENDS = frozenset(
     "but for in on when if at as because so while during with then since by unless until".split()
 )
 _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…—–-"
-_SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d")
+_SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d|\w-\w+-\w")
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _TIMES = frozenset({"before", "after", "then"})
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
@@ -80,6 +80,8 @@ class _Token:
     measure: str = ""
     spelled: bool = False
     """Part of a path, host or identifier, where every word tells."""
+    compound: bool = False
+    """Part of a hyphenated word: "none" in "arm-none-eabi" denies nothing."""
 
 
 @lru_cache(maxsize=4096)
@@ -119,7 +121,7 @@ def read_claim(text: str) -> Claim:
         negators=frozenset(
             word for word in words if word in _foreign_negators() or word in _negator_words()
         ),
-        restrictors=frozenset(words) & _restrictors(),
+        restrictors=frozenset(token.text for token in tokens) & _restrictors(),
         sequence=tuple(dict.fromkeys(t.stem for t in tokens if t.stem in signs)),
         neighbours=frozenset(_neighbours(tokens, signs)),
         enumerates=any(token.text in _JOINTS for token in tokens),
@@ -272,9 +274,11 @@ def _parts(raw: str) -> Iterator[_Token]:
         yield _Token("word", raw, _concept(raw))
         return
     spelled = bool(_SPELLED.search(raw)) and raw != "and/or"
+    compound = "-" in raw.strip("-")
     for part in re.split(r"[/:@_-]|\.(?=\.)", raw):
         for token in _part(part.strip(".")):
             token.spelled = spelled
+            token.compound = compound
             yield token
 
 
@@ -381,7 +385,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             for name in clause:
                 signs[name] = -1
             continue
-        if word in _negator_words():
+        if word in _negator_words() and not token.compound:
             sign, spent = -sign, False
             continue
         follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")

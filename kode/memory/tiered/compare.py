@@ -17,6 +17,10 @@ Verdict = Literal["same", "open", "other"]
 HEAVY, LIGHT, NUMBER = 1.0, 0.35, 0.8
 """How much a shared concept of each sort counts for nearness."""
 
+_ENDINGS = frozenset(
+    " e er or r ion ation ition ment ing al ance ence able ible ed ist ity ness ure age".split(" ")
+)
+
 RELATED = 0.36
 """From this overlap on, a call to the judge is worth it."""
 
@@ -73,6 +77,10 @@ def _sides(new: Claim, entry: Claim) -> _Sides:
     split_a = _split(new, entry)
     split_b = _split(entry, new)
     alone_a, alone_b = a - shared - split_a, b - shared - split_b
+    kin = [(one, other) for one in alone_a for other in alone_b if akin(one, other)]
+    shared |= {one for one, _ in kin}
+    alone_a -= {one for one, _ in kin}
+    alone_b -= {other for _, other in kin}
     heavy = new.heavy | entry.heavy
     return _Sides(
         shared & heavy,
@@ -82,6 +90,15 @@ def _sides(new: Claim, entry: Claim) -> _Sides:
         alone_a & new.light,
         alone_b & entry.light,
     )
+
+
+def akin(one: str, other: str) -> bool:
+    """Two stems of one root: track and tracker, approve and approval."""
+    short, long = sorted((one, other), key=len)
+    root = short.removesuffix("e")
+    if len(root) < 4 or not long.startswith(root):
+        return False
+    return long[len(root) :] in _ENDINGS and short[len(root) :] in _ENDINGS
 
 
 def _compounded(new: Claim, entry: Claim) -> frozenset[str]:

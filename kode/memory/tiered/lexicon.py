@@ -97,7 +97,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(test|code) coverage|coverage (of|by) (the )?tests", "coverage"),
     (r"(the )?(full|whole|entire|complete)? ?test ?suites?", "tests"),
     (
-        r"after (?=\d[\d.]* ?(s|secs?|seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?|ms)\b)",
+        r"after (?=\d[\d.]* ?(s|secs?|seconds?|minutes?|mins?|hours?|days?|weeks?|ms)\b)",
         "at ",
     ),
     (r"time(s|d)?[- ]?outs?|timing out", "timeout"),
@@ -141,6 +141,11 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(user|customer)s? sessions?", "usersession"),
     (r"(british|american|uk|us) english", r"\1"),
     (r"valid (for|until)|good for", "expire"),
+    (r"health ?(check|endpoint|probe|route|url)s?", "healthcheck"),
+    (r"mother tongue|first language", "nativelanguage"),
+    (r"(written|done|made|coded|created) by hand|hand[- ]?(written|made|coded|rolled)", "manual"),
+    (r"semantic version(ing|s)?|sem ?ver", "semver"),
+    (r"calendar version(ing|s)?|cal ?ver", "calver"),
     (r"once (a|per) (?=day|week|month|year)", "every "),
     (r"(twice|two times) (a|per)", "2 every"),
     (r"(each|per|every) day", "daily"),
@@ -487,6 +492,90 @@ due dues
 organize organise organized organised organizes
 wide wider
 serial serials
+plot figure chart graph
+finish complete conclude
+rule guideline
+goal aim objective
+problem trouble difficulty
+idea concept notion
+feedback critique criticism
+reason rationale justification justify
+compare comparison
+difference diff
+remark note
+hint tip
+emphasize emphasise highlight stress
+shorten abbreviate trim truncate
+combine join concatenate unify
+divide split
+refactor refactoring restructure
+rename renaming
+duplicate duplication copy
+crawl crawler
+archive archival
+purge wipe erase
+restore restoration recover recovery
+appointment meeting
+noon midday
+weekend weekends
+weekday weekdays
+sick ill
+eyesight vision
+bicycle bike
+car automobile
+plane flight
+parent parents
+mother mom mum
+father dad
+friend buddy
+neighbor neighbour
+apartment flat
+food meal
+dinner supper
+football soccer
+hike hiking
+run running jog jogging
+swim swimming
+gym workout
+doctor physician
+lawyer attorney
+crash crashes
+warning warn
+urgent urgently
+mockup wireframe
+animation animate
+dropdown select
+navbar navigation
+carousel slider
+search searching
+filter filtering
+pagination paginate paging
+scroll scrolling
+resize rescale
+transcript transcription transcribe
+transcode transcoding
+render rendering renderer
+bluetooth ble
+classifier classification classify
+tokenizer tokenization tokenise tokenize
+finetune finetuning
+dump dumps dumped
+shard sharding
+timestamp datetime
+uuid guid
+payload body
+chunk chunking
+compress compression
+websocket websockets
+polling poll
+throttle throttling ratelimit
+bastion jumphost jumpbox
+runner runners
+submodule submodules
+vendor vendored vendoring
+semver semanticversioning
+calver calendarversioning
+deprecate deprecation deprecated
 """
 """One class of words a line; the first word stands for all."""
 
@@ -589,6 +678,7 @@ show shows showing displayed stands stand
 """Words that carry nothing of a fact's content."""
 
 LIGHT = """
+character column region zone hit hits endpoint check checks valid
 port create generate produce
 users
 expire valid allowed
@@ -627,7 +717,7 @@ durations period periods interval intervals frequency rate rates size sizes main
 normal common general typical specific particular certain various several many much few current
 present existing actual real whole full entire complete overall valid good handling level levels
 wide mode modes style styles way need needs allowed permitted including help helps assist
-facilitate supposed due subjected hold put spelled task tasks activity activities member members
+facilitate supposed due subjected hold put spelled activity activities member members
 person people environment deliver send sent hand hands operation operations
 """
 """Words that say what sort of thing is meant; a difference in these alone is no other fact,
