@@ -33,6 +33,7 @@ regular expression is found in the text of a last message that is the user's.
       drop_after         after that many chunks the connection breaks
       end_after          after that many chunks the stream ends as if it were whole
       error_after        {"chunks": n, "error": {...}}: an error event in the stream, then the end
+      linger_s           after the last chunk the connection stays open that long
       chunk_delay_s      pause before every chunk
       endless            true: its text over and over, never an end (chunk_delay_s default 0.01)
       text_bytes         that much text
@@ -280,6 +281,7 @@ class Connection(asyncio.Protocol):
                 self.transport.abort()
                 return
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        await asyncio.sleep(reply.get("wire", {}).get("linger_s", 0))
         self.transport.write(b"0\r\n\r\n")
 
 

@@ -56,7 +56,7 @@ _OVERFLOW = re.compile(
     r"|exceed_context_size|context_length_exceeded|context limit|n_ctx\b|n_keep"
     r"|exceeds? the (model'?s )?(maximum|available|limit).{0,40}(token|context|length)"
     r"|(input|prompt)( token)?( count)?( \(?\d+\)?)?( tokens?)? exceeds the (maximum|limit)"
-    r"|maximum prompt length|longer than the model'?s|reduce the length of"
+    r"|maximum (prompt|model|sequence|input) length|max_model_len|longer than the model'?s|reduce the length of"
     r"|inputs? tokens? \+ .{0,40}max_(new_)?tokens|input validation error.{0,80}tokens"
     r"|request too large for|request_too_large|greater than the context|exceeds? context",
     re.IGNORECASE | re.DOTALL,

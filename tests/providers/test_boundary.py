@@ -1,0 +1,171 @@
+"""What servers say, and what kode makes of it."""
+
+import email.utils
+import time
+from typing import Any
+
+import pytest
+
+from kode.errors import (
+    AuthenticationError,
+    OverflowError_,
+    ProviderError,
+    RefusedError,
+    TransientError,
+)
+from kode.providers.boundary import Endpoint, classify, from_status, retry_after_s, translated
+
+ENDPOINT = Endpoint(
+    base_url="https://user:pw@host/v1?key=abc",
+    model="some-model",
+    key_variable="OPENAI_API_KEY",
+    api_key="sekret-key",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
+        "9000 tokens. Please reduce the length of the messages.",
+        "prompt is too long: 208310 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+        "request (9020 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "the request exceeds the available context size. try increasing the context size",
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+        "The decoder prompt (length 9000) is longer than the maximum model length of 4096",
+        "Trying to keep the first 9000 tokens when context the overflows. However, the model is "
+        "loaded with context length of only 4096 tokens",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",
+        "The input token count (1050000) exceeds the maximum number of tokens allowed (1048576).",
+        "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+        "This endpoint's maximum context length is 131072 tokens",
+        "Input is too long for requested model.",
+        "The input (9000 tokens) is longer than the model's context length (4096 tokens).",
+        "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+        "input too large for context window",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 500, None])
+def test_a_full_window_is_recognised_in_many_words(text: str, status: int | None) -> None:
+    error = from_status(status, {"error": {"message": text}}, {}, ENDPOINT)
+
+    assert type(error) is OverflowError_
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (429, "Too many tokens, please wait before trying again.", TransientError),
+        (429, "Rate limit reached for tokens per min (TPM): Limit 30000", TransientError),
+        (429, "Request too large for gpt-4o on tokens per min", OverflowError_),
+        (429, "You exceeded your current quota, check your plan and billing", RefusedError),
+        (400, "Your credit balance is too low to access the API.", RefusedError),
+        (400, "API key not valid. Please pass a valid API key.", AuthenticationError),
+        (400, "max_tokens is too large: 100000. It supports at most 16384 tokens", RefusedError),
+        (400, "messages: at least one message is required", RefusedError),
+        (404, 'model "qwen9" not found, try pulling it first', RefusedError),
+        (404, "model: claude-nope", RefusedError),
+        (404, "File Not Found", RefusedError),
+        (500, "context canceled", TransientError),
+        (502, "<html><title>502 Bad Gateway</title></html>", TransientError),
+        (418, "teapot", RefusedError),
+        (301, "moved", RefusedError),
+    ],
+)
+def test_statuses_and_words(status: int, message: str, kind: type[ProviderError]) -> None:
+    error = from_status(status, {"error": {"message": message}}, {}, ENDPOINT)
+
+    assert type(error) is kind
+    assert error.status == status
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "went wrong"}},
+        {"error": "went wrong"},
+        {"message": "went wrong"},
+        {"detail": "went wrong"},
+        {"detail": [{"msg": "went wrong"}]},
+        [{"error": {"message": "went wrong"}}],
+        {"error": {"error": 1, "msg": "went wrong"}},
+        "went wrong",
+    ],
+)
+def test_the_words_are_found_in_every_shape(body: Any) -> None:
+    assert "went wrong" in str(from_status(400, body, {}, ENDPOINT))
+
+
+@pytest.mark.parametrize("body", [None, 5, [], {}, {"error": {}}, {"error": {"message": {}}}, ""])
+def test_a_body_that_says_nothing_still_makes_a_sentence(body: Any) -> None:
+    assert str(from_status(503, body, {}, ENDPOINT)).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}, TransientError),
+        ({"error": {"code": 401, "message": "no"}}, AuthenticationError),
+        ({"error": {"code": "429", "message": "slow"}}, TransientError),
+        ({"error": {"status": "INVALID_ARGUMENT", "message": "no"}}, RefusedError),
+        ({"code": 500, "type": "server_error", "message": "x"}, TransientError),
+        ({"error": {"type": "never_heard_of", "message": "x"}}, TransientError),
+    ],
+)
+def test_inside_a_stream_the_object_says_the_status(body: Any, kind: type[ProviderError]) -> None:
+    assert type(from_status(None, body, {}, ENDPOINT)) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "60", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers) == seconds
+
+
+def test_retry_after_as_a_date_is_counted_from_now() -> None:
+    date = email.utils.formatdate(time.time() + 100, usegmt=True)
+    seconds = retry_after_s({"retry-after": date})
+
+    assert seconds is not None
+    assert 50 < seconds <= 101
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("x"), AssertionError(), RuntimeError("y"), OSError(5, "I/O"), KeyError("z")],
+)
+def test_errors_of_any_family_become_transient(error: Exception) -> None:
+    assert type(classify(error, ENDPOINT)) is TransientError
+
+
+def test_keys_and_secrets_of_the_url_are_never_shown() -> None:
+    with pytest.raises(ProviderError) as caught, translated(ENDPOINT):
+        raise ValueError("header was Bearer sekret-key and sk-proj-abcdefghijklmnop")
+
+    error = caught.value
+    shown = f"{error} {error!r} {error.__cause__!r}"
+    assert not any(secret in shown for secret in ("sekret-key", "abcdefghij", "pw@", "key=abc"))
+    assert error.__suppress_context__
+    assert "sekret" not in repr(ENDPOINT)
+
+
+def test_long_answers_are_clipped_to_one_line() -> None:
+    error = from_status(400, {"error": {"message": "a\nb\x1b[2J" + "x" * 10_000}}, {}, ENDPOINT)
+
+    assert len(str(error)) < 700
+    assert "\n" not in str(error)
+    assert "\x1b" not in str(error)

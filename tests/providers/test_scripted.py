@@ -1,0 +1,109 @@
+"""Scripts: read strictly, played in order."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Request
+from kode.errors import ConfigError, RefusedError
+from kode.messages import Message, ToolResult, text_of, user_message
+from kode.providers import open_provider
+from kode.providers.scripted import load_script
+
+
+def asking(text: str) -> Request:
+    return Request(system="", messages=[user_message(text)])
+
+
+async def said(provider: Any, request: Request) -> str:
+    return text_of(await provider.reply(request, lambda event: None))
+
+
+def write(folder: Path, replies: list[Any]) -> Path:
+    path = folder / "script.json"
+    path.write_text(json.dumps(replies))
+    return path
+
+
+async def test_a_match_answers_out_of_order_as_often_as_asked(tmp_path: Path) -> None:
+    replies = [{"text": "first"}, {"match": "^Extract", "text": "facts"}, {"text": "second"}]
+    provider = open_provider("scripted", script=write(tmp_path, replies))
+
+    answers = [await said(provider, asking(t)) for t in ("a", "Extract b", "Extract c", "d")]
+
+    assert answers == ["first", "facts", "facts", "second"]
+
+
+async def test_a_match_is_not_tried_on_tool_results(tmp_path: Path) -> None:
+    provider = open_provider(
+        "scripted", script=write(tmp_path, [{"match": "x", "text": "no"}, {"text": "yes"}])
+    )
+    result = ToolResult(call_id="1", name="t", text="x")
+    request = Request(
+        system="", messages=[user_message("x"), Message(role="tool", parts=(result,))]
+    )
+
+    assert await said(provider, request) == "yes"
+
+
+async def test_what_is_expected_and_not_said_is_named(tmp_path: Path) -> None:
+    replies = [{"text": "a", "expect": {"last_user_contains": "tests"}}]
+    provider = open_provider("scripted", script=write(tmp_path, replies))
+
+    with pytest.raises(RefusedError, match=r"Reply 1 .* 'tests'"):
+        await said(provider, asking("something else"))
+
+
+def test_json_lines_are_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "script.jsonl"
+    path.write_text('{"text": "one"}\n\n{"text": "two", "calls": [{"name": "todo"}]}\n')
+
+    replies = load_script(path)
+
+    assert [(reply.text, reply.stop) for reply in replies] == [
+        ("one", "end"),
+        ("two", "tool_calls"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"text": "a"}\n{"text": }\n', "line 2"),
+        ('[\n{"text": "a"},\n{"text"}\n]', "line 3"),
+        ('[{"text": "a"}, {"txt": "b"}]', "reply 2.*`txt`.*allowed are text"),
+        ('{"text": 5}', "`text` is 5"),
+        ('{"stop": "tired"}', "'tired'.*end, tool_calls"),
+        ('{"calls": [{}]}', "no `name`"),
+        ('{"calls": "todo"}', "`calls`"),
+        ('{"usage": {"input_tokens": -1}}', "`input_tokens` is -1"),
+        ('{"usage": {"tokens": 1}}', "`tokens`"),
+        ('{"error": {"status": 200}}', "400 to 599, overflow"),
+        ('{"delay_s": "long"}', "`delay_s`"),
+        ('{"match": "("}', "regular expression"),
+        ('"hello"', "a JSON object"),
+        ('{"expect": {"said": "x"}}', "`said`.*last_user_contains"),
+    ],
+)
+def test_a_bad_script_names_the_place_and_what_is_allowed(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=f"script.json.*{named}"):
+        load_script(path)
+
+
+def test_a_script_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        open_provider("scripted", script=tmp_path / "missing.json")
+    with pytest.raises(ConfigError, match="kode demo"):
+        open_provider("scripted")
+
+
+def test_an_unknown_provider_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="openai, anthropic, scripted"):
+        open_provider("gemini")
