@@ -17,6 +17,9 @@ MARK = "KODE_SHELL_ID"
 """The environment variable that holds the mark. A command inside another kode's command has both
 marks, so that the outer one finds it too."""
 
+NO_GROUP = -1
+"""Where the group is not known: then the mark alone tells."""
+
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
 

@@ -157,8 +157,10 @@ class _Running:
     async def end(self) -> None:
         """Ends all that is left of it and takes the rest of the output."""
         try:
+            # A cancellation while it was being started leaves no process here, but maybe there.
+            group = self._process.pid if self._process is not None else processes.NO_GROUP
+            await processes.end(group, self._mark)
             if self._process is not None:
-                await processes.end(self._process.pid, self._mark)
                 await self._process.wait()
         finally:
             self._close()

@@ -1,0 +1,308 @@
+import asyncio
+import dataclasses
+import os
+import re
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext
+from kode.errors import ToolError
+from kode.events import Event, ToolOutput
+from kode.tools import processes
+from kode.tools.shell import shell
+from tests.tools.conftest import Call
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return not Path("/proc/self").exists()
+
+
+def _pids(folder: Path) -> list[int]:
+    return [int(path.read_text()) for path in sorted(folder.glob("pid*"))]
+
+
+async def _written(folder: Path, count: int) -> None:
+    while len([p for p in folder.glob("pid*") if p.read_text().strip()]) < count:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def test_output_of_both_streams_comes_in_order_with_the_exit_status(call: Call) -> None:
+    output = await call(shell, command="echo one; echo two >&2; echo three; exit 3")
+
+    assert output.text == "one\ntwo\nthree\n[exit status 3]"
+    assert output.summary == "exit status 3"
+
+
+async def test_silence_and_success_are_said(call: Call) -> None:
+    assert (await call(shell, command="true")).text == "(no output)\n[exit status 0]"
+
+
+async def test_signals_are_named(call: Call) -> None:
+    assert "[killed by SIGKILL]" in (await call(shell, command="kill -9 $$")).text
+    inner = await call(shell, command="bash -c 'kill -SEGV $$'; exit $?")
+    assert "[exit status 139, as of SIGSEGV]" in inner.text
+
+
+async def test_the_environment_is_the_context_s_and_what_keeps_programs_quiet(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+
+    output = await call(shell, command="env -u _ | cut -d= -f1 | sort")
+
+    assert set(output.text.split("\n")[:-1]) == {
+        "PATH", "HOME", "PWD", "SHLVL", "PAGER", "GIT_PAGER", "MANPAGER", "GIT_TERMINAL_PROMPT",
+        "TERM", "NO_COLOR", "KODE_SHELL_ID",
+    }  # fmt: skip
+
+
+async def test_stdin_is_empty_and_there_is_no_terminal(call: Call) -> None:
+    output = await call(shell, command="cat; (: < /dev/tty) 2>/dev/null || echo none")
+
+    assert output.text == "none\n[exit status 0]"
+
+
+async def test_it_runs_in_the_working_directory_and_says_when_that_is_gone(
+    call: Call, project: Path
+) -> None:
+    assert (await call(shell, command="pwd")).text.split("\n")[0] == str(project)
+    project.rmdir()
+
+    with pytest.raises(ToolError, match=r"working directory .* is gone"):
+        await call(shell, command="pwd")
+
+
+async def test_what_cannot_be_run_is_an_error(call: Call) -> None:
+    with pytest.raises(ToolError, match="empty"):
+        await call(shell, command=" ")
+    with pytest.raises(ToolError, match="NUL"):
+        await call(shell, command="a\0b")
+    with pytest.raises(ToolError, match=r"could not be started.*write it to a file"):
+        await call(shell, command="x" * 3_000_000)
+    with pytest.raises(ToolError, match="more than 0"):
+        await call(shell, command="true", timeout_s=0)
+
+
+async def test_a_longer_time_limit_than_allowed_is_cut_and_said(call: Call) -> None:
+    output = await call(shell, command="true", timeout_s=9999)
+
+    assert "[`timeout_s` is at most 600: that was used.]" in output.text
+
+
+async def test_output_is_told_while_it_comes(
+    call: Call, project: Path, events: list[Event]
+) -> None:
+    task = asyncio.create_task(
+        call(shell, command="echo early; until [ -e go ]; do sleep 0.01; done; echo late")
+    )
+    while not events:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+    assert events == [ToolOutput(call_id="call-1", text="early\n")]
+    (project / "go").touch()
+    await task
+    assert events[-1] == ToolOutput(call_id="call-1", text="late\n")
+
+
+async def test_escapes_progress_and_broken_bytes_are_cleaned(
+    call: Call, events: list[Event]
+) -> None:
+    output = await call(
+        shell,
+        command=r"printf '\033[1;31mred\033[0m\n10%%\r50%%\r100%%\r\ncrlf\r\nbold b\bb\b"
+        r"\n\033]0;title\007x\n\377\000y\n'",
+    )
+
+    assert output.text == "red\n100%\ncrlf\nbold \nx\n\ufffdy\n[exit status 0]"
+    assert "\x1b" not in "".join(e.text for e in events if isinstance(e, ToolOutput))
+
+
+async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
+    call: Call, context: ToolContext
+) -> None:
+    output = await call(shell, command="seq 1 1000000")
+
+    assert output.text.startswith("1\n2\n3\n")
+    assert output.text.endswith("999999\n1000000\n[exit status 0]")
+    assert len(output.text) < 30_500
+    named = re.search(r"whole output is in (\S+?): use", output.text)
+    assert named is not None
+    whole = Path(named[1])
+    assert whole.read_text() == "".join(f"{n}\n" for n in range(1, 1_000_001))
+    assert stat.S_IMODE(whole.stat().st_mode) == 0o600
+    assert stat.S_IMODE(context.output_dir.stat().st_mode) == 0o700
+
+
+async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext) -> None:
+    output = await call(shell, command="printf '%030000d' 0")
+
+    assert output.text == "0" * 30_000 + "\n[exit status 0]"
+    assert not context.output_dir.exists()
+
+
+async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) -> None:
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        output = await call(shell, command="head -c 10000000 /dev/zero | tr '\\0' x")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert "of 10,000,000 characters left out here" in output.text
+    assert peak < 5_000_000
+
+
+async def test_keys_are_masked_in_the_file(call: Call, context: ToolContext) -> None:
+    key = "sk-ant-" + "a1B2" * 10
+
+    await call(shell, command=f"echo {key}; seq 1 20000")
+
+    (whole,) = context.output_dir.iterdir()
+    assert key not in whole.read_text()
+
+
+async def test_a_file_that_cannot_be_kept_is_said(call: Call, context: ToolContext) -> None:
+    context.output_dir.write_text("in the way")
+
+    output = await call(shell, command="seq 1 20000")
+
+    assert "could not be kept whole" in output.text
+    assert "[exit status 0]" in output.text
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "sleep 300 & echo $! > pid1",
+        "nohup sleep 300 >/dev/null 2>&1 & echo $! > pid1",
+        "setsid sh -c 'echo $$ > pid1; exec sleep 300' &",
+        "(setsid sh -c 'echo $$ > pid1; exec sleep 300' >/dev/null 2>&1 &)",
+        "(trap '' TERM; sleep 300; sleep 300) & echo $! > pid1",
+    ],
+)
+async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
+    call: Call, project: Path, start: str
+) -> None:
+    output = await call(
+        shell, command=f"{start}\nuntil [ -s pid1 ]; do sleep 0.01; done; echo started"
+    )
+
+    assert "started\n[exit status 0]\n[Still running in the background" in output.text
+    assert not any(map(_lives, _pids(project)))
+
+
+async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
+    call: Call, project: Path
+) -> None:
+    output = await call(
+        shell,
+        command="echo $$ > pid1; (setsid sh -c 'echo $$ > pid2; trap \"\" TERM; sleep 300' &)\n"
+        "sh -c 'echo $$ > pid3; sleep 300' & echo before; sleep 300",
+        timeout_s=0.5,
+    )
+
+    assert output.text == "before\n[timed out after 0.5 s and was ended, with all it started]"
+    assert len(_pids(project)) == 3
+    assert not any(map(_lives, _pids(project)))
+
+
+async def test_cancellation_ends_the_whole_tree(call: Call, project: Path) -> None:
+    task = asyncio.create_task(
+        call(
+            shell,
+            command="echo $$ > pid1; setsid sh -c 'echo $$ > pid2; exec sleep 300' & sleep 300",
+        )
+    )
+    await _written(project, 2)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(map(_lives, _pids(project)))
+
+
+async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) -> None:
+    task = asyncio.create_task(
+        call(shell, command="trap '' TERM; echo $$ > pid1; while :; do sleep 300; done")
+    )
+    await _written(project, 1)
+    task.cancel()
+    await asyncio.sleep(0.05)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(map(_lives, _pids(project)))
+
+
+async def test_a_process_may_say_goodbye_before_it_ends(call: Call, project: Path) -> None:
+    output = await call(
+        shell, command="trap 'echo bye; exit 0' TERM; echo hi; sleep 300 & wait", timeout_s=0.3
+    )
+
+    assert output.text.startswith("hi\nbye\n[timed out")
+
+
+async def test_a_command_inside_another_s_is_found_by_both_marks(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(processes.MARK, "outer")
+
+    output = await call(shell, command=f"echo ${processes.MARK}")
+
+    assert re.match(r"outer:[0-9a-f]{24}\n", output.text)
+
+
+async def test_no_descriptor_is_left_open(call: Call) -> None:
+    await call(shell, command="true")
+    folder = Path("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd")
+    before = len(list(folder.iterdir()))
+
+    for _ in range(5):
+        await call(shell, command="sleep 300 & true")
+
+    assert len(list(folder.iterdir())) == before
+
+
+@pytest.mark.skipif(not shutil.which("ps"), reason="needs ps")
+async def test_processes_are_found_without_proc(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_found_in_proc", lambda g, m: processes._found_by_ps(g))
+
+    output = await call(
+        shell, command="sleep 300 & echo $! > pid1; setsid sleep 300 & echo $! > pid2; sleep 300",
+        timeout_s=0.3,
+    )  # fmt: skip
+
+    assert "[timed out" in output.text
+    assert not any(map(_lives, _pids(project)))
+
+
+async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "/bin/bash")
+
+    assert (await call(shell, command="echo $0")).text == "/bin/sh\n[exit status 0]"
+
+
+async def test_the_tool_works_with_an_empty_environment(context: ToolContext) -> None:
+    bare = dataclasses.replace(context, environment={})
+
+    output = await shell.run(bare, shell.check({"command": f"{sys.executable} -c 'print(1)'"}))
+
+    assert not isinstance(output, str)
+    assert output.text == "1\n[exit status 0]"
