@@ -1,0 +1,227 @@
+"""The JSON lines of a session file. A session only grows: compaction, pruning, trim and rewind are
+entries too, and what the model is told is a pure function of them all (`told.py`).
+
+    Header            the first line
+    MessageEntry      a message, with id and time
+    SystemEntry       the system prompt as rendered
+    CompactionEntry   a summary stands for what came before
+    PruneEntry        the output of tool calls before a message is dropped
+    TrimEntry         messages before one are dropped, by hand
+    RewindEntry       all from an entry on is taken back
+    StateEntry        what memory wants kept
+    TaintEntry        outside text was taken in
+    UsageEntry        a request to a model that was no reply
+    TurnEntry         a turn ended, with its figures
+
+Nothing here touches a file: see `log.py`.
+"""
+
+import functools
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from kode.credentials import redact
+from kode.events import Status
+from kode.messages import Message, Usage
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+VERSION = 1
+
+
+def new_id() -> str:
+    """Eight hex digits, unique enough within one file."""
+    return secrets.token_hex(4)
+
+
+def timestamp() -> str:
+    """Now, in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a forked session came from."""
+
+    session: str
+    entry: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    id: str
+    created_at: str
+    cwd: str
+    model: str
+    provider: str
+    version: int = VERSION
+    parent: str | None = None
+    """The session that started this one as a subagent."""
+    forked_from: Origin | None = None
+    type: Literal["session"] = "session"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageEntry(Message):
+    """A message that is on disk."""
+
+    id: str = field(default_factory=new_id)
+    at: str = field(default_factory=timestamp)
+    type: Literal["message"] = "message"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What every other entry has."""
+
+    id: str = field(default_factory=new_id)
+    at: str = field(default_factory=timestamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemEntry(Entry):
+    text: str
+    reason: str = ""
+    type: Literal["system"] = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionEntry(Entry):
+    summary: str
+    user_messages: tuple[str, ...] = ()
+    """The person's own words, verbatim, oldest first."""
+    files_read: tuple[str, ...] = ()
+    files_changed: tuple[str, ...] = ()
+    kept_from: str | None = None
+    """Id of the first message that stays; None: none stays."""
+    tokens_before: int = 0
+    type: Literal["compaction"] = "compaction"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneEntry(Entry):
+    before: str
+    """Id of the first message whose tool output stays."""
+    type: Literal["prune"] = "prune"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimEntry(Entry):
+    kept_from: str | None
+    """Id of the first message that stays; None: none stays."""
+    type: Literal["trim"] = "trim"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewindEntry(Entry):
+    to: str
+    """Id of the first entry that is taken back."""
+    type: Literal["rewind"] = "rewind"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateEntry(Entry):
+    system: str
+    """The memory system whose state it is."""
+    state: Mapping[str, Any]
+    type: Literal["memory_state"] = "memory_state"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaintEntry(Entry):
+    source: str
+    type: Literal["taint"] = "taint"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageEntry(Entry):
+    purpose: str
+    """`memory`, `compaction` or `subagent`."""
+    usage: Usage
+    cost_usd: float | None = None
+    model: str
+    type: Literal["usage"] = "usage"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnEntry(Entry):
+    """The end of a turn. The totals are of the whole session, so that a list of sessions can be
+    made from the ends of their files."""
+
+    number: int
+    status: Status
+    error: str | None = None
+    steps: int
+    usage: Usage
+    cost_usd: float | None = None
+    """None when the model's price is unknown."""
+    files_changed: tuple[str, ...] = ()
+    duration_ms: int
+    total_usage: Usage
+    total_cost_usd: float
+    type: Literal["turn"] = "turn"
+
+
+AnyEntry = (
+    MessageEntry
+    | SystemEntry
+    | CompactionEntry
+    | PruneEntry
+    | TrimEntry
+    | RewindEntry
+    | StateEntry
+    | TaintEntry
+    | UsageEntry
+    | TurnEntry
+)
+
+KNOWN_TYPES = frozenset(
+    "session message system compaction prune trim rewind memory_state taint usage turn".split()
+)
+
+_OMITTED_WHEN_EMPTY = frozenset(
+    "source signature redacted origin model stop usage error is_error parent forked_from reason "
+    "user_messages files_read files_changed cost_usd cached_tokens cache_write_tokens".split()
+)
+"""Fields whose empty value is their default: leaving them out keeps lines short."""
+
+
+@functools.cache
+def _adapter() -> "TypeAdapter[Header | AnyEntry]":
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Header | AnyEntry, Field(discriminator="type")])
+
+
+def line_of(entry: "Header | AnyEntry") -> bytes:
+    """One JSON line without its line feed; values that look like credentials are masked."""
+    value = _adapter().dump_python(entry, mode="json")
+    # `type` first, so that a reader of the file sees what a line is.
+    ordered = {"type": value.pop("type"), **value}
+    return json.dumps(_slim(ordered), ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "backslashreplace"
+    )
+
+
+def parse_line(line: bytes) -> "Header | AnyEntry":
+    """The entry of one line. Raises: ValueError (pydantic's and json's are both)."""
+    return _adapter().validate_json(line)
+
+
+def _slim(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value) if len(value) >= 8 else value
+    if isinstance(value, list):
+        return [_slim(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: _slim(item)
+            for key, item in value.items()
+            if item or (item == 0 and item is not False) or key not in _OMITTED_WHEN_EMPTY
+        }
+    return value

@@ -1,0 +1,327 @@
+"""A session's file: created, appended to, loaded, repaired. See `entries.py` for what it holds.
+
+An open session holds the exclusive lock of its file until it is closed, so that two processes never
+interleave their turns. Appending is durable before it returns.
+"""
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from kode import durable, paths
+from kode.errors import BusyError, SessionError
+from kode.messages import Message, Text, Usage, calls_of
+from kode.session.entries import (
+    KNOWN_TYPES,
+    VERSION,
+    AnyEntry,
+    Header,
+    MessageEntry,
+    Origin,
+    RewindEntry,
+    StateEntry,
+    SystemEntry,
+    TaintEntry,
+    TurnEntry,
+    UsageEntry,
+    line_of,
+    parse_line,
+    timestamp,
+)
+from kode.session.told import add_message, effective, told, unknown_results
+
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+"""UTC date and time, then six random hex digits."""
+
+
+def new_session_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+
+
+@dataclass
+class Session:
+    """An open session. Made by `create`, `in_memory` or `load`; ended by `close`."""
+
+    header: Header
+    path: Path | None
+    """None for a session that is kept nowhere."""
+    entries: list[AnyEntry] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    """What the model is told. Read it, do not change it."""
+    system: str = ""
+    """The system prompt as last rendered."""
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+    tainted: bool = False
+    states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    file: IO[bytes] | None = None
+    loaded: bool = False
+    """False for a session this process has created."""
+
+    @property
+    def id(self) -> str | None:
+        return self.header.id if self.path is not None else None
+
+    def append(self, *entries: AnyEntry) -> None:
+        """Adds entries; they are on disk when this returns. Raises: StorageError."""
+        if self.path is not None:
+            lines = b"\n".join(line_of(entry) for entry in entries)
+            with durable.storage_errors(self.path, "append to"):
+                if self.file is None:
+                    raise OSError("the session is closed")
+                durable.append_to(self.file, lines, self.path)
+        for entry in entries:
+            self._take(entry)
+
+    def append_message(self, message: Message) -> MessageEntry:
+        """Adds one message; see `append`."""
+        entry = MessageEntry(
+            role=message.role,
+            parts=message.parts,
+            stop=message.stop,
+            usage=message.usage,
+            model=message.model,
+        )
+        self.append(entry)
+        return entry
+
+    def state(self, system: str) -> Mapping[str, Any]:
+        """What a memory system last wanted kept; empty when nothing."""
+        return self.states.get(system, {})
+
+    def close(self) -> None:
+        """Lets go of the file. One that this process created and never used is removed."""
+        if self.file is None:
+            return
+        if not self.loaded and not self.messages and self.path is not None:
+            durable.remove(self.path)
+        self.file.close()
+        self.file = None
+
+    def _take(self, entry: AnyEntry) -> None:
+        """Updates what is known, at a cost that does not grow with the session, except for the
+        rare entries that change the past."""
+        self.entries.append(entry)
+        match entry:
+            case MessageEntry():
+                add_message(self.messages, entry)
+                self.turns += is_turn(entry)
+                self.usage += entry.usage or Usage()
+            case SystemEntry():
+                self.system = entry.text
+            case StateEntry():
+                self.states[entry.system] = entry.state
+            case TaintEntry():
+                self.tainted = True
+            case UsageEntry():
+                self.usage += entry.usage
+                self.cost_usd += entry.cost_usd or 0.0
+            case TurnEntry():
+                self.cost_usd += entry.cost_usd or 0.0
+            case RewindEntry():
+                self.messages = told(self.entries)
+                self.turns = sum(is_turn(kept) for kept in effective(self.entries))
+            case _:
+                self.messages = told(self.entries)
+
+
+def is_turn(entry: AnyEntry) -> bool:
+    """Whether an entry is a person's message."""
+    return (
+        isinstance(entry, MessageEntry)
+        and entry.role == "user"
+        and any(isinstance(part, Text) and not part.source for part in entry.parts)
+    )
+
+
+def create(
+    home: Path,
+    *,
+    cwd: Path,
+    model: str,
+    provider: str,
+    parent: str | None = None,
+    forked_from: Origin | None = None,
+) -> Session:
+    """A new session with its file, header written. Raises: StorageError."""
+    folder = paths.sessions_folder(home)
+    durable.make_folder(folder)
+    while True:
+        session_id = new_session_id()
+        path = paths.session_file(home, session_id)
+        if not path.exists():
+            break
+    header = Header(
+        id=session_id,
+        created_at=timestamp(),
+        cwd=str(cwd),
+        model=model,
+        provider=provider,
+        parent=parent,
+        forked_from=forked_from,
+    )
+    with durable.storage_errors(path, "create"):
+        file = durable.open_for_append(path)
+        try:
+            _lock(file, session_id)
+            durable.append_to(file, line_of(header), path)
+            durable.sync_folder(folder)
+        except BaseException:
+            file.close()
+            raise
+    return Session(header=header, path=path, file=file)
+
+
+def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
+    """A session that is kept nowhere (`--no-session`)."""
+    header = Header(
+        id=new_session_id(), created_at=timestamp(), cwd=str(cwd), model=model, provider=provider
+    )
+    return Session(header=header, path=None)
+
+
+def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
+    """Opens a session for going on, and says in plain words what had to be repaired.
+
+    A torn last line is kept aside and cut off; lines that cannot be read are left where they are
+    and skipped; calls without a result get one, which says that the result is unknown.
+
+    Raises: SessionError when there is none or a newer kode wrote it; BusyError when it is open
+        elsewhere; StorageError.
+    """
+    path = session_path(home, session_id)
+    with durable.storage_errors(path, "open"):
+        file = durable.open_for_append(path)
+    try:
+        _lock(file, session_id)
+        repairs: list[str] = []
+        with durable.storage_errors(path, "repair"):
+            size = os.fstat(file.fileno()).st_size
+            whole = durable.cut_torn_line(file, path)
+        if whole < size:
+            repairs.append(
+                f"The last line of session {session_id} was cut short by a crash and left out "
+                f"({size - whole} bytes, kept in {path.name}.torn)."
+            )
+        header, entries, faults = read(path)
+        repairs += faults
+        session = Session(header=header, path=path, file=file, loaded=True)
+        for entry in entries:
+            session._take(entry)
+        last = session.messages[-1] if session.messages else None
+        if last is not None and calls_of(last):
+            session.append_message(unknown_results(last))
+            names = ", ".join(call.name for call in calls_of(last))
+            repairs.append(
+                f"The last time kode ended in the middle of a call ({names}): its result is "
+                "unknown, and the model is told so."
+            )
+    except BaseException:
+        file.close()
+        raise
+    return session, repairs
+
+
+def session_path(home: Path, session_id: str) -> Path:
+    """The file of a session that exists. Raises: SessionError."""
+    path = paths.session_file(home, session_id)
+    if not ID.fullmatch(session_id) or not path.is_file():
+        raise SessionError(
+            f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
+        )
+    return path
+
+
+def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
+    """The header and every entry of a file that can be read, and what could not, in plain words.
+    Needs no lock: a line that is being written is not yet there.
+
+    Raises: SessionError for a file of a newer version; StorageError.
+    """
+    with durable.storage_errors(path, "read"):
+        lines = path.read_bytes().split(b"\n")
+        created = path.stat().st_mtime
+    entries: list[AnyEntry] = []
+    header: Header | None = None
+    damaged: list[int] = []
+    unknown: set[str] = set()
+    seen: set[str] = set()
+    for number, line in enumerate(lines[:-1], 1):
+        kind = _type_of(line)
+        if kind is not None and kind not in KNOWN_TYPES:
+            unknown.add(kind)
+            continue
+        try:
+            entry = parse_line(line)
+        except ValueError:
+            damaged.append(number)
+            continue
+        if isinstance(entry, Header):
+            header = header or entry
+        elif entry.id not in seen:
+            seen.add(entry.id)
+            entries.append(entry)
+    faults = []
+    if header is not None and header.version > VERSION:
+        raise SessionError(
+            f"Session {path.stem} was written by a newer kode (format {header.version}). "
+            "Update kode to go on with it."
+        )
+    if header is None:
+        header = _made_up_header(path.stem, created)
+        faults.append(f"The first line of session {path.stem} cannot be read; the rest is used.")
+    damaged = [number for number in damaged if number > 1 or header.cwd]
+    if damaged:
+        shown = ", ".join(map(str, damaged[:5])) + (" ..." if len(damaged) > 5 else "")
+        faults.append(
+            f"{len(damaged)} damaged line(s) of session {path.stem} were skipped (line {shown}); "
+            "they stay in the file."
+        )
+    if unknown:
+        faults.append(
+            f"Session {path.stem} has entries of a newer kode ({', '.join(sorted(unknown))}), "
+            "which were left out."
+        )
+    return header, entries, faults
+
+
+def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> Session:
+    """A new session that begins with these entries, written in one go. Raises: StorageError."""
+    session = create(
+        home,
+        cwd=Path(source.cwd),
+        model=source.model,
+        provider=source.provider,
+        forked_from=origin,
+    )
+    if entries:
+        session.append(*entries)
+    return session
+
+
+def _lock(file: IO[bytes], session_id: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BusyError(
+            f"Session {session_id} is open in another kode. Leave it there first, or go on with a "
+            f"copy: `kode session fork {session_id}`."
+        ) from None
+
+
+def _type_of(line: bytes) -> str | None:
+    """The `type` of a line, without parsing it whole; None when it is not where kode writes it."""
+    found = re.match(rb'\{"type": ?"([a-z_]{1,40})"', line)
+    return found.group(1).decode() if found else None
+
+
+def _made_up_header(session_id: str, created: float) -> Header:
+    when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(created))
+    return Header(id=session_id, created_at=when, cwd="", model="", provider="")

@@ -1,0 +1,150 @@
+"""What the model is told: a pure function of a session's entries.
+
+It can always be sent: every call has its result, every result its call. Nothing here reads a file.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kode.messages import Message, Text, ToolResult, calls_of, results_of
+from kode.session.entries import (
+    AnyEntry,
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RewindEntry,
+    TrimEntry,
+)
+
+UNKNOWN_RESULT = (
+    "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
+    "before you repeat it.]"
+)
+DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
+
+
+def told(entries: Sequence[AnyEntry]) -> list[Message]:
+    """The messages of a session, oldest first."""
+    messages: list[Message] = []
+    for entry in effective(entries):
+        match entry:
+            case MessageEntry():
+                add_message(messages, entry)
+            case CompactionEntry():
+                messages = [compaction_message(entry), *_from(messages, entry.kept_from)]
+            case TrimEntry():
+                messages = _from(messages, entry.kept_from)
+            case PruneEntry():
+                messages = _pruned(messages, entry.before)
+            case _:
+                pass
+    return messages
+
+
+def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+    """The entries without those that a rewind has taken back."""
+    if not any(isinstance(entry, RewindEntry) for entry in entries):
+        return list(entries)
+    kept: list[AnyEntry] = []
+    for entry in entries:
+        if isinstance(entry, RewindEntry):
+            ids = [known.id for known in kept]
+            if entry.to in ids:
+                del kept[ids.index(entry.to) :]
+            continue
+        kept.append(entry)
+    return kept
+
+
+def add_message(messages: list[Message], message: Message) -> None:
+    """Appends a message so that the list stays sendable: calls that were left without a result get
+    one, results without a call are left out."""
+    asked = {call.id: call for call in calls_of(messages[-1])} if messages else {}
+    if message.role != "tool":
+        if asked:
+            messages.append(unknown_results(messages[-1]))
+        messages.append(message)
+        return
+    if not asked:
+        return
+    answered: dict[str, ToolResult] = {}
+    for result in results_of(message):
+        if result.call_id in asked:
+            answered.setdefault(result.call_id, result)
+    if tuple(answered) == tuple(asked) and len(message.parts) == len(asked):
+        messages.append(message)
+        return
+    unknown = {result.call_id: result for result in results_of(unknown_results(messages[-1]))}
+    parts = tuple(answered.get(id) or unknown[id] for id in asked)
+    messages.append(replace(message, parts=parts))
+
+
+def unknown_results(message: Message) -> Message:
+    """A tool message that answers every call of an assistant message: nobody knows."""
+    return Message(
+        role="tool",
+        parts=tuple(
+            ToolResult(call_id=call.id, name=call.name, text=UNKNOWN_RESULT, is_error=True)
+            for call in calls_of(message)
+        ),
+    )
+
+
+def compaction_message(entry: CompactionEntry) -> Message:
+    """How a compaction is told: one user message that says what it stands for."""
+    pieces = ["[The conversation so far was shortened to make room.]"]
+    if entry.user_messages:
+        quoted = "\n".join(f"- {words}" for words in entry.user_messages)
+        pieces.append(f"# What the person said, verbatim\n{quoted}")
+    if entry.summary:
+        pieces.append(f"# Hand-over note\n{entry.summary}")
+    if entry.files_changed:
+        pieces.append(f"# Files changed so far\n{_list(entry.files_changed)}")
+    if entry.files_read:
+        pieces.append(f"# Files read so far\n{_list(entry.files_read)}")
+    pieces.append("Go on from here; read a file again before you edit it.")
+    return MessageEntry(
+        role="user",
+        parts=(Text(text="\n\n".join(pieces), source="compaction"),),
+        id=entry.id,
+        at=entry.at,
+    )
+
+
+def _from(messages: list[Message], first: str | None) -> list[Message]:
+    """The messages from the one with this id on, without results whose call is gone."""
+    if first is None:
+        return []
+    for index, message in enumerate(messages):
+        if isinstance(message, MessageEntry) and message.id == first:
+            kept = messages[index:]
+            while kept and kept[0].role == "tool":
+                kept = kept[1:]
+            return kept
+    return []
+
+
+def _pruned(messages: list[Message], before: str) -> list[Message]:
+    ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
+    if before not in ids:
+        return messages
+    end = ids.index(before)
+    return [*map(_without_output, messages[:end]), *messages[end:]]
+
+
+def _without_output(message: Message) -> Message:
+    if message.role != "tool":
+        return message
+    return replace(
+        message,
+        parts=tuple(
+            replace(part, text=DROPPED_OUTPUT)
+            if isinstance(part, ToolResult) and len(part.text) > len(DROPPED_OUTPUT)
+            else part
+            for part in message.parts
+        ),
+    )
+
+
+def _list(paths: Iterable[str]) -> str:
+    return "\n".join(f"- {path}" for path in paths)
