@@ -136,6 +136,8 @@ def _parsed(url: str) -> "httpx2.URL":
         raise ToolError(f"{url!r} is not a URL: {error}. Give one with https://.") from None
     if target.scheme not in ("http", "https") or not target.host:
         raise ToolError(f"{url!r} cannot be fetched: only http:// and https:// URLs with a host.")
+    if target.port is not None and not 0 < target.port < 65536:
+        raise ToolError(f"{url!r} is not a URL: there is no port {target.port}. Leave it out.")
     if target.userinfo:
         raise ToolError("The URL has a user name or password in it: give it without.")
     return target

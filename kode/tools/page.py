@@ -63,7 +63,12 @@ class _Writer:
         self._parts: list[str] = []
         self._in_pre = 0
         self._broken = True
-        """Whether what comes next begins a line."""
+        """Whether what comes next needs no space before it."""
+        self._line_feeds = 0
+        """How many line feeds end the text so far, at most two of interest."""
+        self._marked = False
+        """Whether the last thing said is the mark of a list item or heading, whose first block
+        goes on the same line."""
 
     def text(self) -> str:
         lines = [line.rstrip() for line in "".join(self._parts).split("\n")]
@@ -80,6 +85,7 @@ class _Writer:
         if tag in _OPENED:
             self._add(_OPENED[tag])
             self._broken = True
+            self._marked = tag not in ("br", "hr")
         if tag == "img" and (alt := node.attributes.get("alt")):
             self.say(f"[image: {alt}] ")
 
@@ -123,12 +129,16 @@ class _Writer:
         self._add(f" ({absolute})")
 
     def _break(self, *, blank: bool) -> None:
-        if self._parts and not self._parts[-1].endswith("\n"):
-            self._add("\n")
-        if blank and self._parts and self._parts[-1] != "\n":
-            self._parts.append("\n")
         self._broken = True
+        if not self._parts or self._marked:
+            return
+        missing = (2 if blank else 1) - self._line_feeds
+        if missing > 0:
+            self._parts.append("\n" * missing)
+            self._line_feeds += missing
 
     def _add(self, text: str) -> None:
         self._parts.append(text)
+        self._line_feeds = len(text) - len(text.rstrip("\n"))
         self._broken = False
+        self._marked = False

@@ -1,0 +1,360 @@
+import asyncio
+import gzip
+import ipaddress
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from kode.errors import ToolError
+from kode.tools import addresses, fetch_url
+from kode.tools.addresses import Address, public_only
+from kode.tools.fetch_url import fetch
+from tests.tools.conftest import Call
+
+Answer = Callable[[str, dict[str, str]], bytes]
+
+
+def anywhere(address: Address) -> str:
+    """A policy for a server of the test's own."""
+    return ""
+
+
+async def here(host: str, port: int) -> list[Address]:
+    """A resolver to whom every name is this machine."""
+    return [ipaddress.ip_address("127.0.0.1")]
+
+
+def response(
+    body: bytes, kind: str = "text/plain", status: str = "200 OK", **headers: str
+) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "Connection: close", "", ""]).encode() + body
+
+
+class Server:
+    def __init__(self) -> None:
+        self.answer: Answer = lambda path, headers: response(b"hello")
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://example.test:{self.port}"
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            text = (await reader.readuntil(b"\r\n\r\n")).decode()
+            first, *lines = text.strip().split("\r\n")
+            headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
+            self.requests.append((first.split()[1], headers))
+            writer.write(self.answer(first.split()[1], headers))
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    served = Server()
+    listening = await asyncio.start_server(served.talk, "127.0.0.1", 0)
+    served.port = listening.sockets[0].getsockname()[1]
+    yield served
+    listening.close()
+    await listening.wait_closed()
+
+
+async def test_the_connection_goes_to_the_judged_address_with_the_host_s_name(
+    server: Server,
+) -> None:
+    asked: list[str] = []
+
+    async def changing(host: str, port: int) -> list[Address]:
+        # A name that means another address when it is asked a second time.
+        asked.append(host)
+        return [ipaddress.ip_address("127.0.0.1" if len(asked) == 1 else "192.0.2.1")]
+
+    page = await fetch(f"{server.url}/a?b=c#d", policy=anywhere, resolver=changing)
+
+    assert page.text == "hello"
+    assert asked == ["example.test"]
+    path, headers = server.requests[0]
+    assert path == "/a?b=c"
+    assert headers["host"] == f"example.test:{server.port}"
+    assert headers["user-agent"].startswith("kode/")
+
+
+async def test_proxies_of_the_environment_are_not_used(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+
+    assert (await fetch(server.url, policy=anywhere, resolver=here)).text == "hello"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
+        "168.63.129.16", "100.64.0.1", "100.100.100.200", "0.0.0.0", "224.0.0.1", "240.0.0.1",
+        "255.255.255.255", "192.0.2.1", "198.18.0.1", "::", "::1", "fe80::1", "fc00::1",
+        "fd00:ec2::254", "ff02::1", "fec0::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::7f00:1",
+        "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:db8::1",
+    ],
+)  # fmt: skip
+def test_addresses_inside_are_refused(address: str) -> None:
+    assert public_only(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"])
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert public_only(ipaddress.ip_address(address)) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "127.0.0.1", "[::1]", "2130706433", "0x7f.1", "0177.0.0.1", "[::ffff:127.0.0.1]"],
+)
+async def test_this_machine_is_refused_in_every_spelling(
+    call: Call, server: Server, host: str
+) -> None:
+    with pytest.raises(ToolError, match=r"does not visit|not a URL|not found"):
+        await call(fetch_url.fetch_url, url=f"http://{host}:{server.port}/")
+    assert server.requests == []
+
+
+async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
+    async def both(host: str, port: int) -> list[Address]:
+        return [ipaddress.ip_address("93.184.216.34"), ipaddress.ip_address("10.0.0.1")]
+
+    with pytest.raises(ToolError, match=r"example\.test is at 10\.0\.0\.1.*not a public"):
+        await fetch("http://example.test/", resolver=both)
+
+
+async def test_a_redirect_is_judged_as_the_first_request_was(server: Server) -> None:
+    server.answer = lambda path, headers: response(
+        b"", status="302 Found", Location=f"http://inside.test:{server.port}/secret"
+    )
+
+    async def named(host: str, port: int) -> list[Address]:
+        return [ipaddress.ip_address("127.0.0.1" if host == "example.test" else "127.0.0.2")]
+
+    def only_first(address: Address) -> str:
+        return "" if str(address) == "127.0.0.1" else "it is inside"
+
+    with pytest.raises(ToolError, match=r"inside\.test is at 127\.0\.0\.2.*it is inside"):
+        await fetch(server.url, policy=only_first, resolver=named)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://example.test/", "http://u:p@x/"])
+async def test_a_redirect_to_what_may_not_be_fetched_is_refused(
+    server: Server, target: str
+) -> None:
+    server.answer = lambda path, headers: response(b"", status="301 Moved", Location=target)
+
+    with pytest.raises(ToolError, match=r"only http|user name"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+
+async def test_five_redirects_are_followed_and_no_more(server: Server) -> None:
+    def counting(path: str, headers: dict[str, str]) -> bytes:
+        left = int(path.strip("/"))
+        if left == 0:
+            return response(b"arrived")
+        return response(b"", status="307 Temporary Redirect", Location=f"/{left - 1}")
+
+    server.answer = counting
+
+    page = await fetch(f"{server.url}/5", policy=anywhere, resolver=here)
+    assert (page.text, page.url) == ("arrived", f"{server.url}/0")
+    with pytest.raises(ToolError, match="more than 5 redirects"):
+        await fetch(f"{server.url}/6", policy=anywhere, resolver=here)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://example.test/", "only http"),
+        ("file:///etc/passwd", "only http"),
+        ("example.test", "only http"),
+        ("http://", "only http"),
+        ("http://user:pass@example.test/", "user name or password"),
+        ("http://example.test:99999/", "not a URL"),
+    ],
+)
+async def test_other_urls_are_refused(call: Call, url: str, reason: str) -> None:
+    with pytest.raises(ToolError, match=reason):
+        await call(fetch_url.fetch_url, url=url)
+
+
+async def test_a_page_is_read_as_text_with_its_title_and_links(server: Server) -> None:
+    html = """<!doctype html><html><head><title> A  title </title><style>x{}</style></head><body>
+    <script>evil()</script><h1>Head</h1><p>Some <b>bold</b>, <a href="/next?a=1">next</a>
+    text.<br>New line</p><ul><li>one</li><li><p>two <i>x</i></p></li></ul>
+    <pre>def f():
+    return 1</pre><table><tr><th>k</th><th>v</th></tr><tr><td>a</td><td>b</td></tr></table>
+    <p hidden>unseen</p><noscript>none</noscript><img alt="A cat" src=x></body></html>"""
+    server.answer = lambda path, headers: response(html.encode(), "text/html; charset=utf-8")
+
+    page = await fetch(server.url, policy=anywhere, resolver=here)
+
+    assert page.title == "A title"
+    assert page.text == (
+        f"# Head\n\nSome bold, next ({server.url}/next?a=1) text.\nNew line\n\n- one\n- two x\n\n"
+        "```\ndef f():\n    return 1\n```\n\nk | v |\na | b |\n\n[image: A cat]"
+    )
+
+
+async def test_a_page_nested_ten_thousand_deep_is_read(server: Server) -> None:
+    html = b"<div>" * 10_000 + b"deep" + b"</div>" * 10_000
+    server.answer = lambda path, headers: response(html, "text/html")
+
+    assert (await fetch(server.url, policy=anywhere, resolver=here)).text == "deep"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/markdown", "application/ld+json", ""])
+async def test_json_and_plain_text_come_as_they_are(server: Server, kind: str) -> None:
+    body = '{"a":  "é <b>"}\n'
+    server.answer = lambda path, headers: response(body.encode(), kind)
+
+    assert (await fetch(server.url, policy=anywhere, resolver=here)).text == body
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/plain; charset=iso-8859-1", "café".encode("latin-1")),
+        ("text/plain; charset=nonsense", "café".encode()),
+        ("text/plain; charset=hex", "café".encode()),
+        ("text/html", b'<meta charset="shift_jis">' + "café".encode()[:3] + "é".encode()),
+        ("text/plain", "\ufeffcafé".encode("utf-16-le")),
+    ],
+)
+async def test_character_sets_are_found(server: Server, kind: str, body: bytes) -> None:
+    server.answer = lambda path, headers: response(body, kind)
+
+    assert (await fetch(server.url, policy=anywhere, resolver=here)).text.startswith("caf")
+
+
+async def test_what_is_not_text_is_named_and_refused(server: Server) -> None:
+    server.answer = lambda path, headers: response(b"\x89PNG", "image/png")
+    with pytest.raises(ToolError, match=r"is image/png, 4 bytes, not text.*shell"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+    server.answer = lambda path, headers: response(b"\x00\xff\x01", "")
+    with pytest.raises(ToolError, match=r"not text \(it has NUL bytes\)"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+
+async def test_a_failed_status_is_told(server: Server) -> None:
+    server.answer = lambda path, headers: response(b"no", status="404 Not Found")
+
+    with pytest.raises(ToolError, match="answered 404 Not Found"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+
+async def test_a_body_is_read_up_to_its_cap_also_when_compressed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_url, "MAX_BODY_BYTES", 100_000)
+    bomb = gzip.compress(b"x" * 50_000_000)
+    server.answer = lambda path, headers: response(bomb, Content_Encoding="gzip")
+
+    page = await fetch(server.url, policy=anywhere, resolver=here)
+
+    assert (len(page.text), page.cut) == (100_000, True)
+
+
+async def test_a_body_that_breaks_off_or_is_no_gzip_is_told(server: Server) -> None:
+    server.answer = lambda path, headers: response(b"no gzip", Content_Encoding="gzip")
+    with pytest.raises(ToolError, match="broke off"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+    server.answer = lambda path, headers: response(b"hello")[:-2]
+    with pytest.raises(ToolError, match="broke off"):
+        await fetch(server.url, policy=anywhere, resolver=here)
+
+
+async def test_a_server_that_never_answers_is_given_up(server: Server) -> None:
+    release = asyncio.Event()
+
+    async def silent(host: str, port: int) -> list[Address]:
+        await release.wait()
+        return []
+
+    with pytest.raises(ToolError, match=r"did not answer within 0\.05 s"):
+        await fetch(server.url, policy=anywhere, resolver=silent, timeout_s=0.05)
+
+
+async def test_the_tool_marks_its_text_and_cuts_it(
+    call: Call, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tool's own names are replaced: no argument of a model reaches the policy.
+    monkeypatch.setattr(fetch_url, "fetch", lambda url: fetch(url, policy=anywhere, resolver=here))
+    server.answer = lambda path, headers: response(("é" * 40_000).encode())
+
+    output = await call(fetch_url.fetch_url, url=server.url)
+
+    assert output.untrusted == server.url
+    assert output.text.endswith("[The page is longer: only its beginning is shown.]")
+    assert len(output.text.encode()) < 52_000
+
+
+async def test_cancellation_passes(server: Server) -> None:
+    started = asyncio.Event()
+
+    async def waiting(host: str, port: int) -> list[Address]:
+        started.set()
+        await asyncio.Event().wait()
+        return []
+
+    task = asyncio.create_task(fetch(server.url, policy=anywhere, resolver=waiting))
+    await started.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_the_system_s_resolver_gives_addresses() -> None:
+    assert await addresses.resolve("127.0.0.1", 80) == [ipaddress.ip_address("127.0.0.1")]
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")
+async def test_the_handshake_carries_the_host_s_name_and_checks_it(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(  # noqa: ASYNC221
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=example.test",
+         "-addext", "subjectAltName=DNS:example.test"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    names: list[str | None] = []
+    served = Server()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.sni_callback = lambda sock, name, ctx: names.append(name)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    listening = await asyncio.start_server(served.talk, "127.0.0.1", 0, ssl=context)
+    port = listening.sockets[0].getsockname()[1]
+
+    async def get(host: str) -> str:
+        url = f"https://{host}:{port}/"
+        return (await fetch(url, policy=anywhere, resolver=here, tls=trusting)).text
+
+    try:
+        assert await get("example.test") == "hello"
+        with pytest.raises(ToolError, match="could not be fetched"):
+            await get("other.test")
+    finally:
+        listening.close()
+        await listening.wait_closed()
+    assert names == ["example.test", "other.test"]

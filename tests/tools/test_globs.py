@@ -1,0 +1,42 @@
+import pytest
+
+from kode.tools.globs import matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "x/y/a.py", True),
+        ("*.py", "a.pyc", False),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/x/a.py", False),
+        ("src/*.py", "y/src/a.py", False),
+        ("src/**/*.py", "src/a.py", True),
+        ("src/**/*.py", "src/x/y/a.py", True),
+        ("/a.py", "a.py", True),
+        ("/a.py", "x/a.py", False),
+        ("./src/a?.py", "src/ab.py", True),
+        ("src/**", "src/x/y", True),
+        ("**/x/*", "a/x/b", True),
+        ("*.{js,ts{,x}}", "a.tsx", True),
+        ("*.{js,ts{,x}}", "a.jsx", False),
+        ("[!a]*", "b", True),
+        ("[!a]*", "abc", False),
+        ("[a-c]x", "bx", True),
+        ("!*.py", "a.py", False),
+        ("!*.py", "a.js", True),
+        ("a+b(c).txt", "a+b(c).txt", True),
+        ("\\*", "*", True),
+        ("\\*", "x", False),
+        (".*", ".env", True),
+    ],
+)
+def test_a_glob_means_what_it_does_elsewhere(pattern: str, path: str, expected: bool) -> None:
+    assert matches(pattern, path) is expected
+
+
+@pytest.mark.parametrize("pattern", ["*.{a", "[a", "{1,2}" * 12, "[z-a]"])
+def test_what_is_no_glob_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="is not a glob"):
+        matches(pattern, "x")
