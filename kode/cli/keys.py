@@ -110,6 +110,8 @@ def interrupt(editor: "Editor") -> None:
         return
     if editor.buffer.text:
         editor.buffer.reset()
+        # SIGINT is no key: nothing else would paint the line anew.
+        editor.redraw()
         return
     editor.desk.hint("Nothing is running. Ctrl-D leaves.")
 

@@ -1,5 +1,6 @@
 """Pasted blocks, folded to a few words in the input line and whole again in what is sent."""
 
+import re
 from dataclasses import dataclass, field
 
 FOLD_LINES = 5
@@ -29,9 +30,8 @@ class Pastes:
 
     def unfold(self, line: str) -> str:
         """The line with every placeholder replaced by what was pasted."""
-        # Longest first: no placeholder is part of another, but texts may hold one.
-        found = [place for place in self._folded if place in line]
-        for place in found:
-            before, _, after = line.partition(place)
-            line = before + self._folded[place] + after
-        return line
+        if not self._folded:
+            return line
+        # One pass, so that a placeholder inside a pasted text stays the text it is.
+        places = re.compile("|".join(map(re.escape, self._folded)))
+        return places.sub(lambda match: self._folded[match[0]], line)

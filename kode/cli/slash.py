@@ -308,6 +308,10 @@ COMMANDS = {
 }
 
 
+ELSEWHERE = {"/exit": "/quit", "/q": "/quit", "/clear": "/new", "/mode": "/permissions"}
+"""What other programs call a command: nearer in meaning than in letters."""
+
+
 def command_of(text: str) -> tuple[str, str] | None:
     """(name, argument) of a line that is a command; None for a message. A path is a message:
     `/usr/bin/env is missing`."""
@@ -321,7 +325,8 @@ async def run_command(room: Room, name: str, argument: str) -> None:
     """Runs a command; one that does not exist is reported with the nearest. Raises: KodeError."""
     command = COMMANDS.get(name)
     if command is None:
-        near = _near(name, tuple(COMMANDS))
+        other = ELSEWHERE.get(name)
+        near = f" Did you mean {other}?" if other else _near(name, tuple(COMMANDS))
         room.screen.print(f"There is no command {one_line(name)}.{near} /help lists them.", "error")
         return
     await command.run(room, argument)

@@ -1,0 +1,51 @@
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from kode.cli.complete import ReplCompleter, completes_while_typing
+from kode.cli.files import FileIndex
+
+
+@pytest.fixture
+def complete(tmp_path):
+    (tmp_path / "app.py").write_text("x")
+    (tmp_path / "two words.py").write_text("x")
+    completer = ReplCompleter(
+        commands={"/help": "what", "/permissions": "modes"},
+        arguments={"/permissions": lambda: ("ask", "auto-edit", "plan")},
+        files=FileIndex(tmp_path),
+    )
+
+    def texts(line):
+        found = completer.get_completions(Document(line), CompleteEvent())
+        return [(c.text, c.start_position) for c in found]
+
+    return texts
+
+
+def test_a_command_is_completed_at_the_start_only(complete):
+    assert complete("/he") == [("/help", -3)]
+    assert complete("see /he") == []
+    assert complete("one\n/he") == []
+
+
+def test_the_argument_of_a_command_is_completed(complete):
+    assert complete("/permissions a") == [("ask", -1), ("auto-edit", -1)]
+    assert complete("/help a") == []
+
+
+def test_files_are_completed_after_an_at_sign_anywhere(complete):
+    assert complete("look at @ap") == [("app.py", -2)]
+    assert complete("mail me@ap") == []
+
+
+def test_a_path_with_spaces_is_not_offered_since_it_would_end_early(complete):
+    assert complete("@two") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "menu"),
+    [("/he", True), ("/model x", False), ("a @fi", True), ("a @fi b", False), ("plain", False)],
+)
+def test_the_menu_comes_by_itself_only_on_commands_and_files(line, menu):
+    assert completes_while_typing(line) is menu

@@ -1,0 +1,119 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.cli.lines import (
+    agent_line,
+    bars,
+    cell_width,
+    clean,
+    clip,
+    clip_middle,
+    count,
+    doing,
+    duration,
+    money,
+    one_line,
+    tool_line,
+    wrap,
+)
+from kode.events import AgentFinished, ToolFinished
+
+
+def finished(subject="kode/cli/render.py", summary="142 lines", duration_ms=400, name="read_file"):
+    return ToolFinished(
+        call_id="1",
+        name=name,
+        subject=subject,
+        is_error=False,
+        summary=summary,
+        text="",
+        duration_ms=duration_ms,
+    )
+
+
+def test_escape_sequences_of_every_kind_are_removed():
+    evil = "a\x1b[31mb\x1b]0;title\x07c\x1bPq\x1b\\d\x9b2Je\x1bcf\x08g\u202eh"
+
+    assert clean(evil) == "abcd2Jefgh"
+
+
+def test_tabs_and_line_feeds_stay():
+    assert clean("a\tb\r\nc\rd") == "a\tb\nc\nd"
+
+
+@given(st.text())
+def test_clean_text_holds_no_control_character(text):
+    cleaned = clean(text)
+
+    assert all(c in "\t\n" or (c >= " " and not "\x7f" <= c <= "\x9f") for c in cleaned)
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+
+
+@given(st.text(), st.integers(0, 40))
+def test_clipped_text_fits(text, width):
+    assert cell_width(clip(one_line(text), width)) <= width
+    assert cell_width(clip_middle(one_line(text), width)) <= width
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(2, 30))
+def test_wrapping_loses_nothing_and_fits(text, width):
+    lines = wrap(text, width)
+
+    assert "".join(lines) == text
+    assert all(cell_width(line) <= width for line in lines)
+
+
+def test_a_tool_line_says_verb_subject_outcome_and_time():
+    assert tool_line(finished(), 78) == "Read kode/cli/render.py · 142 lines · 0.4s"
+
+
+def test_where_it_is_narrow_the_subject_gives_way():
+    line = tool_line(finished(subject="a/very/long/path/to/some/file.py"), 40)
+
+    assert line.startswith("Read ")
+    assert line.endswith("file.py · 142 lines · 0.4s")
+    assert len(line) <= 40
+
+
+@given(st.text(), st.text(), st.integers(10, 100))
+def test_a_tool_line_always_fits(subject, summary, width):
+    event = finished(subject=subject, summary=summary)
+
+    assert cell_width(tool_line(event, width)) <= width
+    assert "\n" not in tool_line(event, width)
+    assert cell_width(doing("shell", subject, width)) <= width
+
+
+def test_an_unknown_tool_shows_its_name():
+    line = tool_line(finished(name="weather", subject="Rome", summary="sunny", duration_ms=3), 80)
+
+    assert line == "weather Rome · sunny"
+
+
+def test_a_finished_agent_fits_in_twenty_columns():
+    event = AgentFinished(
+        index=0, goal="find it all", status="success", summary="", elapsed_s=3.0, tokens=1200
+    )
+
+    assert agent_line(event, 60) == "Agent 1: find it all · success · 3.0s · 1.2k tokens"
+    assert len(agent_line(event, 20)) <= 20
+
+
+def test_numbers_are_short():
+    assert [duration(s) for s in (0.04, 12.2, 185, 3720)] == ["0.0s", "12s", "3m 05s", "1h 02m"]
+    assert [count(n) for n in (950, 12_345, 200_000, 1_200_000)] == ["950", "12.3k", "200k", "1.2M"]
+    assert [money(m) for m in (None, 0.0, 0.0123, 0.5, 12.5)] == [
+        "",
+        "$0.00",
+        "$0.0123",
+        "$0.50",
+        "$12.50",
+    ]
+
+
+def test_bars_show_each_kind_with_its_share_and_fit():
+    lines = bars([("tools", 50_000), ("free", 150_000)], 200_000, 60)
+
+    assert "50k 25.0%" in lines[0]
+    assert 0 < lines[0].count("█") < lines[1].count("█")
+    assert all(cell_width(line) <= 20 for line in bars([("a long name", 5)], 10, 20))

@@ -1,0 +1,359 @@
+import io
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.cli.lines import cell_width
+from kode.cli.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
+from kode.cli.screen import Screen
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    MemoryChanged,
+    Notice,
+    Replied,
+    RetryScheduled,
+    SessionStarted,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from kode.messages import Message, Text, Usage
+
+
+class Desk:
+    """A renderer on a screen that is a string, with a clock of its own."""
+
+    def __init__(self, *, width=80, color=False):
+        self.stream = io.StringIO()
+        self.now = 100.0
+        screen = Screen(
+            stream=self.stream,
+            rich_terminal=color,
+            color=color,
+            columns=lambda: width,
+            rows=lambda: 24,
+        )
+        self.renderer = Renderer(screen, clock=lambda: self.now)
+
+    def show(self, *events):
+        for event in events:
+            self.renderer.emit(event)
+        return self.text
+
+    @property
+    def text(self):
+        return self.stream.getvalue()
+
+    def live(self, width=80, height=20):
+        return [line for _, line in self.renderer.live(width, height)]
+
+
+def replied(text):
+    return Replied(
+        message=Message(role="assistant", parts=(Text(text=text),), stop="end"),
+        usage=Usage(),
+        cost_usd=None,
+        context_tokens=10,
+        context_window=100,
+    )
+
+
+def ended(status="success", error=None, files=()):
+    return TurnEnded(
+        status=status,
+        result="",
+        error=error,
+        steps=2,
+        usage=Usage(input_tokens=1200, output_tokens=30),
+        cost_usd=0.01,
+        files_changed=files,
+        duration_ms=2500,
+    )
+
+
+def tool(name="shell", subject="pytest -q", *, is_error=False, text="", diff=""):
+    return ToolFinished(
+        call_id="1",
+        name=name,
+        subject=subject,
+        is_error=is_error,
+        summary="exit 1" if is_error else "exit 0",
+        text=text,
+        diff=diff,
+        duration_ms=1500,
+    )
+
+
+ALL_EVENTS = (
+    SessionStarted(session_id="s", cwd="/", provider="p", model="m"),
+    TurnStarted(text="do it"),
+    StepStarted(step=1),
+    ThinkingDelta(text="hm\n\nwell"),
+    TextDelta(text="Hello *you*, this is a line that is longer than twenty columns.\n\n- a\n"),
+    RetryScheduled(attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded"),
+    TextDelta(text="| a | b |\n|---|---|\n| 1 | 2 |\n"),
+    replied("x"),
+    ToolStarted(call_id="1", name="shell", subject="pytest -q"),
+    ToolOutput(call_id="1", text="some output\n"),
+    tool(is_error=True, text="E assert\n" * 20),
+    tool("edit_file", "a.py", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"),
+    ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
+    MemoryChanged(text='merged into env "a"', change_id="c"),
+    AgentProgress(index=0, goal="g", activity="reading", elapsed_s=1.0, tokens=10),
+    AgentFinished(index=0, goal="g", status="error", summary="no", elapsed_s=1.0, tokens=10),
+    Notice(text="careful"),
+    ended("error", "The key was refused. Run `kode init`."),
+)
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_tool_lines_and_text_fit_the_width(width):
+    desk = Desk(width=width)
+
+    desk.show(TurnStarted(text="x"), tool(subject="a long command " * 9))
+    desk.show(TextDelta(text="A long sentence that has to be wrapped somewhere. " * 3), replied(""))
+
+    assert all(cell_width(line) <= width for line in desk.text.split("\n"))
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_live_lines_fit_width_and_height_at_every_moment(width):
+    desk = Desk(width=width)
+
+    for event in ALL_EVENTS:
+        desk.show(event)
+        for height in (1, 3, 18):
+            lines = desk.live(width - 1, height)
+            assert len(lines) <= height
+            assert all(cell_width(line) <= width - 1 for line in lines)
+
+
+def test_without_colour_no_escape_sequence_is_written():
+    assert "\x1b" not in Desk().show(*ALL_EVENTS)
+
+
+def test_with_colour_diffs_are_coloured():
+    text = Desk(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
+
+    assert "\x1b[31m-x\x1b[0m" in text
+    assert "\x1b[32m+y\x1b[0m" in text
+
+
+def test_what_tools_and_models_say_cannot_control_the_terminal():
+    evil = "\x1b[2Jx\x1b]0;t\x07\x9b1m"
+    desk = Desk()
+
+    desk.show(
+        TurnStarted(text="x"),
+        ToolStarted(call_id="1", name="shell", subject=evil),
+        ToolOutput(call_id="1", text=evil),
+        TextDelta(text=evil),
+    )
+    live = "".join(desk.live())
+    desk.show(
+        tool(subject=evil, is_error=True, text=evil, diff=evil),
+        replied(evil),
+        Notice(text=evil),
+        MemoryChanged(text=evil),
+        ended("error", evil),
+    )
+
+    assert not {"\x1b", "\x07", "\x9b"} & set(desk.text + live)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_split_of_a_reply_gives_the_same_screen(data):
+    text = "# Title\n\nSome *text* here.\n\n- a\n- b\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| 1 |\n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    edges = [0, *cuts, len(text)]
+    deltas = [TextDelta(text=text[a:b]) for a, b in itertools.pairwise(edges)]
+
+    split = Desk().show(TurnStarted(text="x"), *deltas, replied(text))
+
+    assert split == Desk().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
+
+
+def test_a_reply_that_was_not_streamed_is_shown_whole():
+    assert "Hello" in Desk().show(TurnStarted(text="x"), replied("Hello"))
+
+
+def test_a_streamed_reply_is_shown_once():
+    text = Desk().show(TurnStarted(text="x"), TextDelta(text="Hello"), replied("Hello"))
+
+    assert text.count("Hello") == 1
+
+
+def test_the_unfinished_tail_is_live_and_settles():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
+
+    assert "half a sen" in desk.live()
+    assert "half" not in desk.text
+
+    desk.show(TextDelta(text="tence\n\n"))
+
+    assert "half a sentence" in desk.text
+    assert len(desk.live()) == 1
+
+
+def test_the_spinner_says_what_runs_and_how_long():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    desk.now += 12
+
+    assert desk.live()[-1].endswith("Running make… 12s · Ctrl-C stops")
+
+
+def test_output_of_a_running_tool_is_live_only():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    desk.show(ToolOutput(call_id="1", text="one\ntwo\nthree\nfour\n"))
+
+    assert desk.live()[:-1] == ["  two", "  three", "  four"]
+    assert desk.text == ""
+
+
+def test_thinking_is_folded_to_one_line():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
+    desk.now += 4
+
+    text = desk.show(TextDelta(text="Hi\n\n"))
+
+    assert "Thought for 4.0s: First this." in text
+    assert "Then that" not in text
+
+
+def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
+    desk = Desk()
+    retry = RetryScheduled(
+        attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded.", discards_text=True
+    )
+
+    text = desk.show(
+        TurnStarted(text="x"), TextDelta(text="Hal"), retry, TextDelta(text="Hello"), replied("")
+    )
+
+    assert "overloaded. Asking again in 2.0s (2 of 3). The reply starts again." in text
+    assert "Hal\n" not in text
+    assert text.endswith("Hello\n")
+
+
+def test_a_failed_tool_shows_the_end_of_what_it_said():
+    text = Desk().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
+
+    assert "✗ Ran pytest -q · exit 1 · 1.5s" in text
+    assert "  … 24 more lines\n  line 24" in text
+    assert "line 29" in text
+
+
+def test_a_long_diff_is_cut_and_says_so():
+    diff = "@@ -1 +1 @@\n" + "+x\n" * 200
+
+    text = Desk().show(tool("edit_file", "a", diff=diff))
+
+    assert text.count("+x") == MAX_DIFF_LINES - 2
+    assert "more lines (/diff shows all)" in text
+
+
+def test_memory_and_context_are_one_quiet_line_each():
+    text = Desk().show(
+        MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),
+        ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
+    )
+
+    assert 'memory: merged into env "uses pytest" · /memory undo\n' in text
+    assert "context: old tool output dropped, 90k → 40k tokens\n" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        ("error", "No key. Run `kode init`.", "Error: No key. Run `kode init`."),
+        ("interrupted", None, "say how to go on"),
+        ("timeout", None, "raise --timeout"),
+    ],
+)
+def test_a_turn_that_failed_says_what_to_do(status, error, said):
+    assert said in Desk().show(TurnStarted(text="x"), ended(status, error))
+
+
+def test_the_end_of_a_turn_takes_everything_live_away():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+
+    text = desk.show(ended(files=("/a", "/b")))
+
+    assert desk.live() == []
+    assert "2.5s · 2 steps · 1.2k in, 30 out · $0.01 · 2 files changed" in text
+
+
+def test_a_fault_of_the_screen_never_reaches_the_turn():
+    desk = Desk()
+    desk.renderer.screen.columns = lambda: 1 // 0
+
+    desk.renderer.emit(tool())
+
+    assert "could not show tool_finished" in desk.text
+
+
+def progress(**options):
+    stream = io.StringIO()
+    screen = Screen(
+        stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
+    )
+    return ProgressRenderer(screen=screen, **options), stream
+
+
+def test_progress_is_a_plain_line_for_each_tool_call():
+    renderer, stream = progress()
+
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+
+    assert stream.getvalue().splitlines() == [
+        "overloaded. Asking again in 2.0s (2 of 3).",
+        "✗ Ran pytest -q · exit 1 · 1.5s",
+        "● Edited a.py · exit 0 · 1.5s",
+        "context: compacted, 90k → 9k tokens",
+        'memory: merged into env "a"',
+        "● Agent 1: g · error · 1.0s · 10 tokens",
+        "Warning: careful",
+    ]
+
+
+def test_quiet_progress_leaves_warnings():
+    renderer, stream = progress(quiet=True)
+
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+    renderer.emit(Notice(text="by the way", level="info"))
+
+    assert stream.getvalue().splitlines() == [
+        "overloaded. Asking again in 2.0s (2 of 3).",
+        "Warning: careful",
+    ]
+
+
+def test_verbose_progress_adds_thinking_and_output():
+    renderer, stream = progress(verbose=True)
+
+    renderer.emit(ThinkingDelta(text="hm"))
+    renderer.emit(replied("x"))
+    renderer.emit(tool(text="all passed"))
+
+    assert stream.getvalue().splitlines() == [
+        "  hm",
+        "● Ran pytest -q · exit 0 · 1.5s",
+        "  all passed",
+    ]

@@ -1,0 +1,224 @@
+import asyncio
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from kode.cli.render import Renderer
+from kode.cli.repl import Repl, status_line
+from kode.cli.screen import Screen
+from kode.cli.slash import COMMANDS, command_of
+from kode.errors import SessionError
+from tests.cli.fake_conversation import FakeConversation
+
+
+class Room:
+    """A REPL without a terminal: what is printed is a string, what is typed a call."""
+
+    def __init__(self, tmp_path, width=80):
+        self.stream = io.StringIO()
+        screen = Screen(
+            stream=self.stream,
+            rich_terminal=False,
+            color=False,
+            columns=lambda: width,
+            rows=lambda: 24,
+        )
+        renderer = Renderer(screen)
+        self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
+        self.repl = Repl(self.talk, screen, renderer)
+
+    @property
+    def text(self):
+        return self.stream.getvalue()
+
+    async def type(self, *lines):
+        for line in lines:
+            self.repl.submit(line)
+        await self.settled()
+        return self.text
+
+    async def settled(self):
+        while self.repl.busy or self.repl.beside:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    async def running(self):
+        self.repl.submit("slow")
+        while not self.talk.turns:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def room(tmp_path):
+    return Room(tmp_path)
+
+
+async def test_a_message_becomes_a_turn(room):
+    text = await room.type("echo")
+
+    assert room.talk.asked == ["echo"]
+    assert "You said: echo" in text
+
+
+async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
+    await room.type("echo", "second", "third")
+
+    assert room.talk.asked == ["echo", "second", "third"]
+
+
+async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
+    await room.running()
+    room.repl.submit("later")
+    room.repl.submit("last")
+
+    shown = [line for style, line in room.repl.live(80, 10) if style == "queued"]
+    assert [line.split(" (")[0] for line in shown] == ["queued: later", "queued: last"]
+    assert room.repl.take_back() == "last"
+    assert room.repl.take_back() == "later"
+    assert room.repl.take_back() is None
+    room.repl.interrupt()
+    await room.settled()
+
+
+async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
+    await room.running()
+
+    assert room.repl.interrupt()
+    assert room.repl.interrupt()
+    await room.settled()
+
+    assert room.talk.cancelled == 1
+    assert "Stopped." in room.text
+    assert not room.repl.interrupt()
+    assert "You said: echo" in await room.type("echo")
+
+
+async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
+    await room.running()
+    room.repl.submit("/cost")
+    room.repl.submit("/compact")
+    await asyncio.sleep(0.01)
+
+    assert "1 turn: 2k tokens in (75% from the cache)" in room.text
+    assert room.repl.waiting == ["/compact"]
+    room.repl.interrupt()
+    await room.settled()
+
+
+async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
+    await room.running()
+
+    room.repl.leave()
+    await room.repl.finish()
+
+    assert room.talk.cancelled == 1
+    assert room.talk.closed
+    assert room.text.endswith("Resume with: kode continue --id 20260101-000000-abcdef\n")
+
+
+async def test_a_session_without_a_turn_offers_no_resume(room):
+    await room.repl.finish()
+
+    assert "Resume" not in room.text
+
+
+async def test_an_error_of_a_command_is_one_line_that_says_what_to_do(room):
+    async def fail(argv):
+        raise SessionError("There is no such entry. Try `/memory show`.")
+
+    room.talk.memory_command = fail
+
+    assert "Error: There is no such entry. Try `/memory show`.\n" in await room.type("/memory x")
+
+
+async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_path):
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    room.talk.diff = lambda: 1 // 0
+
+    assert "A fault in kode itself." in await room.type("/diff")
+    assert "You said" in await room.type("echo")
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("/hlp", "/help"), ("/modle x", "/model"), ("/exit", "/quit")]
+)
+async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
+    text = await room.type(typed)
+
+    assert f"There is no command {typed.split()[0]}. Did you mean {nearest}?" in text
+    assert room.talk.asked == []
+
+
+async def test_a_path_is_no_command(room):
+    await room.type("/usr/bin/env is missing")
+
+    assert room.talk.asked == ["/usr/bin/env is missing"]
+    assert command_of("/help me") == ("/help", "me")
+    assert command_of("/") is None
+
+
+async def test_help_names_every_command_and_key(room):
+    text = await room.type("/help")
+
+    assert all(name in text for name in COMMANDS)
+    assert "Esc Esc" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/new", "A new session."),
+        ("/model", "Model: big-model (fake), a window of 200k tokens."),
+        ("/model small", "Model: small (fake)"),
+        ("/memory search 'two words'", "memory: search two words"),
+        ("/memory", "memory: show"),
+        ("/memory 'open", "Close the quotes"),
+        ("/context", "20k 10.0%"),
+        ("/compact", "nothing to compact"),
+        ("/undo", "restored calc.py"),
+        ("/diff", "+    return a + b"),
+        ("/permissions", "allow shell(ls:*)"),
+        ("/permissions plan", "Mode: plan. Nothing that changes anything runs."),
+        ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
+        ("/copy", "There is no answer to copy yet."),
+    ],
+)
+async def test_commands_do_what_they_say(room, typed, said):
+    assert said in await room.type(typed)
+
+
+async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
+    text = await room.type("!echo hi; exit 2")
+
+    assert "hi\nexit 2 · goes with your next message\n" in text
+    (note,) = room.talk.attachments
+    assert note.source == "attachment"
+    assert "$ echo hi; exit 2\nhi" in note.text
+    assert room.talk.asked == []
+
+
+async def test_quit_leaves(room):
+    await room.type("/quit")
+
+    assert room.repl.leaving
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (79, "ask · big-model · 12% of 200k · $0.0123"),
+        (30, "ask · big-model · 12% of 200k"),
+        (19, "ask · big-model"),
+        (3, "ask"),
+    ],
+)
+def test_the_status_line_shows_what_fits(width, line):
+    status = SimpleNamespace(
+        mode="ask",
+        model="big-model",
+        context_tokens=24_000,
+        context_window=200_000,
+        cost_usd=0.0123,
+    )
+
+    assert status_line(status, width) == line

@@ -1,0 +1,298 @@
+"""The REPL in a real terminal, over a conversation that plays written turns."""
+
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def repl(tmp_path):
+    opened = []
+
+    def open_repl(*, width=80, height=30, **env):
+        (tmp_path / "project").mkdir(exist_ok=True)
+        (tmp_path / "project" / "calculator.py").write_text("x")
+        terminal = Terminal(
+            sys.executable,
+            ["-m", "tests.cli.fake_conversation"],
+            cwd=tmp_path / "project",
+            env={"KODE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT), **env},
+            width=width,
+            height=height,
+        )
+        opened.append(terminal)
+        terminal.until("kode in")
+        if env.get("TERM") != "dumb":
+            terminal.until("ask · big-model")
+        return terminal
+
+    yield open_repl
+    for terminal in opened:
+        terminal.__exit__()
+
+
+def test_a_turn_settles_above_the_prompt_and_the_repl_says_how_to_resume(repl):
+    terminal = repl(height=60)
+
+    terminal.type("fix it", "enter")
+    text = terminal.until("2 steps · 12.3k in")
+    assert "› fix it" in text
+    assert "● Edited calc.py · 1 change · 1.5s" in text
+    assert "I fixed add. The cause:" in text
+    assert " • it subtracted" in text
+    terminal.until_gone("Ctrl-C stops")
+    terminal.type("ctrl-d")
+
+    text = terminal.until("left with 0, closed True")
+    assert "Resume with: kode continue --id 20260101-000000-abcdef" in text
+    assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_every_streamed_word_is_on_the_screen_exactly_once(repl, width):
+    terminal = repl(width=width, height=16)
+
+    terminal.type("fix it", "enter")
+    terminal.until_gone("· 1.5s  ")
+    text = terminal.until("12.3k" if width == 80 else "2 steps")
+
+    assert text.count("I fixed add") == 1
+    assert text.count("subtracted") == 1
+    assert text.count("return a + b") == 2
+
+
+def test_ctrl_c_stops_the_turn_and_leaves_a_usable_prompt(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("ctrl-c", "ctrl-c")
+    terminal.until("Stopped.")
+    terminal.type("echo", "enter")
+    terminal.until("You said: echo")
+    terminal.type("ctrl-d")
+
+    terminal.until("cancelled 1")
+
+
+def test_ctrl_c_clears_the_line_and_an_outside_sigint_does_no_harm(repl):
+    terminal = repl()
+
+    terminal.type("some words")
+    terminal.until("› some words")
+    os.kill(terminal.process.pid, signal.SIGINT)
+    terminal.until_gone("some words")
+    terminal.type("ctrl-c")
+    terminal.until("Nothing is running. Ctrl-D leaves.")
+    terminal.type("/quit", "enter")
+
+    terminal.until("left with 0")
+
+
+def test_a_hang_up_leaves_in_good_order(repl):
+    terminal = repl()
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+
+    os.kill(terminal.process.pid, signal.SIGTERM)
+
+    terminal.until("left with 0, closed True, cancelled 1")
+
+
+def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("echo", "enter")
+    terminal.until("queued: echo (Up takes it back)")
+    terminal.type("up")
+    terminal.until_gone("queued:")
+    terminal.until("› echo")
+    terminal.type("enter")
+    terminal.until("queued: echo")
+    terminal.type("ctrl-c")
+    terminal.until("Stopped.", "› echo")
+    terminal.type("enter")
+
+    terminal.until("You said: echo")
+
+
+def test_a_pasted_block_is_folded_in_the_line_and_whole_when_sent(repl):
+    terminal = repl()
+
+    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\nseven\x1b[201~")
+    terminal.until("› count [pasted 7 lines]")
+    terminal.type("enter")
+
+    terminal.until("lines: 7")
+
+
+def test_new_lines_come_from_alt_enter_and_a_trailing_backslash(repl):
+    terminal = repl()
+
+    terminal.type("count a\\", "enter", "b", "\x1b\r", "c")
+    terminal.until("› count a\n  b\n  c")
+    terminal.type("enter")
+
+    terminal.until("lines: 3")
+
+
+def test_up_searches_the_history_of_earlier_sessions_which_is_private(repl, tmp_path):
+    first = repl()
+    first.type("echo", "enter")
+    first.until("You said: echo")
+    first.type("/cost", "enter", "ctrl-d")
+    first.until("left with 0")
+
+    second = repl()
+    second.type("ec", "up")
+    second.until("› echo")
+
+    history = tmp_path / "home" / "history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+
+
+def test_esc_esc_edits_the_last_message(repl):
+    terminal = repl()
+
+    terminal.type("echo", "enter")
+    terminal.until("You said: echo")
+    terminal.until_gone("Ctrl-C stops")
+    terminal.type("esc", "esc")
+
+    terminal.until("› echo\nask ·")
+
+
+def test_tab_completes_commands_and_files(repl):
+    terminal = repl()
+
+    terminal.type("/perm", "\t", " pl", "\t", "enter")
+    terminal.until("Mode: plan.")
+    terminal.type("see @calc")
+    terminal.until(" calculator.py")
+    terminal.type("\t")
+
+    terminal.until("› see @calculator.py")
+
+
+def test_a_question_takes_an_answer_and_gives_the_draft_back(repl):
+    terminal = repl()
+
+    terminal.type("ask", "enter")
+    terminal.until("[y] allow once", "answer:")
+    terminal.type("no, use trash", "enter")
+
+    terminal.until("The answer was no: use trash")
+
+
+def test_keys_typed_before_a_question_do_not_answer_it(repl):
+    terminal = repl()
+
+    terminal.type("ask", "enter", "y", "enter", "y")
+    terminal.until("[y] allow once", "answer:", "queued: y")
+    terminal.type("enter")
+
+    text = terminal.until("The answer was no")
+    assert "Allowed" not in text
+    terminal.until("› y\n")
+
+
+def test_ctrl_c_at_a_question_stops_the_turn(repl):
+    terminal = repl()
+
+    terminal.type("ask", "enter")
+    terminal.until("answer:")
+    terminal.type("ctrl-c")
+
+    terminal.until("Stopped.")
+    terminal.until_gone("answer:")
+
+
+def test_an_error_stands_out_and_the_prompt_lives_on(repl):
+    terminal = repl()
+
+    terminal.type("fail", "enter")
+    terminal.until("Error: The server said no. Check the model's name.")
+    terminal.type("/hlp", "enter")
+
+    terminal.until("There is no command /hlp. Did you mean /help?")
+
+
+def test_output_of_the_model_cannot_control_the_terminal(repl):
+    terminal = repl()
+
+    terminal.type("evil", "enter")
+    terminal.until("beforeafter done")
+
+    assert b"title" not in terminal.raw
+    assert "kode in" in terminal.text
+
+
+def test_no_color_means_no_colour(repl):
+    terminal = repl(NO_COLOR="1")
+
+    terminal.type("fix it", "enter")
+    terminal.until("2 steps · 12.3k in")
+
+    styles = [part.split(b"m")[0] for part in terminal.raw.split(b"\x1b[")[1:] if b"m" in part]
+    numbers = {
+        n for style in styles for n in style.split(b";") if style.replace(b";", b"").isdigit()
+    }
+    assert not {n for n in numbers if n.isdigit() and 30 <= int(n) <= 107}
+
+
+def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
+    terminal = repl(TERM="dumb")
+
+    terminal.type("fix it", "enter")
+    terminal.until("2 steps · 12.3k in")
+    terminal.type("ask", "enter")
+    terminal.until("answer:")
+    terminal.type("y", "enter")
+    terminal.until("The answer was once")
+    terminal.type("slow", "enter")
+    terminal.until("> slow")
+    terminal.type("ctrl-c")
+    terminal.until("Stopped.")
+    terminal.type("ctrl-d")
+
+    terminal.until("left with 0")
+    assert b"\x1b" not in terminal.raw
+
+
+def test_a_first_task_starts_at_once(repl):
+    terminal = repl(FIRST_TASK="echo")
+
+    terminal.until("› echo", "You said: echo")
+
+
+def test_piped_input_and_output_do_not_crash(tmp_path):
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.fake_conversation"],
+        input="echo\n/cost\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "KODE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "You said: echo" in done.stdout
+    assert "\x1b" not in done.stdout
