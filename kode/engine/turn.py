@@ -295,8 +295,8 @@ async def _settle(agent: Agent, session: Session, turn: Turn, ended: TurnEnded, 
                 cost_usd=ended.cost_usd,
                 files_changed=ended.files_changed,
                 duration_ms=ended.duration_ms,
-                total_usage=agent.spend.usage,
-                total_cost_usd=agent.spend.cost_usd,
+                total_usage=session.usage,
+                total_cost_usd=session.cost_usd + (ended.cost_usd or 0.0),
             )
         )
     except StorageError as fault:

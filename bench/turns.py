@@ -1,0 +1,107 @@
+"""What a turn costs, early and late: `python -m bench.turns [--json]`.
+
+per_turn_ratio      20 shell calls in one run, against the plainest loop with the same SDK
+late_turn_ratio     time of the 1,000th turn of a session to that of the 10th
+bytes_ratio         bytes written to the session, likewise
+prefix_identical    share of requests from the second on whose system prompt, tools and earlier
+                    messages are byte for byte those of the request before
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.measure import KODE, median_baseline, median_ratio, paired, report, run_ms, workplace
+from tests.scripted_server import Recorded, ScriptedServer
+
+CALLS = 20
+TURNS = 1_000
+AROUND = 9
+"""Turns on either side of the 10th and the 1,000th whose median counts."""
+
+LOOP = [sys.executable, str(Path(__file__).with_name("baseline_loop.py")), "count"]
+RUN = [
+    *(KODE, "run", "count", "--provider", "openai", "--model", "gpt-4o"),
+    *("--permission-mode", "full"),
+]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints the figures; exits 0 whatever they are."""
+    figures = {**twenty_calls(), **asyncio.run(thousand_turns())}
+    report("turns", figures, argv)
+    return 0
+
+
+def twenty_calls() -> dict[str, Any]:
+    """One process, 20 replies with a shell call each, then the answer."""
+
+    def script(request: dict[str, Any]) -> dict[str, Any]:
+        done = sum(message["role"] == "tool" for message in request["messages"])
+        if done >= CALLS:
+            return {"text": "Counted."}
+        return {"calls": [{"name": "shell", "arguments": {"command": f"echo {done}"}}]}
+
+    with ScriptedServer(script) as server, workplace(server.openai_url) as (project, environ):
+        pairs = paired(
+            lambda: run_ms(LOOP, environ, project), lambda: run_ms(RUN, environ, project), runs=5
+        )
+    return {"per_turn_ratio": median_ratio(pairs), "baseline_20_turns_ms": median_baseline(pairs)}
+
+
+async def thousand_turns() -> dict[str, Any]:
+    """One session, 1,000 turns without tools, through a real connection."""
+    from kode.config import load_config
+    from kode.conversation import open_conversation
+    from kode.events import silent
+
+    times: list[float] = []
+    sizes: list[int] = []
+    identical = 0
+    with ScriptedServer([{"text": "Yes."}], repeat_last=True, keep=2) as server:
+        with workplace(server.openai_url) as (project, environ):
+            os.environ.update(environ)
+            home = Path(environ["KODE_HOME"])
+            loaded = load_config(
+                home, project, environ=environ, flags={"provider": "openai", "model": "gpt-4.1"}
+            )
+            conversation = await open_conversation(loaded, cwd=project, emit=silent, ask=None)
+            path = conversation.session.path
+            assert path is not None
+            for number in range(TURNS + AROUND):
+                before = path.stat().st_size
+                started = time.perf_counter()
+                await conversation.turn(f"Is {number % 10} a number?")
+                times.append(time.perf_counter() - started)
+                sizes.append(path.stat().st_size - before)
+                if number:
+                    identical += _continues(*server.requests)
+            conversation.interrupted = True  # no episode: the sessions's end is not measured here
+            await conversation.close()
+    early, late = slice(10 - AROUND, 10 + AROUND), slice(TURNS - AROUND, TURNS + AROUND)
+    return {
+        "late_turn_ratio": round(
+            statistics.median(times[late]) / statistics.median(times[early]), 3
+        ),
+        "bytes_ratio": round(statistics.median(sizes[late]) / statistics.median(sizes[early]), 3),
+        "prefix_identical": round(identical / (len(times) - 1), 4),
+        "tenth_turn_ms": round(statistics.median(times[early]) * 1000, 2),
+    }
+
+
+def _continues(before: Recorded, after: Recorded) -> bool:
+    """Whether `after` begins with all that `before` said, byte for byte."""
+    old, new = json.loads(before.body), json.loads(after.body)
+    count = len(old["messages"])
+    same = all(old.get(key) == new.get(key) for key in old if key != "messages")
+    return same and json.dumps(old["messages"]) == json.dumps(new["messages"][:count])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

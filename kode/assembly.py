@@ -1,0 +1,194 @@
+"""Config → Agent: the one place that knows every concrete class. Functions only; what lives on is
+in `conversation.py`.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from kode import paths
+from kode.config import Config, ProviderChoice, resolve_provider
+from kode.contracts import AskModel, MemoryContext, Provider, Request
+from kode.engine.agent import Agent, Limits, Spend
+from kode.errors import ConfigError
+from kode.events import Emit, Notice, silent
+from kode.fault_reports import write_report
+from kode.memory import open_memory
+from kode.messages import Usage, text_of, user_message
+from kode.permissions.gate import Ask, PersonGate
+from kode.prompts import system_prompt
+from kode.prompts.agents_files import read_agents_files
+from kode.providers import open_provider
+from kode.providers.models import DEFAULT_MODELS, cost_usd
+from kode.session.checkpoints import Checkpoints
+from kode.session.entries import UsageEntry
+from kode.session.log import Session
+from kode.tools import BUILTIN
+
+PASSED_ON = frozenset(
+    "PATH HOME LANG LANGUAGE TERM SHELL USER LOGNAME TMPDIR TZ PWD VIRTUAL_ENV CONDA_PREFIX "
+    "PYTHONPATH PYTHONUNBUFFERED NODE_ENV GOPATH GOROOT CARGO_HOME RUSTUP_HOME JAVA_HOME "
+    "XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME XDG_RUNTIME_DIR SSH_AUTH_SOCK "
+    "EDITOR VISUAL CI COLUMNS LINES NVM_DIR PYENV_ROOT DISPLAY".split()
+)
+"""The variables that child processes get, with those of `shell.environment` and all LC_*. Keys and
+other secrets are never among them unasked."""
+
+
+def make_provider(config: Config, choice: ProviderChoice) -> Provider:
+    """The chosen provider; its SDK is imported with the first request. Raises: ConfigError."""
+    overrides: dict[str, dict[str, float | int]] = {
+        model: {
+            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
+        }
+        for model, price in config.prices.items()
+    }
+    model = choice.model or DEFAULT_MODELS[choice.name]
+    if config.context.window is not None:
+        overrides.setdefault(model, {})["context_window"] = config.context.window
+    return open_provider(
+        choice.name,
+        choice.model,
+        base_url=choice.base_url,
+        api_key=choice.api_key,
+        script=config.script,
+        idle_timeout_s=config.retry.idle_timeout_s,
+        total_timeout_s=config.retry.total_timeout_s,
+        overrides=overrides,
+    )
+
+
+def make_agent(
+    config: Config,
+    choice: ProviderChoice,
+    provider: Provider,
+    *,
+    home: Path,
+    cwd: Path,
+    session: Session,
+    checkpoints: Checkpoints,
+    emit: Emit,
+    ask: Ask | None,
+) -> Agent:
+    """An agent for one session. Its memory is not opened yet, so its tools lack memory's.
+
+    Raises: ConfigError for rules, memory system or budget that cannot be kept.
+    """
+    cost = cost_function(config, provider)
+    if config.max_budget_usd is not None and cost(Usage()) is None:
+        raise ConfigError(
+            f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
+            'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
+            "config, or leave out --max-budget-usd."
+        )
+    project = paths.project_root(cwd)
+    roots = (cwd, *(Path(folder).expanduser().resolve() for folder in config.add_dirs))
+    repository = paths.repository_root(cwd)
+    instructions = read_agents_files(cwd, repository) if config.agents_files else None
+    if instructions is not None and instructions.warning:
+        emit(Notice(text=instructions.warning))
+
+    def render_system(memory: str) -> str:
+        return system_prompt(
+            base=config.system,
+            cwd=cwd,
+            repository=repository,
+            today=datetime.now().astimezone().date(),
+            project_instructions=instructions.section if instructions else "",
+            memory=memory,
+            append=config.append_system,
+        )
+
+    return Agent(
+        provider=provider,
+        tools=BUILTIN,
+        gate=PersonGate.from_config(
+            config.permissions, home=home, project=project, cwd=cwd, roots=roots, ask=ask
+        ),
+        memory=open_memory(config.memory),
+        limits=Limits(
+            max_steps=config.max_steps,
+            timeout_s=config.timeout_s,
+            max_budget_usd=config.max_budget_usd,
+            max_attempts=config.retry.max_attempts,
+            compact_at=config.context.compact_at,
+            keep_tool_output_tokens=config.context.keep_tool_output_tokens,
+            keep_user_tokens=config.context.keep_user_tokens,
+        ),
+        cwd=cwd,
+        render_system=render_system,
+        cost_usd=cost,
+        spend=Spend(),
+        seen_files={},
+        output_dir=paths.outputs_folder(home, session.id),
+        protected=(home,),
+        roots=roots,
+        environment=child_environment(os.environ, config.shell.environment),
+        secrets=secrets_of(choice),
+        before_edit=lambda path: checkpoints.keep(session.turns, path),
+        report_bug=write_report,
+    )
+
+
+def make_memory_context(
+    agent: Agent, config: Config, session: Session, *, home: Path, emit: Emit
+) -> MemoryContext:
+    """What memory may know of this session."""
+    return MemoryContext(
+        root=paths.memory_folder(home),
+        cwd=agent.cwd,
+        project_root=paths.repository_root(agent.cwd),
+        session_id=session.id,
+        emit=emit,
+        ask_model=ask_model(agent, config, session),
+        now=lambda: datetime.now().astimezone(),
+        session_path=session.path,
+    )
+
+
+def ask_model(agent: Agent, config: Config, session: Session) -> AskModel:
+    """The door through which memory asks a model: one attempt, counted in the session, with the
+    cheaper model of `memory.model` where one is set."""
+    provider = agent.provider
+    if config.memory.model and config.memory.model != provider.model:
+        asked = config.model_copy(update={"model": config.memory.model})
+        provider = make_provider(config, resolve_provider(asked, os.environ))
+
+    async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
+        request = Request(
+            system=system,
+            messages=(user_message(prompt),),
+            max_output_tokens=max_output_tokens,
+        )
+        message = await provider.reply(request, silent)
+        usage = message.usage or Usage()
+        cost = cost_function(config, provider)(usage)
+        agent.spend.usage += usage
+        agent.spend.cost_usd += cost or 0.0
+        session.append(
+            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
+        )
+        return text_of(message)
+
+    return ask
+
+
+def cost_function(config: Config, provider: Provider) -> Callable[[Usage], float | None]:
+    """Usage → dollars by the price of the provider's model; the scripted provider costs nothing."""
+    return lambda usage: cost_usd(provider.info, usage)
+
+
+def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
+    """The environment of child processes: an allow-list, so that no secret passes unasked."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in PASSED_ON or name.startswith("LC_") or name in extra
+    }
+
+
+def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
+    """Values that are masked wherever a tool returns them; short ones are no keys."""
+    key = choice.api_key or ""
+    return (key,) if len(key) >= 8 else ()

@@ -1,0 +1,130 @@
+"""From the command line to a command: which one, with which flags, and the one `except`.
+
+Each command is a module of this package, imported when it is called. Words that are no command
+never become part of a task: only an argument with white space in it opens the REPL with a task.
+"""
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, ConfigError, KodeError
+
+COMMANDS = {
+    "run": ("kode.cli.run", "do one task, print the answer, exit"),
+    "continue": ("kode.cli.resume", "resume the newest session of this directory"),
+    "session": ("kode.cli.session", "list, show, trim, fork, export, check sessions"),
+    "memory": ("kode.cli.memory", "see, search, change and undo what kode remembers"),
+    "init": ("kode.cli.init", "guided set-up"),
+    "config": ("kode.cli.config", "show every setting and where it came from"),
+    "doctor": ("kode.cli.doctor", "what works on this machine, and the next step"),
+    "demo": ("kode.cli.demo", "the whole experience, without a key"),
+    "subagent": ("kode.cli.subagent", "one focused task in a process of its own"),
+}
+
+USAGE = """\
+usage: kode [flags] [TASK]         the REPL; TASK has white space in it, so quote it
+       kode run [flags] TASK       one task, answer on stdout   (also: kode -p TASK)
+       kode continue [TASK]        the newest session here      (also: kode -c, kode -r ID)
+       kode COMMAND --help         the flags of a command
+
+commands:
+{commands}
+
+Without a key, try `kode demo`. To set one up: `kode init`.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are kode's: one sentence, the nearest flag, exit 3."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises ConfigError instead of exiting."""
+        raise ConfigError(f"{self.prog}: {message}. `{self.prog} --help` lists what is allowed.")
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parses all of `argv`; an unknown flag is an error that names the nearest one."""
+        arguments, unknown = self.parse_known_args(list(argv))
+        if not unknown:
+            return arguments
+        word = unknown[0].partition("=")[0]
+        if not word.startswith("-"):
+            raise ConfigError(
+                f"{self.prog}: unexpected argument {word!r}. Put a task of several words in quotes."
+            )
+        raise ConfigError(
+            f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
+            f"`{self.prog} --help` lists the flags."
+        )
+
+
+def nearest(word: str, known: Sequence[str] | dict[str, argparse.Action]) -> str:
+    """` Did you mean X?`, or nothing where nothing is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code."""
+    try:
+        return _dispatch(list(argv))
+    except KodeError as error:
+        return _report(argv, error)
+    except BrokenPipeError:
+        # The reader of our output has gone; what is left to flush must not raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        from kode.fault_reports import write_report
+
+        where = write_report(error)
+        print(f"kode: a fault in kode itself ({type(error).__name__}). {where}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _dispatch(argv: list[str]) -> int:
+    first = argv[0] if argv else ""
+    if first in ("--help", "-h", "help"):
+        width = max(map(len, COMMANDS))
+        lines = (f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items())
+        sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        return 0
+    if first in COMMANDS:
+        return _run(COMMANDS[first][0], argv[1:])
+    if first and not first.startswith("-") and not any(c.isspace() for c in first):
+        raise ConfigError(
+            f"kode: unknown command {first!r}.{nearest(first, list(COMMANDS))} "
+            "A task goes in quotes, or after `kode run`."
+        )
+    return _run("kode.cli.interactive", argv)
+
+
+def _run(module: str, argv: Sequence[str]) -> int:
+    """A command's module has `main(argv) -> int`."""
+    code: int = importlib.import_module(module).main(argv)
+    sys.stdout.flush()
+    return code
+
+
+def _report(argv: Sequence[str], error: KodeError) -> int:
+    """Says what is wrong in the format that was asked for."""
+    from kode.cli.output import failure_object, wanted_format
+
+    print(f"kode: {error}" if not str(error).startswith("kode") else error, file=sys.stderr)
+    if wanted_format(argv) != "text":
+        sys.stdout.write(failure_object(argv, error) + "\n")
+    return error.exit_code

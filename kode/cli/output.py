@@ -1,0 +1,118 @@
+"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event.
+
+The answer goes to stdout, everything else to stderr. The shapes are those of CONTRACT.md and of
+`docs/scripts.md`, which names every event.
+"""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
+from kode.events import Emit, Event, Status, TurnEnded
+from kode.messages import Usage
+
+EXIT_CODES: dict[Status, int] = {
+    "success": EXIT_OK,
+    "error": EXIT_FAILED,
+    "timeout": EXIT_TIMEOUT,
+    "interrupted": EXIT_INTERRUPTED,
+}
+
+
+def result_object(ended: TurnEnded, session_id: str | None, cwd: Path) -> dict[str, Any]:
+    """The result of one task. Changed files are relative to `cwd` where they are inside it."""
+    return {
+        "status": ended.status,
+        "result": ended.result,
+        "error": ended.error,
+        "session_id": session_id,
+        "steps": ended.steps,
+        "usage": usage_object(ended.usage),
+        "cost_usd": ended.cost_usd,
+        "files_changed": [relative_path(path, cwd) for path in ended.files_changed],
+        "duration_ms": ended.duration_ms,
+    }
+
+
+def usage_object(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+    }
+
+
+def relative_path(path: str, cwd: Path) -> str:
+    """`path` as seen from `cwd` when it is inside it."""
+    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """An event as one JSON object; `type` comes first."""
+    fields = dataclasses.asdict(event)
+    return {"type": fields.pop("type"), **fields}
+
+
+def to_json(value: Any) -> str:
+    """JSON on one line. Lone surrogates, which no stream can carry, are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text
+
+
+def print_line(text: str) -> None:
+    """Writes one line to stdout at once. A reader that went away is no error of ours."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stream_printer() -> Emit:
+    """An `Emit` that prints each event as a JSON line."""
+
+    def emit(event: Event) -> None:
+        if not isinstance(event, TurnEnded):  # its content is the last line, `result`
+            print_line(to_json(event_object(event)))
+
+    return emit
+
+
+def wanted_format(argv: Sequence[str]) -> str:
+    """The output format a command line asks for, read before it is parsed, so that even a wrong
+    flag is reported in that format."""
+    for index, word in enumerate(argv):
+        if word.startswith("--output-format="):
+            return word.partition("=")[2]
+        if word == "--output-format" and index + 1 < len(argv):
+            return argv[index + 1]
+    return "text"
+
+
+def failure_object(argv: Sequence[str], error: KodeError) -> str:
+    """The JSON of a task that could not start."""
+    ended = TurnEnded(
+        status="error",
+        result="",
+        error=str(error),
+        steps=0,
+        usage=Usage(),
+        cost_usd=None,
+        files_changed=(),
+        duration_ms=0,
+    )
+    kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
+    return to_json({**kind, **result_object(ended, None, Path.cwd())})

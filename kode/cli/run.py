@@ -1,0 +1,197 @@
+"""`kode run`: one task, the answer on stdout, then exit. `kode continue TASK` and `kode -p` end
+here too.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.cli.flags import add_conversation_flags, config_flags, working_directory
+from kode.cli.main import Parser
+from kode.cli.output import (
+    EXIT_CODES,
+    print_line,
+    relative_path,
+    result_object,
+    stream_printer,
+    to_json,
+)
+from kode.errors import ConfigError
+from kode.events import Emit, TurnEnded, silent
+
+if TYPE_CHECKING:
+    from kode.messages import Text
+
+MAX_STDIN_BYTES = 10 * 1024 * 1024
+STDIN_HINT_AFTER_S = 3.0
+MAX_ATTACHED_BYTES = 256 * 1024
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode run` with these arguments and returns its exit code."""
+    parser = Parser("kode run", "One task, the answer on stdout, then exit.")
+    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+    add_conversation_flags(parser)
+    arguments = parser.parse(argv)
+    return run_task(arguments, arguments.task, session_id=None)
+
+
+def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
+    """Runs one task in a new session, or in the one named, and returns the exit code.
+
+    Raises: UserError, SessionError or StorageError when it could not start.
+    """
+    text = read_task(task)
+    if not text.strip():
+        raise ConfigError(
+            'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
+            "or pipe it in."
+        )
+    return asyncio.run(_run(arguments, text, session_id))
+
+
+async def _run(arguments: argparse.Namespace, text: str, session_id: str | None) -> int:
+    from kode.config import load_config
+    from kode.conversation import open_conversation
+    from kode.paths import home
+
+    cwd = working_directory(arguments)
+    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    emit = _emit(arguments, cwd)
+    conversation = await open_conversation(
+        loaded,
+        cwd=cwd,
+        emit=emit,
+        ask=_ask(arguments),
+        session_id=session_id,
+        keep_session=not arguments.no_session,
+        attachments=read_attachments(arguments.ctx, cwd),
+    )
+    try:
+        task = asyncio.ensure_future(conversation.turn(text))
+        with _cancelled_by_signals(task):
+            ended = await task
+        _print_result(arguments, ended, conversation.session.id, cwd)
+    finally:
+        await conversation.close()
+    return EXIT_CODES[ended.status]
+
+
+def read_task(task: str | None) -> str:
+    """The task's text: the argument, or stdin where there is none or it is `-`, or both: then
+    stdin is appended as context."""
+    if task is None or task == "-":
+        nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task is None)
+        return "" if nobody_typed else _read_stdin()
+    if sys.stdin is None or not _stdin_has_something_to_say():
+        return task
+    extra = _read_stdin()
+    return f"{task}\n\n<stdin>\n{extra}\n</stdin>" if extra.strip() else task
+
+
+def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
+    """The files of `--ctx`, as parts of the first message.
+
+    Raises: ConfigError for one that is missing, too large or not text.
+    """
+    from kode.messages import Text
+
+    parts = []
+    for name in (name.strip() for group in names for name in group.split(",") if name.strip()):
+        path = cwd / Path(name).expanduser()
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
+        if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
+            raise ConfigError(
+                f"--ctx {name}: only text files of at most 256 KB can be attached. "
+                "Name it in the task instead, so that kode reads the parts it needs."
+            )
+        body = data.decode("utf-8", errors="replace")
+        parts.append(Text(text=f'<file path="{name}">\n{body}\n</file>', source="attachment"))
+    return tuple(parts)
+
+
+def _stdin_has_something_to_say() -> bool:
+    """Whether stdin is a pipe, a file or a socket rather than a terminal or a closed stream."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_stdin() -> str:
+    with contextlib.suppress(OSError, ValueError):
+        ready, _, _ = select.select([sys.stdin], [], [], STDIN_HINT_AFTER_S)
+        if not ready:
+            print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
+    try:
+        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    except KeyboardInterrupt:
+        raise ConfigError("Interrupted while reading standard input.") from None
+    if len(data) > MAX_STDIN_BYTES:
+        raise ConfigError("Standard input is larger than 10 MB. Put it in a file and name that.")
+    return data.decode("utf-8", errors="replace")
+
+
+def _emit(arguments: argparse.Namespace, cwd: Path) -> Emit:
+    if arguments.output_format == "stream-json":
+        return stream_printer()
+    if arguments.quiet or arguments.output_format == "json":
+        return silent
+    from kode.cli.render import ProgressRenderer
+
+    return ProgressRenderer(verbose=arguments.verbose, no_color=arguments.no_color).emit
+
+
+def _ask(arguments: argparse.Namespace) -> "Callable[..., object] | None":
+    """A person can be asked only at a terminal, and not when the output is for a program."""
+    if arguments.output_format not in (None, "text"):
+        return None
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    from kode.cli.ask import make_ask
+
+    return make_ask()
+
+
+def _print_result(
+    arguments: argparse.Namespace, ended: TurnEnded, session_id: str | None, cwd: Path
+) -> None:
+    match arguments.output_format:
+        case "json":
+            print_line(to_json(result_object(ended, session_id, cwd)))
+        case "stream-json":
+            print_line(to_json({"type": "result", **result_object(ended, session_id, cwd)}))
+        case _:
+            if ended.result.strip():
+                print_line(ended.result.rstrip("\n"))
+            if ended.error:
+                print(f"kode: {ended.error}", file=sys.stderr)
+            elif not arguments.quiet and ended.files_changed:
+                names = ", ".join(relative_path(path, cwd) for path in ended.files_changed)
+                print(f"changed: {names}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals(task: "asyncio.Future[TurnEnded]") -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP end the turn, which saves what there is; so does a second one."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

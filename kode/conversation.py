@@ -1,0 +1,397 @@
+"""One process's agent with an open session. The faces talk only to a `Conversation`.
+
+It holds no policy of its own: only in which order things open, run and close. Which classes they
+are is `assembly.py`'s business.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kode import paths
+from kode.assembly import (
+    cost_function,
+    make_agent,
+    make_memory_context,
+    make_provider,
+    secrets_of,
+)
+from kode.config import Config, Loaded, resolve_provider
+from kode.contracts import InjectReason, PermissionMode, Provider
+from kode.engine.agent import Agent
+from kode.engine.context import Context, compact, context_tokens, fixed_tokens, open_context
+from kode.engine.tokens import tokens_of, tokens_of_text
+from kode.engine.turn import run_turn, save_memory_state
+from kode.errors import StorageError
+from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.messages import Text, Usage, text_of
+from kode.permissions.gate import Ask, PersonGate
+from kode.session import log
+from kode.session.checkpoints import Checkpoints
+from kode.session.log import Session
+
+CLOSE_GRACE_S = 15.0
+INTERRUPTED_GRACE_S = 2.0
+MAINTAIN_EVERY_S = 6 * 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What a status line tells."""
+
+    provider: str
+    model: str
+    mode: PermissionMode
+    session_id: str | None
+    turns: int
+    context_tokens: int
+    context_window: int
+    usage: Usage
+    cost_usd: float | None
+    """None when the model's price is unknown."""
+
+
+@dataclass
+class Conversation:
+    """An agent with an open session; see `open_conversation`."""
+
+    loaded: Loaded
+    home: Path
+    cwd: Path
+    emit: Emit
+    ask: Ask | None
+    session: Session
+    agent: Agent
+    context: Context
+    checkpoints: Checkpoints
+    keep_session: bool = True
+    attachments: tuple[Text, ...] = ()
+    """Go with the next turn."""
+    resumed: bool = False
+    opened: bool = False
+    interrupted: bool = False
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    background: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    async def open(self) -> None:
+        """Opens memory and renders the system prompt, once; the first turn does it by itself."""
+        async with self.opening:
+            if self.opened:
+                return
+            memory = self.agent.memory
+            context = make_memory_context(
+                self.agent, self.config, self.session, home=self.home, emit=self.emit
+            )
+            await memory.open(context, self.session.state(memory.name))
+            self.agent = replace(self.agent, tools=(*self.agent.tools, *memory.tools()))
+            reason: InjectReason = "resume" if self.resumed else "start"
+            await open_context(self.agent, self.session, self.context, reason)
+            self.opened = True
+            self.in_background(self._maintain())
+
+    async def turn(self, text: str) -> TurnEnded:
+        """Runs one turn to its end. Cancelling the calling task interrupts the turn.
+
+        Raises: StorageError when not even the text could be recorded.
+        """
+        await self.open()
+        attachments, self.attachments = self.attachments, ()
+        ended = await run_turn(self.agent, self.session, self.context, text, self.emit, attachments)
+        self.interrupted = ended.status == "interrupted"
+        try:
+            self.checkpoints.end_turn()
+        except StorageError as error:
+            self.emit(Notice(text=str(error), level="error"))
+        return ended
+
+    async def compact(self) -> ContextReduced | None:
+        """`/compact`: makes room now; None when there is nothing to compact. Raises KodeError."""
+        await self.open()
+        if len(self.session.messages) < 2:
+            return None
+        return await compact(self.agent, self.session, self.context, self.emit)
+
+    async def new_session(self) -> None:
+        """`/new`: memory takes in what was said, then an empty session begins.
+
+        Cancelled while memory works, the old session stays open and nothing is lost.
+        """
+        if self.session.messages:
+            await self.open()
+            await self.agent.memory.before_drop(list(self.session.messages), "reset")
+        await self._leave()
+        self._enter(self._create_session(), resumed=False)
+
+    async def resume(self, session_id: str) -> None:
+        """`/resume`: leaves this session as at the end of the process and opens another.
+
+        Raises: SessionError, BusyError; then this session stays open.
+        """
+        session = load_session(self.home, session_id, self.emit)
+        if self.opened and self.session.messages:
+            await self.agent.memory.before_drop(list(self.session.messages), "exit")
+        await self._leave()
+        self._enter(session, resumed=True)
+
+    def use_model(self, model: str, provider: str | None = None) -> None:
+        """`/model`: the next request goes to this model. Raises: UserError."""
+        config = self.config.model_copy(
+            update={"model": model, "provider": provider or self._provider_for(model)}
+        )
+        choice = resolve_provider(config, os.environ)
+        opened = make_provider(config, choice)
+        self.loaded = replace(self.loaded, config=config)
+        self.agent = replace(
+            self.agent,
+            provider=opened,
+            cost_usd=cost_function(config, opened),
+            secrets=secrets_of(choice),
+        )
+        self.context.known_messages = 0
+
+    def _provider_for(self, model: str) -> str:
+        """The provider that a model's name belongs to, when it differs and has a key."""
+        current = self.agent.provider.name
+        other = {"anthropic": "openai", "openai": "anthropic"}.get(current)
+        belongs_to_other = (model.startswith("claude") and current == "openai") or (
+            model.startswith(("gpt-", "o1", "o3", "o4")) and current == "anthropic"
+        )
+        return other if other and belongs_to_other and not self.config.base_url else current
+
+    @property
+    def mode(self) -> PermissionMode:
+        return self.gate.mode
+
+    @property
+    def gate(self) -> PersonGate:
+        gate = self.agent.gate
+        assert isinstance(gate, PersonGate)
+        return gate
+
+    def set_permission_mode(self, mode: PermissionMode) -> None:
+        """Applies from the next call on."""
+        self.gate.set_mode(mode)
+
+    def status(self) -> Status:
+        return Status(
+            provider=self.agent.provider.name,
+            model=self.agent.provider.model,
+            mode=self.gate.mode,
+            session_id=self.session.id,
+            turns=self.session.turns,
+            context_tokens=context_tokens(self.session, self.context) if self.opened else 0,
+            context_window=self.agent.provider.info.context_window,
+            usage=self.session.usage,
+            cost_usd=self.session.cost_usd if self.agent.cost_usd(Usage()) is not None else None,
+        )
+
+    def context_breakdown(self) -> list[tuple[str, int]]:
+        """What fills the window, by kind, in estimated tokens."""
+        kinds = {"system prompt and tools": fixed_tokens(self.context)}
+        names = {"user": "your messages", "assistant": "replies and calls", "tool": "tool results"}
+        for message in self.session.messages:
+            for part in message.parts:
+                if isinstance(part, Text) and part.source:
+                    label = {"memory": "memory", "compaction": "hand-over notes"}.get(
+                        part.source, "attachments"
+                    )
+                    kinds[label] = kinds.get(label, 0) + tokens_of_text(part.text)
+            own = replace(
+                message,
+                parts=tuple(p for p in message.parts if not (isinstance(p, Text) and p.source)),
+            )
+            label = names[message.role]
+            kinds[label] = kinds.get(label, 0) + tokens_of(own)
+        return list(kinds.items())
+
+    async def undo(self) -> str:
+        """Takes back the file changes of the last turn that made any; says what it did."""
+        undone = self.checkpoints.undo()
+        if undone.turn is None:
+            return "Nothing to undo: no turn of this session has changed a file."
+        lines = [f"restored {path}" for path in undone.restored]
+        lines += [f"left alone {path}: {why}" for path, why in undone.left_alone]
+        for path in undone.restored:
+            self.agent.seen_files.pop(path, None)
+        if undone.restored:
+            lines.append("`/undo` again brings the changes back.")
+            changed = ", ".join(undone.restored)
+            note = f"[The person undid your last changes to: {changed}. Read them again.]"
+            self.attachments += (Text(text=note, source="note"),)
+        return "\n".join(lines)
+
+    def diff(self) -> str:
+        """What this session has changed in files through tools, as a unified diff."""
+        return self.checkpoints.diff()
+
+    def last_answer(self) -> str:
+        """The latest text of the model; "" when there is none."""
+        for message in reversed(self.session.messages):
+            if message.role == "assistant" and text_of(message):
+                return text_of(message)
+        return ""
+
+    async def memory_command(self, argv: Sequence[str]) -> str:
+        """`/memory ...`: the same as `kode memory ...`, on the open memory. Raises KodeError."""
+        from kode.memory.commands import memory_command
+
+        await self.open()
+        return await memory_command(self.agent.memory, list(argv))
+
+    async def close(self) -> None:
+        """Ends the session: memory takes in what was said, within its deadline, and what it cannot
+        finish stays pending for the next start. An unused session leaves no file."""
+        try:
+            if self.opened and self.session.messages and not self.interrupted:
+                await self.agent.memory.before_drop(list(self.session.messages), "exit")
+        finally:
+            await self._leave()
+            await self.agent.provider.aclose()
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something that may be cancelled at the end of the session."""
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def _leave(self) -> None:
+        for task in list(self.background):
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+        if self.opened:
+            grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
+            await self.agent.memory.close(grace_s)
+            try:
+                save_memory_state(self.agent, self.session)
+            except StorageError as error:
+                self.emit(Notice(text=str(error), level="error"))
+        self.session.close()
+        if self.session.id is None:
+            shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
+
+    def _enter(self, session: Session, *, resumed: bool) -> None:
+        choice = resolve_provider(self.config, os.environ)
+        self.session, self.resumed, self.opened, self.interrupted = session, resumed, False, False
+        self.context = Context()
+        self.checkpoints = open_checkpoints(self.home, session)
+        self.agent = make_agent(
+            self.config,
+            choice,
+            self.agent.provider,
+            home=self.home,
+            cwd=self.cwd,
+            session=session,
+            checkpoints=self.checkpoints,
+            emit=self.emit,
+            ask=self.ask,
+        )
+        self.emit(self.started())
+
+    def _create_session(self) -> Session:
+        provider = self.agent.provider
+        return create_session(self.home, self.cwd, provider, keep=self.keep_session)
+
+    def started(self) -> SessionStarted:
+        return SessionStarted(
+            session_id=self.session.id,
+            cwd=str(self.cwd),
+            provider=self.agent.provider.name,
+            model=self.agent.provider.model,
+            resumed=self.resumed,
+        )
+
+    async def _maintain(self) -> None:
+        while True:
+            await self.agent.memory.maintain()
+            await asyncio.sleep(MAINTAIN_EVERY_S)
+
+
+async def open_conversation(
+    loaded: Loaded,
+    *,
+    cwd: Path,
+    emit: Emit,
+    ask: Ask | None,
+    session_id: str | None = None,
+    keep_session: bool = True,
+    attachments: tuple[Text, ...] = (),
+) -> Conversation:
+    """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
+
+    `ask` puts a permission question to the person; None where nobody is there to be asked.
+
+    Raises: UserError (no key, bad rules, session open elsewhere), SessionError, StorageError.
+    """
+    home = paths.home()
+    for warning in loaded.warnings:
+        emit(Notice(text=warning))
+    choice = resolve_provider(loaded.config, os.environ)
+    provider = make_provider(loaded.config, choice)
+    if session_id is None:
+        session = create_session(home, cwd, provider, keep=keep_session)
+    else:
+        session = load_session(home, session_id, emit)
+    try:
+        checkpoints = open_checkpoints(home, session)
+        agent = make_agent(
+            loaded.config,
+            choice,
+            provider,
+            home=home,
+            cwd=cwd,
+            session=session,
+            checkpoints=checkpoints,
+            emit=emit,
+            ask=ask,
+        )
+    except BaseException:
+        session.close()
+        raise
+    conversation = Conversation(
+        loaded=loaded,
+        home=home,
+        cwd=cwd,
+        emit=emit,
+        ask=ask,
+        session=session,
+        agent=agent,
+        context=Context(),
+        checkpoints=checkpoints,
+        keep_session=keep_session,
+        attachments=attachments,
+        resumed=session_id is not None,
+    )
+    emit(conversation.started())
+    return conversation
+
+
+def create_session(home: Path, cwd: Path, provider: Provider, *, keep: bool) -> Session:
+    """A new session on disk, or with `keep` False only in this process."""
+    if not keep:
+        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
+    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name)
+
+
+def load_session(home: Path, session_id: str, emit: Emit) -> Session:
+    """A session from disk; what had to be repaired is told once."""
+    session, repairs = log.load(home, session_id)
+    for repair in repairs:
+        emit(Notice(text=repair))
+    return session
+
+
+def open_checkpoints(home: Path, session: Session) -> Checkpoints:
+    """Where undo keeps contents: beside the session, or for one without a file, in a folder that
+    goes with the process."""
+    if session.id is None:
+        return Checkpoints(folder=Path(tempfile.mkdtemp(prefix="kode-")))
+    return Checkpoints(folder=paths.session_folder(home, session.id) / "checkpoints")

@@ -1,0 +1,115 @@
+"""A session as one document: JSON for programs, Markdown for people. Pure functions of what
+`log.read` gives.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.session.entries import (
+    AnyEntry,
+    Header,
+    MessageEntry,
+    StateEntry,
+    SystemEntry,
+    UsageEntry,
+)
+from kode.session.log import is_turn
+from kode.session.told import effective, told
+
+
+def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
+    """The document of `kode session export --format json`. `messages` are what the model is told
+    now, the system prompt first."""
+    kept = effective(entries)
+    usage = Usage()
+    for entry in kept:
+        if isinstance(entry, MessageEntry | UsageEntry):
+            usage += entry.usage or Usage()
+    system = next((e.text for e in reversed(kept) if isinstance(e, SystemEntry)), "")
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    for message in told(kept):
+        messages.extend(_messages(message))
+    return {
+        "id": header.id,
+        "created_at": header.created_at,
+        "updated_at": entries[-1].at if entries else header.created_at,
+        "cwd": header.cwd,
+        "model": header.model,
+        "turns": sum(is_turn(entry) for entry in kept),
+        "messages": messages,
+        "buffer": _buffer(kept),
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+        },
+    }
+
+
+def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
+    """A transcript to read: what was said and done, long outputs cut."""
+    lines = [f"# Session {header.id}", ""]
+    lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
+    for message in told(effective(entries)):
+        name = {"user": "You", "assistant": "kode", "tool": "Results"}[message.role]
+        at = f" · {message.at} · {message.id}" if isinstance(message, MessageEntry) else ""
+        lines += [f"## {name}{at}", ""]
+        for part in message.parts:
+            match part:
+                case Text() if part.source:
+                    lines += [f"*({part.source})*", "", part.text, ""]
+                case Text():
+                    lines += [part.text, ""]
+                case ToolCall():
+                    lines += [f"`{part.name}` {part.arguments}", ""]
+                case ToolResult():
+                    fence = _fence(part.text)
+                    lines += [f"{part.name}:", fence, part.text, fence, ""]
+                case Thinking():
+                    pass
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _messages(message: Message) -> list[dict[str, Any]]:
+    """One message as plain JSON; a tool message becomes one a result."""
+    if message.role == "tool":
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": part.call_id,
+                "name": part.name,
+                "content": part.text,
+                "is_error": part.is_error,
+            }
+            for part in message.parts
+            if isinstance(part, ToolResult)
+        ]
+    plain: dict[str, Any] = {
+        "role": message.role,
+        "content": "\n".join(p.text for p in message.parts if isinstance(p, Text)),
+    }
+    calls = [
+        {"id": part.id, "name": part.name, "arguments": part.arguments}
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    ]
+    if calls:
+        plain["tool_calls"] = calls
+    return [plain]
+
+
+def _buffer(entries: Sequence[AnyEntry]) -> list[str]:
+    """The buffer of the memory system that keeps one; [] where none does."""
+    for entry in reversed(entries):
+        if isinstance(entry, StateEntry) and isinstance(entry.state.get("buffer"), list):
+            return [str(line) for line in entry.state["buffer"]]
+    return []
+
+
+def _fence(text: str) -> str:
+    """A fence that the text cannot close."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence
