@@ -28,7 +28,7 @@ def open_memory(settings: "MemoryConfig") -> Guarded:
 
     Raises: ConfigError when `settings.system` names none.
     """
-    if not settings.enabled or settings.system == "none":
+    if not settings.enabled:
         return Guarded(NullMemory())
     return Guarded(make_system(settings))
 

@@ -94,7 +94,8 @@ def parse(text: str, session_id: str, modified_at: float) -> Episode:
     if text.startswith("---\n"):
         head, found, rest = text[4:].partition("\n---")
         if found:
-            fields = dict(m.groups() for line in head.split("\n") if (m := _FIELD.fullmatch(line)))
+            matches = (_FIELD.fullmatch(line) for line in head.split("\n"))
+            fields = {match[1]: match[2] for match in matches if match}
             text = rest.partition("\n")[2]
     narrative, _, tail = text.partition(f"\n{_FACTS_HEAD}\n")
     facts = tuple(line[2:].strip() for line in tail.split("\n") if line.startswith(("- ", "* ")))

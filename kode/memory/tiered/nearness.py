@@ -6,7 +6,7 @@ thresholds of the config would mean nothing: they are spread over what is usual 
 
 from collections.abc import Sequence
 
-from kode.memory.embed import Embedder, Idf
+from kode.memory.embed import Embedder, Idf, LocalEmbedder
 
 USUAL_NEURAL_COSINE = 0.45
 """Between unrelated short facts, taken where a file is too small to tell."""
@@ -16,12 +16,15 @@ class Nearness:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
-    async def cosines(self, text: str, entries: Sequence[str]) -> Sequence[float]:
-        """Between 0 and 1 for each entry, on the scale that the thresholds are for."""
+    async def cosines(self, text: str, entries: Sequence[str]) -> Sequence[float] | None:
+        """Between 0 and 1 for each entry, on the scale that the thresholds are for; None for the
+        built-in embedder, since `merge` counts the words of so few texts more exactly by itself."""
+        if isinstance(self._embedder, LocalEmbedder):
+            return None
         matrix = await self._embedder.embed([text, *entries], Idf.fit(entries))
-        found = [float(value) for value in matrix[1:] @ matrix[0]]
         if not self._embedder.is_neural:
-            return [min(1.0, max(0.0, value)) for value in found]
+            return None
+        found = [float(value) for value in matrix[1:] @ matrix[0]]
         usual = USUAL_NEURAL_COSINE
         if len(entries) >= 4:
             among = matrix[1:] @ matrix[1:].T

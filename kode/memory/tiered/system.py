@@ -75,7 +75,12 @@ class Tiered:
         self._door = Door(context.ask_model)
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
-        embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
+        embedder = embed.open_embedder(
+            settings.embedding,
+            context.root / "vectors",
+            self._notice,
+            api_key=settings.embedding.api_key,
+        )
         self._nearness = Nearness(embedder)
         self._store = FactStore(
             context.root,
@@ -93,6 +98,7 @@ class Tiered:
                 add_threshold=settings.add_threshold,
             ),
             self._nearness.cosines,
+            may_consolidate=settings.llm_consolidate,
         )
         self._episodes = EpisodeKeeper(
             context=context,

@@ -32,8 +32,8 @@ DECISIONS = 6
 stands, which loses nothing."""
 JUDGE_TIMEOUT_S = 15.0
 
-Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]
-"""Cosines of a new text to each entry."""
+Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]]
+"""Cosines of a new text to each entry; None leaves it to what `merge` counts by itself."""
 
 Done = Literal["added", "merged", "known", "replaced", "removed", "consolidated", "undone"]
 
@@ -86,12 +86,15 @@ class FactWriter:
         door: Door,
         merging: MergeSettings,
         similarities: Similarities,
+        *,
+        may_consolidate: bool = True,
     ) -> None:
         self._store = store
         self._history = history
         self._door = door
         self._merging = merging
         self._similarities = similarities
+        self._may_consolidate = may_consolidate
 
     async def add(
         self, target: Target, scope: Scope, content: str, author: Author, *, reason: str = ""
@@ -161,6 +164,11 @@ class FactWriter:
                 file=file,
                 line=f"nothing to consolidate in {file.label}",
                 detail=f"it holds {len(file.entries)} of the 2 entries that takes at least",
+            )
+        if not self._may_consolidate:
+            raise MemoryError_(
+                "Consolidating by a model is off (memory.llm_consolidate). "
+                "Replace or remove single entries instead."
             )
         entries = await consolidate.shorter(self._door, file)
         for entry in entries:
