@@ -31,6 +31,7 @@ _SCOPE_ENDS = frozenset(
 _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…—–-"
 _SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d|\w-\w+-\w")
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
+_FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
 _TIMES = frozenset({"before", "after", "then"})
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -49,7 +50,8 @@ class Claim:
     signs: dict[str, int] = field(hash=False)
     """Concept → 1 asserted, -1 denied or dispreferred, 0 both."""
     numbers: dict[str, tuple[str, ...]] = field(hash=False)
-    """Measure ("" for a bare number, "time", "size", ...) → numbers in their order."""
+    """Measure ("" for a bare number, "time", "size", ...) → numbers in their order; options of
+    a command line ("-q") are kept here as "flag"."""
     exact: frozenset[str]
     """Spellings such as paths, hosts and identifiers, whole."""
     relations: dict[str, tuple[frozenset[str], frozenset[str]]] = field(hash=False)
@@ -91,7 +93,9 @@ def read_claim(text: str) -> Claim:
     words = re.findall(r"[^\W_]+", folded)
     spelled = [word.strip(_ENDS) for word in folded.split()]
     foreign = _is_foreign(folded, words)
-    rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", folded)
+    flags = tuple(_FLAG.findall(unicodedata.normalize("NFKC", text)))
+    rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", _FLAG.sub(" ", folded))
+    rewritten = re.sub(r"(?<![\w.)])-(?=\d)", "minus ", rewritten)
     if not foreign:
         rewritten = _rewrite(rewritten)
     tokens = list(_tokens(rewritten))
@@ -103,7 +107,7 @@ def read_claim(text: str) -> Claim:
             continue
         is_light = token.stem in _light() and not token.spelled
         (light if is_light else heavy).add(token.stem)
-    numbers: dict[str, tuple[str, ...]] = {}
+    numbers: dict[str, tuple[str, ...]] = {"flag": flags} if flags else {}
     for token in tokens:
         if token.kind == "number":
             numbers[token.measure] = (*numbers.get(token.measure, ()), token.text)

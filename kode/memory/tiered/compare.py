@@ -21,8 +21,9 @@ _ENDINGS = frozenset(
     " e er or r ion ation ition ment ing al ance ence able ible ed ist ity ness ure age".split(" ")
 )
 
-RELATED = 0.36
-"""From this overlap on, a call to the judge is worth it."""
+OVERLAP_SCALE = 1.2
+"""What a threshold on the cosine is multiplied by for the overlap of concepts, which runs a
+little higher because synonyms count in full."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,42 @@ class _Sides:
     entry_light: frozenset[str]
 
 
-def compare(new: Claim, entry: Claim) -> Comparison:
-    """Compare a new claim with a stored one."""
+def compare(new: Claim, entry: Claim, *, add_threshold: float = 0.3) -> Comparison:
+    """Compare a new claim with a stored one.
+
+    Below `add_threshold` the two have too little in common for a question to the judge.
+    """
     sides = _sides(new, entry)
     overlap = _overlap(new, entry, sides)
-    if new.plain == entry.plain:
+    if new.plain == entry.plain and new.numbers == entry.numbers:
         return Comparison("same", 1.0, "entry", "it says the same")
+    related = _related(new, sides, overlap, add_threshold)
     conflict = _conflict(new, entry, sides)
     if conflict:
-        related = _related(new, entry, sides, overlap)
         return Comparison("open" if related else "other", overlap, "new", conflict)
     keeps = _container(new, entry, sides)
     if keeps is not None and _literal(new, entry):
-        return Comparison("same", overlap, keeps, "one text contains the other")
+        longer = _longer(new, entry)
+        return Comparison("same", max(overlap, 0.7), longer, "one text contains the other")
     if keeps is not None and _safe(new, entry, sides):
         return Comparison("same", overlap, keeps, "it says the same in other words")
-    if _related(new, entry, sides, overlap):
+    if related:
         return Comparison("open", overlap, "new", "it is about the same, but says something else")
     return Comparison("other", overlap, "new", "it is about something else")
+
+
+def carries(new: Claim, entry: Claim) -> bool:
+    """Whether the entry says everything that the new text says, and nothing against it."""
+    sides = _sides(new, entry)
+    if _conflict(new, entry, sides):
+        return False
+    if _literal(new, entry):
+        return _longer(new, entry) == "entry"
+    return _container(new, entry, sides) == "entry" and not _qualifies(new, entry, sides)
+
+
+def _longer(new: Claim, entry: Claim) -> Literal["new", "entry"]:
+    return "new" if len(new.plain) > len(entry.plain) else "entry"
 
 
 def _sides(new: Claim, entry: Claim) -> _Sides:
@@ -275,8 +294,8 @@ def _shuffled(new: Claim, entry: Claim, sides: _Sides) -> bool:
     return ranks not in turns and ranks != list(reversed(range(count)))
 
 
-def _related(new: Claim, entry: Claim, sides: _Sides, overlap: float) -> bool:
+def _related(new: Claim, sides: _Sides, overlap: float, add_threshold: float) -> bool:
     """Whether a model should be asked: a repetition or an update may hide here."""
     if new.changes and sides.shared_heavy:
         return True
-    return overlap >= RELATED
+    return overlap >= add_threshold * OVERLAP_SCALE

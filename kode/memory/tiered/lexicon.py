@@ -19,6 +19,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(no|not)( be)? (less|fewer|lower|smaller|shorter) than", "atleast"),
     (r"(at least|more than|greater than|higher than|a minimum of)", "atleast"),
     (r"(above|over) (?=\d)", "atleast "),
+    (r"(<=|≤|<) ?(?=\d)", "atmost "),
+    (r"(>=|≥|>) ?(?=\d)", "atleast "),
     (r"or (newer|later|higher|above|greater|more|up|better|longer)", "atleast"),
     (r"or (older|earlier|lower|below|less|fewer|shorter)", "atmost"),
     (r"(shorter|smaller|fewer|less|lower) than", "atmost"),
