@@ -1,0 +1,297 @@
+"""The gate that asks a person: decisions become questions, answers become verdicts and approvals.
+
+What needs a question is `decide`'s business; how it looks on a screen is the face's.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from kode.contracts import PermissionMode, Tool, ToolContext, Verdict
+from kode.errors import KodeError
+from kode.events import Emit, Notice, silent
+from kode.permissions import approvals
+from kode.permissions.decide import Decision, decide
+from kode.permissions.rules import Rule, Rules, parse, parse_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question for the person. Every text in it shows hidden characters (`visible`)."""
+
+    tool: str
+    subject: str
+    """The argument it is about: the path, the command, the URL."""
+    title: str
+    preview: str
+    """What will happen, whole: a diff, the command, the text."""
+    reason: str
+    """Why it is asked."""
+    asker: str = ""
+    """The subagent that wants it; "" for the agent itself."""
+    may_always: bool
+    """Whether "session" and "project" are on offer."""
+    rules: tuple[str, ...] = ()
+    """The rules that "session" and "project" would add."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    choice: Literal["once", "session", "project", "no"]
+    message: str = ""
+    """With "no": a word for the model."""
+
+
+Ask = Callable[[Question], Awaitable[Answer]]
+"""Shows a question and waits for the answer. Cancelling it withdraws the question."""
+
+
+class PermissionSettings(Protocol):
+    """The part of the config the gate reads."""
+
+    @property
+    def mode(self) -> PermissionMode: ...
+    @property
+    def allow(self) -> Sequence[str]: ...
+    @property
+    def deny(self) -> Sequence[str]: ...
+
+
+class PersonGate:
+    """Decides by rules and mode, and asks where they say so: one question at a time."""
+
+    def __init__(
+        self,
+        *,
+        rules: Rules,
+        mode: PermissionMode,
+        home: Path,
+        project: Path,
+        cwd: Path,
+        roots: Sequence[Path],
+        user_home: Path,
+        temp: Sequence[Path],
+        ask: Ask | None,
+        asker: str = "",
+        tainted: Callable[[], bool] = lambda: False,
+        emit: Emit = silent,
+    ) -> None:
+        self._rules = rules
+        self._mode = mode
+        self._home = home
+        self._project = project
+        self._cwd = cwd
+        self._roots = tuple(roots)
+        self._user_home = user_home
+        self._temp = tuple(temp)
+        self._ask = ask
+        self._asker = asker
+        self._tainted = tainted
+        self._emit = emit
+        self._session: tuple[Rule, ...] = ()
+        self._saved: tuple[Rule, ...] | None = None
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    def from_config(
+        cls,
+        settings: PermissionSettings,
+        *,
+        home: Path,
+        project: Path,
+        cwd: Path,
+        roots: Sequence[Path],
+        ask: Ask | None,
+        asker: str = "",
+        tainted: Callable[[], bool] = lambda: False,
+        emit: Emit = silent,
+    ) -> "PersonGate":
+        """A gate with the config's rules (`allow`, `deny`, and `ask` where there is one).
+
+        Raises: ConfigError for a text that is no rule.
+        """
+        asked: Sequence[str] = getattr(settings, "ask", ())
+        return cls(
+            rules=Rules(
+                deny=parse_all(settings.deny),
+                ask=parse_all(asked),
+                allow=parse_all(settings.allow),
+            ),
+            mode=settings.mode,
+            home=home,
+            project=project,
+            cwd=cwd,
+            roots=roots,
+            user_home=Path(os.path.expanduser("~")),
+            temp=(Path(tempfile.gettempdir()),),
+            ask=ask,
+            asker=asker,
+            tainted=tainted,
+            emit=emit,
+        )
+
+    @property
+    def mode(self) -> PermissionMode:
+        return self._mode
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        """Takes effect with the next check, one that waits for its question included."""
+        self._mode = mode
+
+    def describe_rules(self) -> tuple[str, ...]:
+        """One line a rule, with where it came from, for a person."""
+        return (
+            *(f"deny {rule}" for rule in self._rules.deny),
+            *(f"ask {rule}" for rule in self._rules.ask),
+            *(f"allow {rule}" for rule in self._rules.allow),
+            *(f"allow {rule} (this session)" for rule in self._session),
+            *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
+        )
+
+    async def check(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict:
+        """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
+        decision = self._decide(tool, arguments, context)
+        if decision.outcome != "ask":
+            return _verdict(decision)
+        if self._ask is None:
+            return _with_nobody(decision)
+        preview = tool.preview(context, arguments) if tool.preview else ""
+        async with self._turn:
+            # Another call's answer, or a new mode, may have settled it meanwhile.
+            decision = self._decide(tool, arguments, context)
+            if decision.outcome != "ask":
+                return _verdict(decision)
+            answer = await self._ask(self._question(tool, arguments, preview, decision))
+            return self._answered(answer, decision)
+
+    def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
+        return decide(
+            replace(self._rules, approved=(*self._session, *self._approved_before())),
+            self._mode,
+            tool,
+            arguments,
+            cwd=context.cwd,
+            roots=context.roots or self._roots,
+            project=self._project,
+            user_home=self._user_home,
+            protected=(*context.protected, self._home),
+            temp=self._temp,
+            readable=(context.output_dir,),
+            taint=self._tainted(),
+        )
+
+    def _approved_before(self) -> tuple[Rule, ...]:
+        if self._saved is None:
+            self._saved, problem = approvals.load(self._home, self._project)
+            if problem:
+                self._emit(Notice(text=problem))
+        return self._saved
+
+    def _question(
+        self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
+    ) -> Question:
+        value = arguments.get(tool.subject, "") if tool.subject else ""
+        subject = value if isinstance(value, str) else repr(value)
+        return Question(
+            tool=tool.name,
+            subject=visible(subject),
+            title=_TITLES.get(tool.effect, f"Use {tool.name}"),
+            preview=visible(preview or _shown(tool, arguments, subject)),
+            reason=visible(decision.reason),
+            asker=visible(self._asker),
+            may_always=bool(decision.rules_offered),
+            rules=tuple(visible(rule) for rule in decision.rules_offered),
+        )
+
+    def _answered(self, answer: Answer, decision: Decision) -> Verdict:
+        if answer.choice == "no":
+            said = f" They say: {answer.message}" if answer.message.strip() else ""
+            return Verdict(
+                allowed=False,
+                reason=f"The person refused this.{said} Do not try it another way; "
+                "do something else, or ask what they want.",
+            )
+        offered = tuple(parse(text) for text in decision.rules_offered)
+        if answer.choice == "session":
+            self._session = tuple(dict.fromkeys((*self._session, *offered)))
+        if answer.choice == "project":
+            self._save(offered)
+        return Verdict(allowed=True, reason="The person allowed it.")
+
+    def _save(self, offered: tuple[Rule, ...]) -> None:
+        """Saved approvals count at once; one that cannot be saved counts for this session."""
+        self._saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
+        try:
+            approvals.add(self._home, self._project, offered)
+        except KodeError as error:
+            self._emit(Notice(text=f"The approval counts for this session only. {error}"))
+
+
+_TITLES = {
+    "read": "Read a file",
+    "edit": "Change a file",
+    "run": "Run a command",
+    "fetch": "Fetch a page",
+    "memory": "Change memory",
+    "delegate": "Start subagents",
+}
+
+_KEPT = frozenset("\n\t")
+"""Control characters that a question may hold as they are."""
+
+_LOOKS_EMPTY = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufe0f\ufe0e\u034f\u17b4\u17b5")
+"""Letters and marks that count as printable, and show nothing."""
+
+_RUNS = re.compile(r"\t{3,}| {24,}(?=\S)")
+
+
+def visible(text: str) -> str:
+    """The text with every character that does not print (controls, escapes, bidirectional and
+    zero-width marks) as `\\x1b` or `\\u202e`. Line feeds and single tabs stay; a run of tabs or
+    of many spaces, which can push text off a screen, is spelt out."""
+    shown = "".join(
+        c
+        if c in _KEPT or (c.isprintable() and c not in _LOOKS_EMPTY)
+        else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text
+    )
+    return _RUNS.sub(_spelt_run, shown)
+
+
+def _spelt_run(run: re.Match[str]) -> str:
+    if run[0].startswith("\t"):
+        return "\\t" * len(run[0])
+    return f" [{len(run[0])} spaces] "
+
+
+def _verdict(decision: Decision) -> Verdict:
+    return Verdict(allowed=decision.outcome == "allow", reason=decision.reason)
+
+
+def _with_nobody(decision: Decision) -> Verdict:
+    if decision.runs_unasked:
+        return Verdict(allowed=True, reason="The mode allows it.")
+    flag = f" It would run with {decision.hint}." if decision.hint else ""
+    return Verdict(
+        allowed=False,
+        reason=f"Refused, because nobody is here to be asked. {decision.reason}{flag} "
+        "Go on without it, or say in your answer what is needed.",
+    )
+
+
+def _shown(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
+    """What a call without a preview is about: its one subject, or all arguments, whole."""
+    if tool.effect in ("run", "fetch", "read"):
+        return subject
+    lines = []
+    for name, value in arguments.items():
+        if value is not None:
+            lines.append(f"{name}: {value if isinstance(value, str) else repr(value)}")
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""The classes of shell commands and the values that carry them. No judgment is made here."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+ShellClass = Literal["safe", "write", "network", "unknown", "system", "destructive"]
+"""What a command would do, from harmless to worst.
+
+`safe` reads the project and prints. `write` changes files inside the working directory or the
+temporary folder. `network` talks to other machines. `unknown` could do anything. `system` changes
+the machine, plants what runs later, or reads secrets. `destructive` loses what cannot be had back.
+"""
+
+ORDER: tuple[ShellClass, ...] = ("safe", "write", "network", "unknown", "system", "destructive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartClass:
+    """One command of a command line, or one of its redirections or assignments."""
+
+    text: str
+    """As written, or the argv joined where it was built."""
+    argv: tuple[str, ...] | None
+    """None when the words are not fixed text, and for parts that are no command."""
+    klass: ShellClass
+    reason: str
+    development: bool = False
+    """True for an `unknown` that is the project's own test, lint, type check or build."""
+    secret: bool = False
+    """Whether it reads a file that holds keys."""
+    protected: bool = False
+    """Whether it writes in a folder that kode keeps for itself."""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Absolute paths, where they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classified:
+    """A whole command line: the worst of its parts."""
+
+    klass: ShellClass
+    parts: tuple[PartClass, ...]
+    reason: str
+
+
+def worst(classes: Iterable[ShellClass]) -> ShellClass:
+    """The worst of some classes; `safe` for none."""
+    return max(classes, key=ORDER.index, default="safe")
+
+
+def whole(parts: Iterable[PartClass]) -> Classified:
+    """The class of a command line from its parts; its reason is that of the worst."""
+    found = tuple(parts)
+    if not found:
+        return Classified(klass="safe", parts=(), reason="nothing to run")
+    heaviest = max(found, key=lambda part: ORDER.index(part.klass))
+    return Classified(klass=heaviest.klass, parts=found, reason=heaviest.reason)
