@@ -277,6 +277,8 @@ class Connection(asyncio.Protocol):
         self.transport.write(head(wire.get("status", 200), headers, length=None))
         async for data in misbehaving(request, reply):
             await self.can_write.wait()
+            if self.transport.is_closing():
+                await asyncio.sleep(3600)  # until connection_lost, which counts it, cancels this
             if data is DROP:
                 self.transport.abort()
                 return

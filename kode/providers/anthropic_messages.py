@@ -27,7 +27,7 @@ from kode.events import Emit
 from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft
-from kode.providers.stream import Deadline, Event, read_reply
+from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
     WireCache,
     encoded,
@@ -114,7 +114,11 @@ class AnthropicMessages:
                 "/v1/messages",
                 content=body,
                 cast_to=object,
-                options={"headers": {"Content-Type": "application/json"}},
+                options={
+                    "headers": {"Content-Type": "application/json"},
+                    # A redirect would carry the key and the conversation to another host.
+                    "follow_redirects": False,
+                },
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )
@@ -130,7 +134,7 @@ class AnthropicMessages:
         if self._client is not None:
             return self._client
         import httpx2
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
         check_key(endpoint)
@@ -141,6 +145,9 @@ class AnthropicMessages:
             max_retries=0,
             # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            http_client=DefaultAsyncHttpxClient(
+                event_hooks={"response": [lambda response: refuse(response, endpoint)]}
+            ),
         )
         if not (client.api_key or client.auth_token or client.credentials):
             raise missing_key(endpoint)

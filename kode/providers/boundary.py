@@ -56,7 +56,8 @@ _OVERFLOW = re.compile(
     r"|exceed_context_size|context_length_exceeded|context limit|n_ctx\b|n_keep"
     r"|exceeds? the (model'?s )?(maximum|available|limit).{0,40}(token|context|length)"
     r"|(input|prompt)( token)?( count)?( \(?\d+\)?)?( tokens?)? exceeds the (maximum|limit)"
-    r"|maximum (prompt|model|sequence|input) length|max_model_len|longer than the model'?s|reduce the length of"
+    r"|maximum (prompt|model|sequence|input) length|max_model_len|longer than the model'?s"
+    r"|reduce the length of"
     r"|inputs? tokens? \+ .{0,40}max_(new_)?tokens|input validation error.{0,80}tokens"
     r"|request too large for|request_too_large|greater than the context|exceeds? context",
     re.IGNORECASE | re.DOTALL,
@@ -130,6 +131,9 @@ def translated(endpoint: Endpoint) -> Iterator[None]:
         raise
     except Exception as error:
         mine = classify(error, endpoint)
+        if mine is error.__cause__:
+            # What a hook of ours raised, and an SDK wrapped.
+            raise mine from None
         # A text that holds the key must not travel on in a traceback.
         secret = endpoint.api_key and endpoint.api_key in repr(error)
         raise mine from (None if secret else error)
@@ -137,8 +141,9 @@ def translated(endpoint: Endpoint) -> Iterator[None]:
 
 def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
     """What an exception of an SDK, of its HTTP client or of decoding means to kode."""
-    if isinstance(error, ProviderError):
-        return error
+    for link in (error, error.__cause__):
+        if isinstance(link, ProviderError):
+            return link
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         response = getattr(error, "response", None)
@@ -180,7 +185,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
         return TransientError(
             f"The server at {url} took too long to answer. "
-            "Ask again; if it goes on, raise the time limits in the config."
+            "Ask again; if it goes on, raise `retry.idle_timeout_s` in the config."
         )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
@@ -211,6 +216,14 @@ def from_status(
     detail = _clean(words.message, endpoint)
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
+    if status is not None and 300 <= status < 400:
+        target = _clean(headers.get("location", "").partition("?")[0], endpoint)
+        return RefusedError(
+            f"{endpoint.shown_url} sends requests on to {target or 'another address'} "
+            f"(HTTP {status}), and kode does not follow with the key. "
+            "If that address is right, make it the base URL.",
+            status=status,
+        )
     if status == 413 or _overflows(status, whole):
         return OverflowError_(
             f"The request is larger than the window of {endpoint.model}{said} "
@@ -405,7 +418,8 @@ def _passing(status: int, endpoint: Endpoint) -> str:
 def _causes(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
     for _ in range(8):
-        if link is None:
+        # What the caller was handling before is the context of the first link, and not its cause.
+        if link is None or isinstance(link, KodeError):
             return
         yield link
         link = link.__cause__ or link.__context__

@@ -19,7 +19,7 @@ from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.stream import Deadline, Event, read_reply
+from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
     WireCache,
     encoded,
@@ -98,7 +98,11 @@ class OpenAIChat:
                 "/chat/completions",
                 content=body,
                 cast_to=object,
-                options={"headers": {"Content-Type": "application/json"}},
+                options={
+                    "headers": {"Content-Type": "application/json"},
+                    # A redirect would carry the key and the conversation to another host.
+                    "follow_redirects": False,
+                },
                 stream=True,
                 stream_cls=openai.AsyncStream[object],
             )
@@ -115,7 +119,7 @@ class OpenAIChat:
         if self._client is not None:
             return self._client
         import httpx2
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
         if not endpoint.api_key and is_openai(endpoint.base_url):
@@ -127,6 +131,9 @@ class OpenAIChat:
             max_retries=0,
             # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            http_client=DefaultAsyncHttpxClient(
+                event_hooks={"response": [lambda response: refuse(response, endpoint)]}
+            ),
         )
         return self._client
 

@@ -20,6 +20,9 @@ from kode.providers.draft import Draft
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """An event, or an answer that is not streamed, may not be larger."""
 
+MAX_ERROR_BYTES = 65_536
+"""How much of an error's body is read."""
+
 LAST_WORDS_S = 3.0
 """After the stop reason, how long the usage and the end of the stream are waited for."""
 
@@ -31,6 +34,8 @@ the next request too."""
 class Response(Protocol):
     """What is used of the HTTP client's response."""
 
+    @property
+    def status_code(self) -> int: ...
     @property
     def headers(self) -> Any: ...
     def aiter_bytes(self) -> AsyncIterator[bytes]: ...
@@ -105,12 +110,34 @@ class Deadline:
         if asyncio.get_running_loop().time() >= self._end:
             return TransientError(
                 f"The reply of {url} was not whole after {self.total_s:g} s and was ended. "
-                "Ask for less at a time, or raise the total time limit in the config."
+                "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
             )
         return TransientError(
             f"{url} sent nothing for {self.idle_s:g} s. Check that the server is well; "
-            "for a slow one raise the idle time limit in the config."
+            "for a slow one raise `retry.idle_timeout_s` in the config."
         )
+
+
+async def refuse(response: Response, endpoint: Endpoint) -> None:
+    """For each response before the SDK sees it: an error or a redirect becomes kode's error. The
+    SDK would read the whole of its body first, however large.
+
+    Raises: ProviderError.
+    """
+    if response.status_code < 300:
+        return
+    body = b""
+    # The status says enough when the body breaks off.
+    with contextlib.suppress(Exception):
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ERROR_BYTES:
+                break
+    text = body[:MAX_ERROR_BYTES].decode("utf-8", "replace")
+    said: Any = text
+    with contextlib.suppress(ValueError, RecursionError):
+        said = json.loads(text)
+    raise from_status(response.status_code, said, response.headers, endpoint)
 
 
 async def read_reply(

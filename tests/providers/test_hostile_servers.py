@@ -240,6 +240,45 @@ async def test_empty_and_double_ids_are_mended_and_good_ones_kept(
 
 
 @both
+async def test_a_redirect_is_not_followed_with_the_key(connect: Connect, name: str) -> None:
+    wire = {"status": 307, "body": "", "headers": {"location": "http://127.0.0.1:9/v1/x?token=1"}}
+    provider, server = connect(name, [{"wire": wire}])
+
+    error = await fault(provider)
+
+    assert type(error) is RefusedError
+    assert "http://127.0.0.1:9/v1/x" in str(error)
+    assert "token" not in str(error)
+    assert server.count == 1
+
+
+@both
+async def test_an_endless_error_is_not_read_to_its_end(connect: Connect, name: str) -> None:
+    wire = {"status": 503, "body": "x" * 30_000_000, "headers": {"retry-after": "4"}}
+    provider, _ = connect(name, [{"wire": wire}])
+
+    error = await fault(provider)
+
+    assert type(error) is TransientError
+    assert (error.status, error.retry_after_s) == (503, 4.0)
+    assert len(str(error)) < 700
+
+
+@both
+async def test_a_page_for_people_with_an_error_status_is_summed_up(
+    connect: Connect, name: str
+) -> None:
+    page = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+    provider, _ = connect(name, [{"wire": {"status": 502, "body": page}}])
+
+    error = await fault(provider)
+
+    assert type(error) is TransientError
+    assert "502 Bad Gateway" in str(error)
+    assert "<html>" not in str(error)
+
+
+@both
 async def test_too_many_calls_are_refused(connect: Connect, name: str) -> None:
     provider, _ = connect(name, [{"calls": [{"name": "todo"}] * 129}])
 
