@@ -28,7 +28,7 @@ _EDGES = frozenset(".;,()!?:|—–")
 _SCOPE_ENDS = frozenset(
     "but for in on when if at as because so while during with then since by unless until".split()
 )
-_ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…—–-"
+_ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…"
 _SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d|\w-\w+-\w")
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
@@ -91,7 +91,8 @@ def read_claim(text: str) -> Claim:
     """The claim a text makes. Never raises; any text gives a claim, if an empty one."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     words = re.findall(r"[^\W_]+", folded)
-    spelled = [word.strip(_ENDS) for word in folded.split()]
+    # a dash in front may be a sign or an option
+    spelled = [word.strip(_ENDS).rstrip("-–—") for word in folded.split()]
     foreign = _is_foreign(folded, words)
     flags = tuple(_FLAG.findall(unicodedata.normalize("NFKC", text)))
     rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", _FLAG.sub(" ", folded))
