@@ -7,12 +7,14 @@ never raises in the middle of anything.
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from kode.cli.editor import Editor
     from kode.conversation import Conversation, Status
 
+Opening = Callable[[], Awaitable["Conversation"]]
+
 SECOND_CANCEL_S = 2.0
 """A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
 
@@ -34,26 +38,38 @@ LEAVE_GRACE_S = 10.0
 
 
 async def run_repl(
-    conversation: "Conversation",
+    conversation: "Conversation | Opening",
     first_task: str | None = None,
     *,
     screen: Screen,
     renderer: Renderer,
+    cwd: Path | None = None,
     warm_up: Callable[[], None] | None = None,
 ) -> int:
     """Talks with the person until they leave, then closes the conversation; returns the exit code.
 
-    `renderer` is the one whose `emit` the conversation got, on the same `screen`. `warm_up` is
-    called in a daemon thread once the prompt is on the screen, for imports that can wait.
+    `conversation` is open, or a function that opens it: that is called once the prompt is on the
+    screen, in `cwd`, and what is typed until then waits. `renderer` is the one whose `emit` the
+    conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
+    is on the screen, for imports that can wait.
+
+    Raises: KodeError of the opening.
     """
-    repl = Repl(conversation, screen, renderer)
+    folder = cwd or Path.cwd()
+    repl = Repl(screen, renderer)
+    if callable(conversation):
+        opening = conversation
+    else:
+        repl.opened, folder, opening = conversation, conversation.cwd, None
     with _signals(repl):
-        _greet(repl)
+        _greet(screen, folder)
         if screen.rich_terminal and sys.stdin.isatty():
-            await _run_editor(repl, first_task, warm_up)
+            await _run_editor(repl, opening, first_task, folder, warm_up)
         else:
-            await _run_plain(repl, first_task, warm_up)
+            await _run_plain(repl, opening, first_task, warm_up)
         await repl.finish()
+    if repl.fault is not None:
+        raise repl.fault
     return EXIT_OK
 
 
@@ -61,9 +77,12 @@ async def run_repl(
 class Repl:
     """What is going on: the work that runs, what waits, what was sent last."""
 
-    conversation: "Conversation"
     screen: Screen
     renderer: Renderer
+    opened: "Conversation | None" = None
+    """None while it is being opened."""
+    fault: KodeError | None = None
+    """Why it could not be opened."""
     editor: "Editor | None" = None
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
@@ -80,6 +99,12 @@ class Repl:
     _seen_replies: int = 0
 
     @property
+    def conversation(self) -> "Conversation":
+        """The open conversation; nothing that needs one runs before."""
+        assert self.opened is not None
+        return self.opened
+
+    @property
     def busy(self) -> bool:
         return self.work is not None and not self.work.done()
 
@@ -88,7 +113,7 @@ class Repl:
         if not self.busy:
             self._start(text)
             return
-        command = command_of(text)
+        command = command_of(text) if self.opened is not None else None
         if command and (known := COMMANDS.get(command[0])) and known.while_busy:
             task = asyncio.ensure_future(self._guarded(self._command(*command)))
             self.beside.add(task)
@@ -144,6 +169,8 @@ class Repl:
             ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
             for text in self.waiting[-3:]
         ]
+        if self.opened is None:
+            return waiting
         lines = self.renderer.live(width, max(height - len(waiting), 1))
         if self.cancelled_at is not None or not lines:
             what = "Stopping" if self.cancelled_at is not None else self.doing or "Working"
@@ -153,10 +180,17 @@ class Repl:
 
     def status(self, width: int) -> str:
         """Model, context, cost and permission mode, as much of it as fits."""
+        if self.opened is None:
+            return ""
         if self._status is None or self._seen_replies != self.renderer.replies:
             self._seen_replies = self.renderer.replies
             self._status = self.conversation.status()
         return status_line(self._status, width)
+
+    async def idle(self) -> None:
+        """Returns when nothing runs and nothing waits."""
+        while self.work is not None and not self.work.done():
+            await asyncio.wait([self.work])
 
     async def finish(self) -> None:
         """Waits for what was stopped, closes the conversation, says how to resume."""
@@ -164,6 +198,8 @@ class Repl:
             await asyncio.wait([self.work], timeout=LEAVE_GRACE_S)
         for task in self.beside:
             task.cancel()
+        if self.opened is None:
+            return
         session_id = self.conversation.session.id
         used = self.conversation.status().turns > 0
         self.closing = asyncio.ensure_future(self._guarded(self.conversation.close()))
@@ -174,6 +210,20 @@ class Repl:
         if session_id is not None and used:
             self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
         self.screen.flush()
+
+    def open(self, opening: Opening) -> None:
+        """Opens the conversation as the first work; what is typed meanwhile waits."""
+        self.work = asyncio.ensure_future(self._open(opening))
+        self.work.add_done_callback(self._done)
+
+    async def _open(self, opening: Opening) -> None:
+        try:
+            self.opened = await opening()
+        except asyncio.CancelledError:
+            self.leave()
+        except KodeError as error:
+            self.fault = error
+            self.leave()
 
     def _start(self, text: str) -> None:
         self.cancelled_at = None
@@ -254,43 +304,50 @@ def status_line(status: "Status", width: int) -> str:
     return clip(" · ".join(filter(None, parts)), width)
 
 
-def _greet(repl: Repl) -> None:
-    conversation = repl.conversation
-    where = str(conversation.cwd)
-    home = str(paths.home().parent)
+def _greet(screen: Screen, folder: Path) -> None:
+    where, home = str(folder), os.path.expanduser("~")
     if where.startswith(home + "/"):
         where = "~" + where[len(home) :]
-    repl.screen.print(clip(f"kode in {where} · /help", repl.screen.width), "dim")
+    screen.print(clip(f"kode in {where} · /help", screen.width), "dim")
 
 
 async def _run_editor(
-    repl: Repl, first_task: str | None, warm_up: Callable[[], None] | None
+    repl: Repl,
+    opening: Opening | None,
+    first_task: str | None,
+    folder: Path,
+    warm_up: Callable[[], None] | None,
 ) -> None:
     from kode.cli.complete import ReplCompleter
     from kode.cli.editor import Editor, open_history
     from kode.cli.files import FileIndex
 
-    conversation = repl.conversation
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},
         arguments={"/permissions": lambda: MODES},
-        files=FileIndex(conversation.cwd),
+        files=FileIndex(folder),
     )
     repl.editor = Editor(
         repl,
-        history=open_history(paths.history_file(conversation.home)),
+        history=open_history(paths.history_file(paths.home())),
         completer=completer,
         live=repl.live,
         status=repl.status,
         color=repl.screen.color,
         busy=lambda: repl.busy,
     )
+
+    def drawn() -> None:
+        if opening is not None:
+            repl.open(opening)
+        if first_task:
+            repl.submit(first_task)
+        _warm(warm_up)
+
     repl.screen.flush()
     repl.screen.editor = repl.editor
-    if first_task:
-        repl.submit(first_task)
     try:
-        await repl.editor.run(drawn=lambda: _warm(warm_up))
+        await repl.editor.run(drawn)
     finally:
         repl.screen.flush()
         repl.screen.editor = None
@@ -298,11 +355,17 @@ async def _run_editor(
 
 
 async def _run_plain(
-    repl: Repl, first_task: str | None, warm_up: Callable[[], None] | None
+    repl: Repl,
+    opening: Opening | None,
+    first_task: str | None,
+    warm_up: Callable[[], None] | None,
 ) -> None:
     from kode.cli.plain import read_line
 
     _warm(warm_up)
+    if opening is not None:
+        repl.open(opening)
+        await repl.idle()
     line = first_task
     while not repl.leaving:
         if line is None:
@@ -316,8 +379,7 @@ async def _run_plain(
             line = line[:-1] + "\n" + (await read_line(sys.stdin) or "")
         if line.strip():
             repl.submit(line)
-            while repl.work is not None and not repl.work.done():
-                await asyncio.wait([repl.work])
+            await repl.idle()
         line = None
 
 

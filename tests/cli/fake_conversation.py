@@ -221,9 +221,14 @@ async def main() -> int:
     renderer = Renderer(screen)
     home = Path(os.environ["KODE_HOME"])
     conversation = FakeConversation(home, Path.cwd(), emit=renderer.emit, ask=make_ask(screen))
-    code = await run_repl(
-        conversation, os.environ.get("FIRST_TASK"), screen=screen, renderer=renderer
-    )
+
+    async def opening() -> FakeConversation:
+        await asyncio.sleep(conversation.pause_s)
+        if os.environ.get("FAIL_TO_OPEN"):
+            raise SessionError("No such session. See `kode session list`.")
+        return conversation
+
+    code = await run_repl(opening, os.environ.get("FIRST_TASK"), screen=screen, renderer=renderer)
     print(f"left with {code}, closed {conversation.closed}, cancelled {conversation.cancelled}")
     return code
 

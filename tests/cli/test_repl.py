@@ -26,7 +26,7 @@ class Room:
         )
         renderer = Renderer(screen)
         self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
-        self.repl = Repl(self.talk, screen, renderer)
+        self.repl = Repl(screen, renderer, opened=self.talk)
 
     @property
     def text(self):
@@ -78,6 +78,42 @@ async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
     assert room.repl.take_back() is None
     room.repl.interrupt()
     await room.settled()
+
+
+async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
+    go = asyncio.Event()
+
+    async def opening():
+        await go.wait()
+        return room.talk
+
+    room.repl.opened = None
+    room.repl.open(opening)
+    room.repl.submit("echo")
+    room.repl.submit("/cost")
+    assert room.repl.status(80) == ""
+    assert [line.split(" (")[0] for _, line in room.repl.live(80, 9)] == [
+        "queued: echo",
+        "queued: /cost",
+    ]
+    go.set()
+    await room.settled()
+
+    assert room.talk.asked == ["echo"]
+    assert "1 turn: 2k tokens" in room.text
+
+
+async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
+    async def opening():
+        raise SessionError("No key. Run `kode init`.")
+
+    room.repl.opened = None
+    room.repl.open(opening)
+    await room.settled()
+    await room.repl.finish()
+
+    assert room.repl.leaving
+    assert str(room.repl.fault) == "No key. Run `kode init`."
 
 
 async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):

@@ -35,6 +35,8 @@ def repl(tmp_path):
         )
         opened.append(terminal)
         terminal.until("kode in")
+        if env.get("FAIL_TO_OPEN"):
+            return terminal
         if env.get("TERM") != "dumb":
             terminal.until("ask · big-model")
         return terminal
@@ -278,6 +280,14 @@ def test_a_first_task_starts_at_once(repl):
     terminal = repl(FIRST_TASK="echo")
 
     terminal.until("› echo", "You said: echo")
+
+
+def test_a_conversation_that_cannot_be_opened_takes_the_prompt_away(repl):
+    terminal = repl(FAIL_TO_OPEN="1")
+
+    text = terminal.until("SessionError: No such session.")
+
+    assert "›" not in text
 
 
 def test_piped_input_and_output_do_not_crash(tmp_path):
