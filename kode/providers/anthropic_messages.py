@@ -157,7 +157,7 @@ class AnthropicMessages:
     def _body(self, request: Request) -> bytes:
         head: dict[str, Any] = {
             "model": self.model,
-            "max_tokens": request.max_output_tokens or self.info.max_output_tokens,
+            "max_tokens": request.max_output_tokens or default_max_tokens(self.info),
             "stream": True,
         }
         pieces = [encoded(head)[:-1]]
@@ -194,6 +194,13 @@ class Blocks:
     def turn(self) -> bytes:
         """The turn that this message alone is."""
         return _turn(self.role, [*self.results, *self.others])
+
+
+def default_max_tokens(info: ModelInfo) -> int:
+    """The limit of output where the request names none, and the format demands one. The API refuses
+    a request whose input and limit together exceed the window, so the model's maximum is taken only
+    where it leaves five sixths of the window to the conversation."""
+    return max(1, min(info.max_output_tokens, info.context_window // 6))
 
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:

@@ -170,18 +170,23 @@ def info_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None
 
     `overrides` maps a model name, or the beginning of one, to any of `context_window`,
     `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`,
-    `cache_write_price` (dollars per million tokens). A window given there counts as known.
+    `cache_write_price` (dollars per million tokens). Where several beginnings fit, the longer one
+    wins, key by key. A window given there counts as known.
 
     Raises: ConfigError for an override with another key, or a value that is no number.
     """
     names = _names(model)
-    known = _longest_prefix(names, MODELS)
-    info = UNKNOWN if known is None else known
-    given = _longest_prefix(names, {k.lower(): v for k, v in (overrides or {}).items()})
-    if not given:
-        return info
+    fitting = _fitting(names, MODELS)
+    info = fitting[-1] if fitting else UNKNOWN
+    given: dict[str, Any] = {}
+    for values in _fitting(names, {k.lower(): v for k, v in (overrides or {}).items()}):
+        given.update(values)
     for key, value in given.items():
         _check_override(model, key, value)
+    if "context_window" in given:
+        # A window made smaller leaves room for the request too.
+        half = max(1, given["context_window"] // 2)
+        given.setdefault("max_output_tokens", min(info.max_output_tokens, half))
     return replace(info, **given, known=info.known or "context_window" in given)
 
 
@@ -212,9 +217,10 @@ def _names(model: str) -> tuple[str, ...]:
     return (name, name.rsplit("/", 1)[-1])
 
 
-def _longest_prefix(names: tuple[str, ...], table: Mapping[str, Row]) -> Row | None:
+def _fitting(names: tuple[str, ...], table: Mapping[str, Row]) -> list[Row]:
+    """The rows whose prefix fits, the longest prefix last."""
     fitting = [prefix for prefix in table if any(_begins(name, prefix) for name in names)]
-    return table[max(fitting, key=len)] if fitting else None
+    return [table[prefix] for prefix in sorted(fitting, key=len)]
 
 
 def _begins(name: str, prefix: str) -> bool:

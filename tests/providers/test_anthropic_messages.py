@@ -19,6 +19,8 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
+from kode.providers.anthropic_messages import default_max_tokens
+from kode.providers.models import info_of
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 
@@ -121,6 +123,11 @@ async def test_neighbours_of_the_user_become_one_turn_with_results_first(connect
     ]
     marks = [b for m in body["messages"] for b in m["content"] if "cache_control" in b]
     assert [mark["text"] for mark in marks] == ["three"]
+
+
+def test_the_limit_of_output_leaves_room_for_the_conversation() -> None:
+    assert default_max_tokens(info_of("claude-sonnet-5-5")) == 128_000
+    assert default_max_tokens(info_of("claude-haiku-4-5")) < 40_000
 
 
 async def test_thinking_goes_back_to_its_origin_only(connect: Connect) -> None:

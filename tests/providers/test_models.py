@@ -70,14 +70,25 @@ def test_an_unknown_cache_price_is_the_price_of_input() -> None:
 def test_the_users_figures_win() -> None:
     overrides = {
         "my-own": {"context_window": 9_000, "input_price": 1, "output_price": 2},
-        "my-own-model-2": {"context_window": 10_000},
+        "my-own-model-2": {"context_window": 10_000, "max_output_tokens": 7_000},
     }
 
     info = info_of("My-Own-Model", overrides)
 
     assert (info.context_window, info.max_output_tokens, info.known) == (9_000, 4_096, True)
     assert cost_usd(info, Usage(input_tokens=1_000_000)) == 1.0
-    assert info_of("my-own-model-2", overrides).context_window == 10_000
+    longer = info_of("my-own-model-2", overrides)
+    assert (longer.context_window, longer.max_output_tokens, longer.input_price) == (
+        10_000,
+        7_000,
+        1,
+    )
+
+
+def test_a_smaller_window_leaves_room_for_the_request() -> None:
+    info = info_of("claude-sonnet-5-5", {"claude-sonnet-5-5": {"context_window": 10_000}})
+
+    assert (info.max_output_tokens, info.input_price) == (5_000, 2.00)
 
 
 @pytest.mark.parametrize(
