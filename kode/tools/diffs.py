@@ -4,6 +4,7 @@ import re
 
 from kode.tools.files import lines_of, with_line_feeds
 
+CONTEXT_LINES = 3
 MAX_DIFF_CHARS = 200_000
 MAX_SHOWN_LINES = 120
 MAX_SHOWN_CHARS = 8_000
@@ -13,13 +14,39 @@ def unified(name: str, before: str, after: str) -> str:
     """The unified diff between two texts, line ends aside; "" when nothing else differs."""
     import difflib
 
+    old, new = _marked(before), _marked(after)
+    # Only what differs is compared: in a long file of lines that are much alike, difflib would
+    # take whole stretches for replaced.
+    start, end = _common(old, new)
+    skipped = max(0, start - CONTEXT_LINES)
+    kept = max(0, end - CONTEXT_LINES)
     lines = difflib.unified_diff(
-        _marked(before), _marked(after), f"a/{name}", f"b/{name}", lineterm="\n"
+        old[skipped : len(old) - kept],
+        new[skipped : len(new) - kept],
+        f"a/{name}",
+        f"b/{name}",
+        n=CONTEXT_LINES,
     )
-    text = "".join(lines)
+    text = "".join(_shifted(line, skipped) if line.startswith("@@ ") else line for line in lines)
     if len(text) <= MAX_DIFF_CHARS:
         return text
     return text[:MAX_DIFF_CHARS] + f"\n[the diff has {len(text):,} characters; cut here]\n"
+
+
+def _common(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many lines the two share at the start, and of the rest at the end."""
+    shorter = min(len(old), len(new))
+    start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    rest = shorter - start
+    end = next((i for i in range(rest) if old[-1 - i] != new[-1 - i]), rest)
+    return start, end
+
+
+def _shifted(header: str, lines: int) -> str:
+    def moved(match: re.Match[str]) -> str:
+        return f"{match[1]}{int(match[2]) + lines}"
+
+    return re.sub(r"(?<= )([-+])(\d+)", moved, header)
 
 
 def _marked(text: str) -> list[str]:

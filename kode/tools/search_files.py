@@ -218,7 +218,7 @@ def _rendered(hits: _Hits, ended: looking.Ended, pattern: str) -> str:
             "repetitions such as (a+)+.]"
         )
     if ended.dropped:
-        notes.append(f"[{ended.dropped} hits on lines of several megabytes are not shown.]")
+        notes.append(f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]")
     if ended.timed_out:
         notes.append(
             f"[Stopped after {looking.TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]"

@@ -304,6 +304,19 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
 
 
 @engines
+async def test_a_hit_on_an_enormous_line_is_counted_but_not_kept(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "MAX_PIECE_BYTES", 300_000)
+    (project / "a.min.js").write_text("x" * 2_000_000 + "needle\n")
+    (project / "b.js").write_text("needle\n")
+
+    output = await call(search_files, pattern="needle")
+
+    assert output.text == ("b.js\n1:needle\n[Hits on lines of several megabytes are not shown: 1.]")
+
+
+@engines
 async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
     script = project.parent / "slow"
     script.write_text(f"#!/bin/sh\necho $$ > {project}/pid\nexec sleep 100\n")
