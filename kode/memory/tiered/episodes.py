@@ -306,11 +306,10 @@ class EpisodeKeeper:
     ) -> tuple[str, list[str]]:
         """The same without what may not be remembered; the narrative is never empty."""
         good = [fact for fact in facts if not scan.scan(fact)]
-        if scan.scan(narrative) or not narrative.strip():
+        if scan.scan(narrative) or not narrative:
             narrative = _raw_note(pending.transcript)
         if scan.scan(narrative):
-            found = ", ".join(dict.fromkeys(f.category for f in scan.scan(narrative)))
-            narrative = f"(A session of {pending.turns} turns; its note was refused: {found}.)"
+            narrative = f"(A session of {pending.turns} turns; the scan refused its note.)"
         if len(good) < len(facts):
             self._context.emit(
                 Notice(text="A fact that the model drew from this session was refused by the scan.")

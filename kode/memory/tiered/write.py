@@ -345,7 +345,7 @@ def checked(content: str) -> str:
         raise MemoryError_(
             "content holds a line with only §, which separates entries: write one fact at a time."
         )
-    scan.check(text)
+    scan.check(text, max_bytes=scan.MAX_FACT_BYTES)
     return text
 
 
