@@ -1,0 +1,248 @@
+"""What may never be remembered: hidden characters, orders to a model, credentials.
+
+One pure function of the text. Disguises are undone first (compatibility forms, look-alike letters,
+marks, letters set apart, digits for letters, base64, escapes, rot13, reversal), then the text is
+put to `characters`, `credentials` and `injection`. A finding names the category and the place and
+never repeats what it found: the message goes to a model, a screen and a log.
+
+Called on every write into memory, and again on what is shown, since files are edited by hand.
+"""
+
+import base64
+import binascii
+import codecs
+import html
+import re
+import urllib.parse
+from dataclasses import dataclass
+
+from kode import credentials
+from kode.errors import MemoryError_
+from kode.memory import characters, injection, languages
+
+MAX_FACT_BYTES = 4096
+"""A fact is refused above this size, before it is scanned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a text may not be remembered."""
+
+    category: str
+    """`credential`, `control characters`, `hidden characters`, `bidirectional characters`,
+    `look-alike letters`, `override`, `concealment`, `bypassing approval`, `exfiltration`,
+    `dangerous command` or `chat markup`."""
+    start: int
+    """Where it begins in the text, in characters."""
+    place: str
+    """The same for a reader: `line 2, column 14`."""
+    message: str
+    """One sentence with the category, the place and what to do; never the text itself."""
+
+
+def scan(text: str) -> Finding | None:
+    """The first reason to refuse a text, or None. Never raises."""
+    if not text:
+        return None
+    hidden = characters.hidden(text)
+    if hidden:
+        at, category, what = hidden
+        return _finding(text, at, category, f"it has {what}")
+    secret = _credential(text)
+    if secret:
+        at, kind = secret
+        return _finding(text, at, "credential", f"it holds what looks like a credential ({kind})")
+    order = _order(text)
+    if order:
+        at, category = order
+        return _finding(text, at, category, _WHAT[category])
+    return None
+
+
+def check(text: str, *, max_bytes: int | None = None) -> None:
+    """Raises MemoryError_ with the reason when a text may not be remembered.
+
+    `max_bytes` (`MAX_FACT_BYTES` for a fact) is looked at before anything else.
+    """
+    if max_bytes is not None and len(text) > max_bytes // 4:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > max_bytes:
+            raise MemoryError_(
+                f"Not remembered: it has {size:,} bytes and may have {max_bytes:,}. "
+                "Shorten it, or keep it in a file and remember where that is."
+            )
+    finding = scan(text)
+    if finding:
+        raise MemoryError_(finding.message)
+
+
+_WHAT = {
+    "override": "it tells the reader to set its instructions aside",
+    "concealment": "it tells the reader to hide something from the user",
+    "bypassing approval": "it tells the reader to act without the user's approval",
+    "exfiltration": "it tells the reader to give private data away",
+    "dangerous command": "it has a command that runs foreign code, leaks data or destroys it",
+    "chat markup": "it imitates the markup between a program and its model",
+}
+
+
+def _finding(text: str, at: int, category: str, what: str) -> Finding:
+    line = text.count("\n", 0, at) + 1
+    column = at - text.rfind("\n", 0, at)
+    place = f"line {line}, column {column}"
+    return Finding(
+        category=category,
+        start=at,
+        place=place,
+        message=f"Not remembered ({category}): at {place} {what}. "
+        "Leave that part out and try again.",
+    )
+
+
+# ── credentials ──────────────────────────────────────────────────────────────────────────────
+
+_SPACED = re.compile(r"(?<![A-Za-z0-9_])(?:[A-Za-z0-9_-][ \t\n.|,]{1,2}){10,}[A-Za-z0-9_-]?")
+_WORD_BEFORE = re.compile(r"\S{1,16}\s{1,2}$")
+_GAPS = re.compile(r"[ \t\n.|,]+")
+_PARTS = re.compile(
+    r"\b(?:(?:part|half|piece|chunk|segment)s? (?:one|two|1|2|a|b|of)|(?:first|second|1st|2nd|other) "
+    r"(?:part|half|piece|chunk|segment|bit)|concat\w*|joined? (?:to|with|by)|followed by|then|plus)\b",
+    re.IGNORECASE,
+)
+_PREFIXES = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk-(?:ant-|proj-)?|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abprs]-|"
+    r"[sr]k_(?:live|test)_|npm_|pypi-|hf_|SG\.|gsk_|eyJ)[A-Za-z0-9_-]{3,}"
+)
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+
+
+def _credential(text: str) -> tuple[int, str] | None:
+    found = credentials.find(text)
+    if found:
+        return found[0].start, found[0].kind
+    if not text.isascii():
+        # Full-width and mathematical letters; case matters, so no folding here.
+        import unicodedata
+
+        plain = unicodedata.normalize("NFKC", text)
+        found = credentials.find(plain) if plain != text else []
+        if found:
+            return min(found[0].start, len(text) - 1), found[0].kind
+    for spaced in _SPACED.finditer(text):
+        before = _WORD_BEFORE.search(text, max(0, spaced.start() - 20), spaced.start())
+        joined = _GAPS.sub("", spaced[0])
+        found = credentials.find(joined)
+        if not found and before:
+            found = credentials.find(before[0].strip() + joined)
+        if found:
+            return spaced.start(), found[0].kind
+    if _PARTS.search(text):
+        prefix = _PREFIXES.search(text)
+        if prefix and _rest_is_random(text, prefix):
+            return prefix.start(), "in parts"
+    for run in _RUN.finditer(text):
+        decoded = _decoded(run[0])
+        found = credentials.find(decoded) if decoded else []
+        if found:
+            return run.start(), f"{found[0].kind}, encoded"
+    return None
+
+
+def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
+    """A split key: its beginning, and elsewhere a word that looks like the rest of it."""
+    others = re.findall(r"[A-Za-z0-9_-]{8,}", text[: prefix.start()] + " " + text[prefix.end() :])
+    return any(credentials.looks_random(other, min_chars=8) for other in others)
+
+
+def _decoded(run: str) -> str:
+    """What a run of base64 says, where that is plain text; else ""."""
+    if len(run) > 6000:
+        return ""
+    body = run.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        data = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+        decoded = data.decode("ascii")
+    except (binascii.Error, ValueError):
+        return ""
+    return decoded if len(decoded) >= 8 and decoded.replace("\n", " ").isprintable() else ""
+
+
+# ── orders ───────────────────────────────────────────────────────────────────────────────────
+
+_LEET_LETTERS = str.maketrans("013457@$!|", "oleastasil")
+_LEET = re.compile(r"[a-z][013457@$!|]{1,2}[a-z]")
+_APART = re.compile(r"(?:(?<![a-z0-9])[a-z0-9][\s._*|/~-]{1,3}){7,}[a-z0-9](?![a-z0-9])")
+_LETTERS = re.compile(r"[^a-z]+")
+_BROKEN = re.compile(r"[a-z][._*|~-][a-z]")
+_ESCAPED = re.compile(r"\\u00[0-9a-f]{2}|\\x[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,4};")
+_HEX = re.compile(r"(?:[2-7][0-9a-f]){12,}")
+_ESCAPE_CODES = re.compile(r"\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})")
+_FAMOUS_INSTALLERS = re.compile(
+    r"https://(?:astral\.sh/|sh\.rustup\.rs|get\.docker\.com|deno\.land/|bun\.sh/|get\.pnpm\.io|"
+    r"install\.python-poetry\.org|raw\.githubusercontent\.com/(?:homebrew|nvm-sh|pyenv)/|"
+    r"get\.helm\.sh|starship\.rs|mise\.run|nixos\.org/|fnm\.vercel\.app|get\.volta\.sh|"
+    r"claude\.ai/install|get\.sdkman\.io)"
+)
+
+
+def _order(text: str) -> tuple[int, str] | None:
+    plain, places = characters.folded(text)
+    plain = plain.replace("’", "'")
+    found = injection.find(plain)
+    if found and found[2] == "dangerous command" and _is_famous(plain, found[0], found[1]):
+        found = None
+    if found:
+        return (places[found[0]] if places else found[0]), found[2]
+    native, places = characters.folded(text, latin=False)
+    found = languages.find(native)
+    if found and not injection.excused(native, *found):
+        return (places[found[0]] if places else found[0]), found[2]
+    disguised = _disguised(plain)
+    return (0, disguised) if disguised else None
+
+
+def _is_famous(text: str, start: int, end: int) -> bool:
+    """An installer everybody knows, piped to a shell as its own page says."""
+    return _FAMOUS_INSTALLERS.search(text, start, end) is not None
+
+
+def _disguised(plain: str) -> str:
+    """The category of an order that shows only when a disguise is undone, or ""."""
+    if _LEET.search(plain):
+        letters = plain.translate(_LEET_LETTERS)
+        ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS)
+        for variant in (letters, ones_as_i):
+            if found := injection.find(variant, injection.CORE):
+                return found[2]
+    apart = " ".join(
+        _LETTERS.sub("", run[0].translate(_LEET_LETTERS)) for run in _APART.finditer(plain)
+    )
+    if apart and injection.SQUEEZED.search(_LETTERS.sub("", apart)):
+        return "override"
+    if _BROKEN.search(plain):
+        squeezed = injection.SQUEEZED.search(_LETTERS.sub("", plain))
+        if squeezed and not injection.find(plain) and _is_broken_up(plain):
+            return "override"
+    for backwards in (plain[::-1], codecs.encode(plain, "rot13")):
+        found = injection.find(backwards, injection.CORE)
+        if found:
+            return found[2]
+    for hidden in _encoded(plain):
+        found = injection.find(hidden.lower())
+        if found:
+            return found[2]
+    return ""
+
+
+def _is_broken_up(plain: str) -> bool:
+    """Words cut by signs inside them (`ig-no-re pre.vious`): far more cuts than in prose."""
+    return len(_BROKEN.findall(plain)) >= 3
+
+
+def _encoded(plain: str) -> list[str]:
+    hidden = []
+    if _ESCAPED.search(plain):
+        text = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
+        hidden.append(html.unescape(urllib.parse.unquote(text, errors="replace")))
+    hidden.extend(bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain))
+    return hidden
