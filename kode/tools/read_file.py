@@ -127,30 +127,25 @@ def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes
     digest = hashlib.sha256(bom)
     utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
     number, at_start, kept, length = 1, True, b"", 0
-    while True:
-        inside = number < offset + limit
-        if not inside and not whole:
-            break
-        piece = file.readline(_PIECE_BYTES) if inside else file.read(_PIECE_BYTES * 16)
+    while whole or number < offset + limit:
+        wanted = offset <= number < offset + limit
+        piece = file.readline(_PIECE_BYTES) if wanted else _passed_over(file, offset - number)
         if not piece:
             break
         digest.update(piece)
         if b"\0" in piece:
             raise files.Binary("it has NUL bytes")
         utf8 = _still_utf8(utf8, piece)
-        if not inside:
-            number += piece.count(b"\n")
-            at_start = piece.endswith(b"\n")
-            continue
+        number += piece.count(b"\n")
         at_start = piece.endswith(b"\n")
-        if number >= offset:
-            kept += piece[: _KEPT_LINE_BYTES - len(kept)]
-            length += len(piece)
-        if at_start and number >= offset:
+        if not wanted:
+            continue
+        kept += piece[: _KEPT_LINE_BYTES - len(kept)]
+        length += len(piece)
+        if at_start:
             window.lines.append(kept.rstrip(b"\n"))
             window.lengths.append(length - 1)
             kept, length = b"", 0
-        number += at_start
     first_after = number if at_start else number + 1
     if kept:
         window.lines.append(kept)
@@ -161,6 +156,19 @@ def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes
     if whole or not file.read(1):
         window.total, window.digest = first_after - 1, digest.hexdigest()
     return window
+
+
+def _passed_over(file: IO[bytes], lines: int) -> bytes:
+    """A piece that holds nothing wanted: it ends with the last of so many lines where that is in
+    reach; with `lines` at or below 0 nothing more is wanted."""
+    piece = file.read(_PIECE_BYTES * 16)
+    if lines <= 0 or piece.count(b"\n") < lines:
+        return piece
+    end = 0
+    for _ in range(lines):
+        end = piece.index(b"\n", end) + 1
+    file.seek(end - len(piece), os.SEEK_CUR)
+    return piece[:end]
 
 
 def _still_utf8(

@@ -28,7 +28,13 @@ MAX_CONTEXT = 10
 MAX_CHARS = 30_000
 
 
-@tool(effect="read", subject="pattern", parallel=True)
+def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    """For a question about a folder outside: the subject alone would not name it."""
+    where = files.shown(context, files.resolve(context, arguments.get("path") or "."))
+    return f"search {where} for {arguments['pattern']}"
+
+
+@tool(effect="read", subject="pattern", parallel=True, preview=_preview)
 async def search_files(
     tool_context: ToolContext,
     pattern: Annotated[str, "Regular expression, matched line by line"],

@@ -139,6 +139,18 @@ async def test_a_late_byte_that_is_no_utf_8_reads_as_latin_1_everywhere(
     assert output.text.startswith("1\tcafé")
 
 
+async def test_a_window_deep_in_a_large_file_is_the_right_one(call: Call, project: Path) -> None:
+    (project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 300_001)) + "end")
+
+    for offset in (2, 99_999, 300_000):
+        output = await call(read_file, path="a.txt", offset=offset, limit=1)
+        assert output.text.startswith(
+            f"{offset}\tline {offset}\n[Lines {offset}-{offset} of 300,001."
+        )
+
+    assert (await call(read_file, path="a.txt", offset=300_001)).text.startswith("300001\tend\n")
+
+
 async def test_a_missing_file_names_the_nearest(call: Call, project: Path) -> None:
     (project / "src").mkdir()
     (project / "src" / "Config.py").write_text("")

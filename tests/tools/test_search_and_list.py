@@ -266,6 +266,15 @@ async def test_no_hits_is_an_answer(call: Call, tree: Path) -> None:
 
 
 @engines
+def test_the_question_about_a_search_names_the_folder(context: ToolContext) -> None:
+    assert search_files.preview is not None
+
+    preview = search_files.preview(context, search_files.check({"pattern": "x", "path": "/etc"}))
+
+    assert preview == "search /etc for x"
+
+
+@engines
 async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) -> None:
     home = context.protected[0]
     (home / "config.json").write_text('"api_key": "find"\n')
