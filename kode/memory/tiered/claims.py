@@ -143,6 +143,12 @@ def opposites(concept: str) -> frozenset[str]:
 
 
 @cache
+def things() -> frozenset[str]:
+    """The light concepts that name a thing."""
+    return frozenset(_concept(word) for word in lexicon.THINGS.split())
+
+
+@cache
 def _stemmer() -> object:
     import snowballstemmer
 
@@ -380,6 +386,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             sign, spent, prefers, clause = 1, True, False, []
             continue
         if token.kind == "number":
+            _dangle(signs, sign, spent)
             spent = True
             continue
         if word in _change_words() and not token.spelled:
@@ -401,7 +408,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             sign = 1
         if word.startswith(("prefer", "favor", "favour")):
             prefers, clause = True, []
-        if word in _stop() and not token.spelled:
+        if word in _stop() and not (token.spelled or token.compound):
             continue
         spent = True
         scale = _scales().get(word) or _scales().get(token.stem)

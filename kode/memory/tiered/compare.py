@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.memory.tiered.claims import Claim, opposites
+from kode.memory.tiered.claims import Claim, opposites, things
 
 Verdict = Literal["same", "open", "other"]
 
@@ -166,7 +166,7 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         return "the order is the other way round"
     if new.changes or entry.changes:
         return "it tells of a change"
-    if new.exact - entry.exact and entry.exact - new.exact and _exact_differs(new, entry):
+    if _exact_differs(new, entry):
         return "the names differ"
     if (new.foreign or entry.foreign) and new.negators != entry.negators:
         return "one denies something"
@@ -203,13 +203,16 @@ def _reversed(new: Claim, entry: Claim) -> bool:
 
 
 def _exact_differs(new: Claim, entry: Claim) -> bool:
-    """Two spellings made of the same parts in another order: src/api and api/src."""
-    parts = {frozenset(_parts(one)) for one in new.exact - entry.exact}
-    return any(frozenset(_parts(one)) in parts for one in entry.exact - new.exact)
+    """Two spellings that have a part in common: acme-logs and acme-logs-eu, src/api and api/src."""
+    return any(
+        _parts(one) & _parts(other)
+        for one in new.exact - entry.exact
+        for other in entry.exact - new.exact
+    )
 
 
-def _parts(spelling: str) -> list[str]:
-    return "".join(char if char.isalnum() else " " for char in spelling).split()
+def _parts(spelling: str) -> frozenset[str]:
+    return frozenset("".join(char if char.isalnum() else " " for char in spelling).split())
 
 
 def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry"] | None:
@@ -252,6 +255,10 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
     extra += len(_pairs(new) ^ _pairs(entry))
     if shared == 0 or _shuffled(new, entry, sides):
         return False
+    if _exchanged(new, entry):
+        return False
+    if sides.new_light & things() and sides.entry_light & things() and shared < 3:
+        return False
     narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
     if new.restrictors != entry.restrictors and (extra or narrower):
         return False
@@ -259,7 +266,7 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
         return True
     if extra >= shared:
         return False
-    vouched = bool(numbers or (new.exact & entry.exact))
+    vouched = bool(new.exact & entry.exact)
     return vouched or not _qualifies(new, entry, sides)
 
 
@@ -271,6 +278,20 @@ def _qualifies(new: Claim, entry: Claim, sides: _Sides) -> bool:
         or (other in alone and one in sides.shared_heavy)
         for one, other in new.neighbours | entry.neighbours
     )
+
+
+def _exchanged(new: Claim, entry: Claim) -> bool:
+    """The same words exactly, in other places: a turned sentence would change its little words.
+
+    "X is Y" and "Y is X" are the exception.
+    """
+    if sorted(new.plain.split()) != sorted(entry.plain.split()):
+        return False
+    for verb in (" is ", " are "):
+        left, _, right = new.plain.partition(verb)
+        if f"{right}{verb}{left}" == entry.plain:
+            return False
+    return True
 
 
 def _shuffled(new: Claim, entry: Claim, sides: _Sides) -> bool:

@@ -123,7 +123,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "like",
     ),
     (r"(is|are) (not a fan of|annoyed by|against|opposed to|bothered by|allergic to)", "dislike"),
-    (r"(insist|rely|relies|depend)(s|ed)? (up)?on", "want"),
+    (r"(insist|rely|relies)(s|ed)? (up)?on", "want"),
     (r"responsible for|in charge of|maintainer of|owner of|owned by|maintained by", "owner"),
     (r"(looks|look) after", "owner"),
     (r"(is|are) (called|named)|goes by|name is|answers to", "name"),
@@ -148,6 +148,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(written|done|made|coded|created) by hand|hand[- ]?(written|made|coded|rolled)", "manual"),
     (r"semantic version(ing|s)?|sem ?ver", "semver"),
     (r"calendar version(ing|s)?|cal ?ver", "calver"),
+    (r"every (?=\d)", "recurring "),
     (r"once (a|per) (?=day|week|month|year)", "every "),
     (r"(twice|two times) (a|per)", "2 every"),
     (r"(each|per|every) day", "daily"),
@@ -578,6 +579,9 @@ vendor vendored vendoring
 semver semanticversioning
 calver calendarversioning
 deprecate deprecation deprecated
+manage manages managed managing management
+specific specify specified specifies
+refer refers referred
 """
 """One class of words a line; the first word stands for all."""
 
@@ -694,7 +698,7 @@ instance folder directory list line type kind happen happens occur occurs
 perform performs stick choose chosen choice pick picks implementation wish library package number
 add adding adds language application software limit own owner reside resides talk talks speak
 speaks open opens listen listening reach reached reachable available accessible exposed connect
-connects kick always up out set off back backs backed supply supplies supplied belong belongs rely
+connects kick always up set back backs backed supply supplies supplied belong belongs rely
 relies relate relates related concern cover covers covered apply applies applied applicable count
 counts amount amounts last lasts lasted total equal equals measure measures measured lie point
 points refer refers represent represents act acts behave behaves operate operates operated execute
@@ -713,7 +717,7 @@ decisions purpose purposes reason reasons goal goals case cases situation matter
 topic stuff element elements entity entities resource resources asset tools tooling utility
 utilities solution solutions product products platform platforms technology technologies tech
 framework frameworks engine engines program programs packages provider providers vendor vendors
-facility setup setups installation instances layer layers end spot position positions site sites
+facility setup setups installation instances layer layers end spot position positions 
 source sources origin content contents info information detail details data values quantity length
 durations period periods interval intervals frequency rate rates size sizes main usual regular
 normal common general typical specific particular certain various several many much few current
@@ -725,6 +729,14 @@ person people environment deliver send sent hand hands operation operations
 """Words that say what sort of thing is meant; a difference in these alone is no other fact,
 but they do not vanish when something else stands in their place."""
 
+THINGS = """
+module file system project component tool service statement server machine host language
+application software library framework engine program platform product solution utility
+environment directory folder instance person people member resource layer package task process
+user users provider vendor endpoint region zone column character
+"""
+"""The light words that name a thing: one in place of another is another thing."""
+
 NEGATORS = """
 not no never none neither nor without don doesn didn won wouldn shouldn mustn cannot can't isn't
 avoid avoids avoiding avoided dislike dislikes disliked hate hates hated refuse refuses unwanted
@@ -735,6 +747,7 @@ discourage discouraged tired annoyed
 """Words that turn what follows (for `unwanted`, what precedes) into its contrary."""
 
 CHANGES = """
+was were
 now nolonger switch switched switches move moved moves migrate migrated migrates replace replaced
 replaces upgrade upgraded downgrade downgraded drop dropped drops remove removed change changed
 became become renamed deprecated retired bumped raised lowered increased decreased reduced extended
