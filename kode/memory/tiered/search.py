@@ -6,8 +6,8 @@ Not here: ranking (`kode.memory.rank`), the episodes' own index (`episode_index`
 from collections.abc import Sequence
 
 from kode.contracts import Hit
-from kode.memory import rank
 from kode.memory.ask import Door, read_numbers
+from kode.memory.tiered.episode_index import scored
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, shorten
 
@@ -70,13 +70,8 @@ class Searcher:
 
 def _facts(query: str, files: Sequence[FactFile]) -> list[Hit]:
     entries = [(file, entry) for file in files for entry in file.entries]
-    ranked = rank.rank(query, [entry for _, entry in entries])
+    ranked = scored(query, [entry for _, entry in entries])
     return [
-        Hit(
-            score=found.score,
-            text=entries[found.index][1],
-            where=entries[found.index][0].label,
-            why=found.why,
-        )
-        for found in ranked[:CANDIDATES]
+        Hit(score=score, text=entries[index][1], where=entries[index][0].label)
+        for index, score in ranked[:CANDIDATES]
     ]

@@ -1,0 +1,164 @@
+"""Facts written by many processes at once, and by processes that are killed in between."""
+
+import asyncio
+import os
+import traceback
+
+from kode.memory.history import History
+from kode.memory.tiered.facts import parse
+from tests.memory.life import opened, settings, use, user_file, write_facts
+
+FACTS = [
+    "Prefers tabs over spaces",
+    "Lives in Lisbon",
+    "Reviews pull requests on Mondays",
+    "Writes commit messages in English",
+    "Dislikes ORMs",
+    "Has a Framework laptop",
+    "Deploys with Ansible",
+    "Keeps a changelog by hand",
+    "Uses fish as the shell",
+    "Wants short answers",
+    "Maintains the billing service",
+    "Speaks Portuguese and German",
+    "Is colour-blind: no red and green",
+    "Tests on Firefox first",
+    "Works from 7 to 15",
+    "Avoids abbreviations in names",
+]
+
+
+def killed_while_replacing(root, at):
+    """The exit code of a forked child that dies before or after its `at`-th call to the system
+    while it replaces a fact; 0 when it came to the end first."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    reached = 0
+
+    def dying(real):
+        def call(*arguments, **options):
+            nonlocal reached
+            reached += 1
+            if reached == at:
+                os._exit(9)
+            outcome = real(*arguments, **options)
+            reached += 1
+            if reached == at:
+                os._exit(9)
+            return outcome
+
+        return call
+
+    try:
+        for name in ("open", "write", "fsync", "rename", "fchmod", "close", "ftruncate"):
+            setattr(os, name, dying(getattr(os, name)))
+        asyncio.run(replace_one(root))
+    except BaseException:
+        os._exit(7)
+    os._exit(0)
+
+
+async def add_one(root, text):
+    await use(await opened(root), action="add", target="user", content=text)
+
+
+async def replace_one(root):
+    await use(
+        await opened(root),
+        action="replace",
+        target="user",
+        old_text="the old",
+        content="the new one",
+    )
+
+
+def all_at_once(root, *jobs):
+    """Forks a process for each list of calls, lets them go together; returns their exit codes."""
+    waiting, go = os.pipe()
+    children = [forked(waiting, go, root, calls) for calls in jobs]
+    os.close(go)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    os.close(waiting)
+    return codes
+
+
+def forked(waiting, go, root, calls):
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.close(go)
+        os.read(waiting, 1)  # ends when the last process holding the other end closes it
+        asyncio.run(make(root, calls))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(7)
+    os._exit(0)
+
+
+async def make(root, calls):
+    system = await opened(root, config=settings(facts_limit_user=50_000))
+    for call in calls:
+        await use(system, target="user", **call)
+
+
+def test_sixteen_processes_adding_sixteen_facts_leave_sixteen(tmp_path):
+    codes = all_at_once(tmp_path, *([{"action": "add", "content": fact}] for fact in FACTS))
+
+    assert codes == [0] * 16
+    assert sorted(parse(user_file(tmp_path).read_text())) == sorted(FACTS)
+    assert len(History(tmp_path / "memory" / "history.jsonl").tail(100).changes) == 16
+
+
+async def test_many_sessions_of_one_process_lose_nothing_either(tmp_path):
+    config = settings(facts_limit_user=50_000, merge_on_write=False)
+    systems = [await opened(tmp_path, config=config) for _ in range(16)]
+
+    await asyncio.gather(
+        *(
+            use(system, action="add", target="user", content=f"{fact} {number}")
+            for number in range(4)
+            for system, fact in zip(systems, FACTS, strict=True)
+        )
+    )
+
+    assert len(parse(user_file(tmp_path).read_text())) == 64
+
+
+def test_processes_that_add_the_same_fact_leave_it_once(tmp_path):
+    codes = all_at_once(tmp_path, *([{"action": "add", "content": FACTS[0]}] for _ in range(8)))
+
+    assert codes == [0] * 8
+    assert parse(user_file(tmp_path).read_text()) == (FACTS[0],)
+
+
+def test_one_that_replaces_and_one_that_adds_both_have_their_effect(tmp_path):
+    write_facts(user_file(tmp_path), "the old one")
+    replace = {"action": "replace", "old_text": "the old one", "content": "the new one"}
+    adds = [{"action": "add", "content": fact} for fact in FACTS[:8]]
+
+    codes = all_at_once(tmp_path, [replace], adds)
+
+    assert codes == [0, 0]
+    entries = parse(user_file(tmp_path).read_text())
+    assert sorted(entries) == sorted(["the new one", *FACTS[:8]])
+
+
+def test_killed_at_any_point_of_a_write_the_old_or_the_new_file_is_there(tmp_path):
+    outcomes = []
+    for at in range(1, 80):
+        root = tmp_path / str(at)
+        write_facts(user_file(root), "first", "the old one", "last")
+        code = killed_while_replacing(root, at)
+        entries = parse(user_file(root).read_text())
+        outcomes.append((code, entries[1]))
+        assert entries in (("first", "the old one", "last"), ("first", "the new one", "last"))
+        asyncio.run(add_one(root, "after the crash"))
+        assert parse(user_file(root).read_text()) == (*entries, "after the crash")
+        if code == 0:
+            break
+
+    codes = [code for code, _ in outcomes]
+    assert codes == [9] * (len(codes) - 1) + [0]
+    assert {entry for _, entry in outcomes} == {"the old one", "the new one"}
