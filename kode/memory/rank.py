@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-K1 = 1.0
+K1 = 0.8
 """How soon a repeated word stops adding."""
-B = 0.6
+B = 0.4
 """How much a long text is held against it."""
-TURN_NEIGHBOURS = (0.6, 0.25)
+TURN_NEIGHBOURS = (0.45, 0.25)
 """What a turn lends to the turns one and two places away."""
 VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
