@@ -97,6 +97,7 @@ def read_claim(text: str) -> Claim:
     flags = tuple(_FLAG.findall(unicodedata.normalize("NFKC", text)))
     rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", _FLAG.sub(" ", folded))
     rewritten = re.sub(r"(?<![\w.)])-(?=\d)", "minus ", rewritten)
+    rewritten = re.sub(r"(?<!\S)\.(?=\w)", "", rewritten)
     if not foreign:
         rewritten = _rewrite(rewritten)
     tokens = list(_tokens(rewritten))

@@ -158,6 +158,8 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         # a text that does not mention the state takes it for given
         if new.signs.get(state, 1) * entry.signs.get(state, 1) < 0:
             return "one affirms what the other denies"
+    if ("recurring" in new.heavy) != ("recurring" in entry.heavy):
+        return "one tells how often, the other how long"
     if _opposed(sides):
         return "one says the opposite"
     if not _numbers_nested(new, entry):

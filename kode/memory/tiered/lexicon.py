@@ -86,6 +86,12 @@ PHRASES: tuple[tuple[str, str], ...] = (
         r"(are |get )?(tracked|monitored|reported)",
         "errortracking",
     ),
+    (
+        r"(issue|ticket|bug)s? (are |is |get )?(tracked|tracking|tracker|track)( system)?|"
+        r"track(s|ing)? (issues|tickets|bugs)",
+        "issuetracker",
+    ),
+    (r"where ((?:the |all )?\w+) go", r"where \1 goes"),
     (r"(package|dependency) manag(er|ement)", "packagemanager"),
     (r"feature (flag|toggle|switch)(e?s)?", "featureflag"),
     (r"(environment|env) (variable|var)s?|envvars?", "envvar"),
@@ -684,6 +690,8 @@ show shows showing displayed stands stand
 """Words that carry nothing of a fact's content."""
 
 LIGHT = """
+drive drives driven govern governs orchestrate oversee administer realize achieve leverage adopt
+manage
 character column region zone hit hits endpoint check checks valid
 port create generate produce
 users
@@ -717,7 +725,7 @@ decisions purpose purposes reason reasons goal goals case cases situation matter
 topic stuff element elements entity entities resource resources asset tools tooling utility
 utilities solution solutions product products platform platforms technology technologies tech
 framework frameworks engine engines program programs packages provider providers vendor vendors
-facility setup setups installation instances layer layers end spot position positions 
+facility setup setups installation instances layer layers end spot position positions
 source sources origin content contents info information detail details data values quantity length
 durations period periods interval intervals frequency rate rates size sizes main usual regular
 normal common general typical specific particular certain various several many much few current
