@@ -4,14 +4,18 @@ import argparse
 import json
 import os
 import shutil
-import time
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 from kode import paths
+from kode.cli.lines import clean, clip, one_line, plural
 from kode.cli.main import Parser
+from kode.cli.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.session import index
+from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.log import read, session_path
 
@@ -19,7 +23,7 @@ SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
 ACTIONS = {
-    "list": "sessions of this directory, newest first",
+    "list": "sessions, the last used first",
     "show": "a transcript",
     "delete": "delete one session",
     "trim": "keep the last N messages",
@@ -42,8 +46,8 @@ def main(argv: Sequence[str]) -> int:
         from kode.cli.main import nearest
 
         raise ConfigError(
-            f"kode session: unknown action {action!r}.{nearest(action, list(ACTIONS))} "
-            f"The actions are: {', '.join(ACTIONS)}."
+            f"kode session: unknown command {action!r}.{nearest(action, list(ACTIONS))} "
+            f"The commands are: {', '.join(ACTIONS)}."
         )
     run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
         "list": _list,
@@ -59,45 +63,48 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("--all", action="store_true", help="those of every directory")
+    parser.add_argument("--all", action="store_true", help=f"all, not only the last {SHOWN}")
+    parser.add_argument("--here", action="store_true", help="only those of this directory")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
-    cwd = None if arguments.all else Path.cwd()
+    cwd = Path.cwd() if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
     found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     if arguments.json:
-        print(json.dumps([vars(summary) for summary in found], ensure_ascii=False))
+        print(to_json([asdict(summary) for summary in found]))
         return EXIT_OK
     if not found:
-        where = "" if arguments.all else " of this directory; --all shows those of others"
-        print(f"No sessions{where}.")
+        print("No sessions here." if arguments.here else "No sessions yet. `kode` starts one.")
         return EXIT_OK
     width = shutil.get_terminal_size().columns
     for summary in found if arguments.all else found[:SHOWN]:
-        print(_line(summary, width, with_folder=arguments.all))
+        print(_line(summary, width, with_folder=not arguments.here))
     if not arguments.all and len(found) > SHOWN:
         print("... and more: --all shows every session.")
     return EXIT_OK
 
 
 def _line(summary: index.Summary, width: int, *, with_folder: bool) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.updated_at))
+    when = _local_time(summary.updated_at)
     if summary.damaged:
         return (
             f"{summary.id}  {when}  damaged: `kode session check {summary.id}` says what is wrong"
         )
-    turns = "?" if summary.turns is None else str(summary.turns)
-    turns = f"{turns} turn{'' if turns == '1' else 's'}"
-    pieces = [summary.id, when, f"{turns:>8}"]
+    pieces = [summary.id, when, f"{plural(summary.turns, 'turn'):>8}"]
     if summary.cost_usd:
         pieces.append(f"${summary.cost_usd:.2f}")
-    pieces.append(summary.model)
+    pieces.append(one_line(summary.model))
     if with_folder:
-        pieces.append(_short(summary.cwd))
-    line = "  ".join(pieces)
-    room = width - len(line) - 2
-    task = summary.task if len(summary.task) <= room else summary.task[: max(0, room - 1)] + "…"
-    return f"{line}  {task}" if room > 8 else line
+        pieces.append(one_line(_short(summary.cwd)))
+    pieces.append(one_line(summary.task))
+    if not sys.stdout.isatty():
+        return "  ".join(pieces)
+    # The id prints whole on the narrowest screen: what is cut is after it.
+    return clip("  ".join(pieces), max(width, len(summary.id)))
+
+
+def _local_time(at: str) -> str:
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M") if at else "?"
 
 
 def _short(folder: str) -> str:
@@ -116,46 +123,44 @@ def _show(parser: Parser, argv: Sequence[str]) -> int:
     arguments, session_id = _session_argument(parser, argv)
     header, entries, faults = read(session_path(paths.home(), session_id))
     if arguments.json:
-        print(json.dumps(as_json(header, entries), ensure_ascii=False))
+        print(to_json(as_json(header, entries)))
         return EXIT_OK
-    print(as_markdown(header, entries), end="")
+    print(clean(as_markdown(header, entries)), end="")
     for fault in faults:
-        print(f"! {fault}")
+        print(f"kode: {fault}", file=sys.stderr)
     return EXIT_OK
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
     _, session_id = _session_argument(parser, argv)
-    index.delete(paths.home(), session_id)
+    upkeep.delete(paths.home(), session_id)
     print(f"deleted {session_id}")
     return EXIT_OK
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.cli.flags import whole
-
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("messages", metavar="N", type=whole, help="how many messages to keep")
+    parser.add_argument(
+        "messages", metavar="N", type=_not_negative, help="how many messages to keep"
+    )
     arguments, session_id = _session_argument(parser, argv)
-    kept, dropped = index.trim(paths.home(), session_id, arguments.messages)
+    kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     print(f"{session_id}: {kept} messages kept, {dropped} dropped (they stay in the file)")
     return EXIT_OK
 
 
 def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.cli.flags import seconds
-
-    parser.add_argument("days", metavar="DAYS", type=seconds, help="unused for so many days")
+    parser.add_argument("days", metavar="DAYS", type=_not_negative, help="unused for so many days")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     arguments = parser.parse(argv)
-    removed = index.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
+    removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
     for session_id in removed.ids:
         print(f"{verb} {session_id}")
     for session_id in removed.in_use:
         print(f"skipped {session_id}: it is open in another kode")
-    print(f"{verb} {len(removed.ids)} session{'' if len(removed.ids) == 1 else 's'}")
+    print(f"{verb} {plural(len(removed.ids), 'session')}")
     return EXIT_OK
 
 
@@ -163,10 +168,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
     parser.add_argument("--at", metavar="ENTRY", help="the last entry to take along")
     arguments, session_id = _session_argument(parser, argv)
-    session = index.fork(paths.home(), session_id, arguments.at)
-    session.loaded = True
-    session.close()
-    print(session.id)
+    print(upkeep.fork(paths.home(), session_id, arguments.at))
     return EXIT_OK
 
 
@@ -176,7 +178,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     arguments, session_id = _session_argument(parser, argv)
     header, entries, _ = read(session_path(paths.home(), session_id))
     if arguments.format == "json":
-        print(json.dumps(as_json(header, entries), ensure_ascii=False, indent=2))
+        print(json.dumps(as_json(header, entries), indent=2))
     else:
         print(as_markdown(header, entries), end="")
     return EXIT_OK
@@ -187,15 +189,28 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--repair", action="store_true", help="mend what can be mended")
     arguments = parser.parse(argv)
     session_id = index.find(paths.home(), arguments.id) if arguments.id else None
-    checked = index.check(paths.home(), session_id, repair=arguments.repair)
+    checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
     faulty = [one for one in checked if one.faults]
     for one in faulty:
         for fault in one.faults:
             print(f"{one.id}: {fault}")
-    count = f"{len(checked)} session{'' if len(checked) == 1 else 's'} checked"
+    for one in checked:
+        if one.in_use:
+            print(f"{one.id}: open in another kode, not checked")
+    count = f"{plural(len(checked), 'session')} checked"
     if not faulty:
         print(f"{count}: no faults")
         return EXIT_OK
-    done = "mended" if arguments.repair else "found; `kode session check --repair` mends them"
-    print(f"{count}: faults of {len(faulty)} {done}")
-    return EXIT_OK if arguments.repair else EXIT_FAILED
+    open_faults = [one for one in faulty if not one.repaired]
+    if not open_faults:
+        print(f"{count}: {plural(len(faulty), 'session')} mended")
+        return EXIT_OK
+    advice = "" if arguments.repair else "; `kode session check --repair` mends what it can"
+    print(f"{count}: faults in {plural(len(open_faults), 'session')}{advice}")
+    return EXIT_FAILED
+
+
+def _not_negative(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)

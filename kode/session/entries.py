@@ -191,6 +191,12 @@ _OMITTED_WHEN_EMPTY = frozenset(
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 
 
+_NOT_MASKED = frozenset(
+    "type id at role stop name call_id signature redacted origin model kept_from before to".split()
+)
+"""Names and ids, which other entries and the provider refer to."""
+
+
 @functools.cache
 def _adapter() -> "TypeAdapter[Header | AnyEntry]":
     from pydantic import Field, TypeAdapter
@@ -200,12 +206,14 @@ def _adapter() -> "TypeAdapter[Header | AnyEntry]":
 
 def line_of(entry: "Header | AnyEntry") -> bytes:
     """One JSON line without its line feed; values that look like credentials are masked."""
-    value = _adapter().dump_python(entry, mode="json")
+    value = _adapter().dump_python(entry)
     # `type` first, so that a reader of the file sees what a line is.
     ordered = {"type": value.pop("type"), **value}
-    return json.dumps(_slim(ordered), ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "backslashreplace"
-    )
+    if not isinstance(entry, Header):
+        ordered = _masked(ordered)
+    text = json.dumps(_slim(ordered), ensure_ascii=False, separators=(",", ":"))
+    # Halves of characters, which no JSON reader takes, become "?".
+    return text.encode("utf-8", "replace")
 
 
 def parse_line(line: bytes) -> "Header | AnyEntry":
@@ -214,14 +222,54 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
 
 
 def _slim(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value) if len(value) >= 8 else value
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_slim(item) for item in value]
     if isinstance(value, dict):
         return {
-            key: _slim(item)
+            key: item if key == "state" else _slim(item)
             for key, item in value.items()
-            if item or (item == 0 and item is not False) or key not in _OMITTED_WHEN_EMPTY
+            if item
+            or key not in _OMITTED_WHEN_EMPTY
+            or (key == "cost_usd" and item is not None)  # free is not unknown
         }
+    return value
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value) if len(value) >= 8 else value
+    if isinstance(value, list | tuple):
+        return [_masked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    masked = {key: v if key in _NOT_MASKED else _masked(v) for key, v in value.items()}
+    if value.get("type") == "tool_call":
+        masked["arguments"] = _masked_arguments(value["arguments"])
+    if value.get("type") == "thinking" and masked["text"] != value["text"]:
+        # The signature is of the text as it was; without one it is never sent back.
+        masked["signature"] = ""
+    return masked
+
+
+def _masked_arguments(text: str) -> str:
+    """The text of a call's arguments, still a JSON object if it was one: escapes in it may hide
+    what its values are."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text)
+    masked = _masked_values(value)
+    if masked != value:
+        text = json.dumps(masked, ensure_ascii=False)
+    # What only shows beside its name: `"password": "..."`.
+    return redact(text)
+
+
+def _masked_values(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_masked_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _masked_values(item) for key, item in value.items()}
     return value

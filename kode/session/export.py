@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, text_of
 from kode.session.entries import (
     AnyEntry,
     Header,
@@ -14,21 +14,20 @@ from kode.session.entries import (
     SystemEntry,
     UsageEntry,
 )
-from kode.session.log import is_turn
-from kode.session.told import effective, told
+from kode.session.told import effective, said, turns_of
 
 
 def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
-    """The document of `kode session export --format json`. `messages` are what the model is told
-    now, the system prompt first."""
+    """The document of `kode session export --format json`. `messages` are all that was said, the
+    system prompt first; what was trimmed or taken back is not among them."""
     kept = effective(entries)
     usage = Usage()
-    for entry in kept:
+    for entry in entries:
         if isinstance(entry, MessageEntry | UsageEntry):
             usage += entry.usage or Usage()
-    system = next((e.text for e in reversed(kept) if isinstance(e, SystemEntry)), "")
+    system = next((e.text for e in reversed(entries) if isinstance(e, SystemEntry)), "")
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for message in told(kept):
+    for message in said(kept):
         messages.extend(_messages(message))
     return {
         "id": header.id,
@@ -36,9 +35,11 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
         "updated_at": entries[-1].at if entries else header.created_at,
         "cwd": header.cwd,
         "model": header.model,
-        "turns": sum(is_turn(entry) for entry in kept),
+        "provider": header.provider,
+        "parent": header.parent,
+        "turns": turns_of(kept),
         "messages": messages,
-        "buffer": _buffer(kept),
+        "buffer": _buffer(entries),
         "usage": {
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
@@ -51,7 +52,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
     """A transcript to read: what was said and done, long outputs cut."""
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
-    for message in told(effective(entries)):
+    for message in said(entries):
         name = {"user": "You", "assistant": "kode", "tool": "Results"}[message.role]
         at = f" · {message.at} · {message.id}" if isinstance(message, MessageEntry) else ""
         lines += [f"## {name}{at}", ""]
@@ -72,7 +73,8 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:
-    """One message as plain JSON; a tool message becomes one a result."""
+    """One message as plain JSON; a tool message becomes one a result. What memory or attachments
+    added to a person's message is beside it, as `added`."""
     if message.role == "tool":
         return [
             {
@@ -85,10 +87,13 @@ def _messages(message: Message) -> list[dict[str, Any]]:
             for part in message.parts
             if isinstance(part, ToolResult)
         ]
+    added = [(p.source, p.text) for p in message.parts if isinstance(p, Text) and p.source]
     plain: dict[str, Any] = {
         "role": message.role,
-        "content": "\n".join(p.text for p in message.parts if isinstance(p, Text)),
+        "content": text_of(message) or "\n".join(text for _, text in added),
     }
+    if added and text_of(message):
+        plain["added"] = [{"source": source, "text": text} for source, text in added]
     calls = [
         {"id": part.id, "name": part.name, "arguments": part.arguments}
         for part in message.parts

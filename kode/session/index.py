@@ -1,38 +1,33 @@
-"""Finding sessions and keeping house among them: list, find, trim, clean up, fork, delete, check.
+"""Which sessions there are: list, find, newest. A list reads the head and the tail of each file,
+never all of it, and only of the files it shows. There is no index to keep in step.
 
-A list reads the head and the tail of each file, never all of it, and only of the files it shows.
-What one session says is `log.py`'s business.
+What is done to sessions is in `upkeep.py`; what one session says is `log.py`'s business.
 """
 
-import fcntl
+import difflib
 import heapq
+import json
 import os
-import shutil
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from kode import durable, paths
-from kode.errors import BusyError, SessionError
-from kode.messages import Text, calls_of
-from kode.session.entries import (
-    Header,
-    MessageEntry,
-    Origin,
-    TrimEntry,
-    TurnEntry,
-    parse_line,
-)
-from kode.session.log import ID, Session, copy_to, is_turn, load, read, session_path
-from kode.session.told import effective, told
+from kode import paths
+from kode.errors import SessionError
+from kode.session.log import ID, read
+from kode.session.told import effective, turns_of
 
-HEAD_BYTES = 16_384
-"""Enough for the header, the system prompt and the first task."""
-TAIL_BYTES = 8_192
-"""Enough for the last turn's end; a longer last line makes the figures unknown, not wrong."""
-
-SECONDS_A_DAY = 86_400
+HEAD_BYTES = 8_192
+"""Mostly enough for the header, the system prompt and the first task."""
+LONG_HEAD_BYTES = 65_536
+"""For a long system prompt; a first task behind it is not shown."""
+TAIL_BYTES = (16_384, 262_144)
+"""Where the end of the last turn is looked for, before the whole file is read."""
+TASK_CHARS = 200
+MAX_NAMED = 5
+"""Candidates named in an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,32 +35,24 @@ class Summary:
     """One line of a list of sessions."""
 
     id: str
-    updated_at: float
-    """Seconds since the epoch: the file's last change."""
-    size_bytes: int
     created_at: str = ""
+    updated_at: str = ""
+    """When it was last used: the time of its last entry, or of the file where that is earlier."""
     cwd: str = ""
     model: str = ""
+    provider: str = ""
     task: str = ""
     """The beginning of the first thing the person asked."""
-    turns: int | None = None
-    """None where the end of the file does not tell."""
+    turns: int = 0
+    tokens: int = 0
+    """Input and output of all requests, as of the last finished turn."""
     cost_usd: float | None = None
+    """As of the last finished turn; None where no turn has finished."""
+    size_bytes: int = 0
+    parent: str | None = None
+    """The session that started this one as a subagent."""
     damaged: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Removed:
-    """What a clean-up did, or would do."""
-
-    ids: tuple[str, ...] = ()
-    in_use: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    id: str
-    faults: tuple[str, ...] = field(default=())
+    """Its first line cannot be read, or nothing is in it. `kode session check ID` says more."""
 
 
 def files(home: Path) -> list[tuple[float, str]]:
@@ -75,7 +62,7 @@ def files(home: Path) -> list[tuple[float, str]]:
         with os.scandir(paths.sessions_folder(home)) as entries:
             for entry in entries:
                 stem, dot, ending = entry.name.partition(".")
-                if dot and ending == "jsonl" and ID.fullmatch(stem):
+                if dot and ending == "jsonl" and ID.fullmatch(stem) and entry.is_file():
                     found.append((entry.stat().st_mtime, stem))
     except FileNotFoundError:
         return []
@@ -85,95 +72,45 @@ def files(home: Path) -> list[tuple[float, str]]:
 def list_sessions(
     home: Path, *, cwd: Path | None = None, limit: int | None = None
 ) -> list[Summary]:
-    """Sessions by last change, newest first: those of `cwd` or, with None, of every directory.
-
-    At most `limit` files are summarized; with `cwd` others are only looked at by their first line.
-    """
-    summaries = _newest_first(home)
-    if cwd is not None:
-        wanted = os.path.realpath(cwd)
-        summaries = (s for s in summaries if s.damaged or os.path.realpath(s.cwd) == wanted)
+    """Sessions, the last used first: those of `cwd` or, with None, of every directory; at most
+    `limit`. One that is damaged is in the list all the same, marked."""
+    summaries = _last_used_first(home, cwd)
     if limit is None:
         return list(summaries)
     return [summary for summary, _ in zip(summaries, range(limit), strict=False)]
 
 
-def _newest_first(home: Path) -> Iterator[Summary]:
-    known = files(home)
-    heap = [(-changed, session_id) for changed, session_id in known]
-    heapq.heapify(heap)
-    while heap:
-        _, session_id = heapq.heappop(heap)
-        yield summarize(paths.session_file(home, session_id))
-
-
-def summarize(path: Path) -> Summary:
-    """What the head and the tail of a file tell. Never raises for what is in it."""
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            head = file.read(HEAD_BYTES)
-            tail = head
-            if status.st_size > HEAD_BYTES:
-                file.seek(-min(TAIL_BYTES, status.st_size), os.SEEK_END)
-                tail = file.read()
-    except OSError:
-        return Summary(id=path.stem, updated_at=0.0, size_bytes=0, damaged=True)
-    lines = head.split(b"\n")
-    whole = lines if status.st_size <= HEAD_BYTES else lines[:-1]
-    header: Header | None = None
-    task = ""
-    for line in whole:
-        entry = _parsed(line, b'"session"', b'"message"')
-        if isinstance(entry, Header) and header is None:
-            header = entry
-        elif isinstance(entry, MessageEntry) and is_turn(entry):
-            task = next(p.text for p in entry.parts if isinstance(p, Text) and not p.source)
-            break
-    last: TurnEntry | None = None
-    for line in reversed(tail.split(b"\n")):
-        entry = _parsed(line, b'"turn"')
-        if isinstance(entry, TurnEntry):
-            last = entry
-            break
-    return Summary(
-        id=path.stem,
-        updated_at=status.st_mtime,
-        size_bytes=status.st_size,
-        created_at=header.created_at if header else "",
-        cwd=header.cwd if header else "",
-        model=header.model if header else "",
-        task=" ".join(task.split())[:200],
-        turns=last.number if last else None,
-        cost_usd=last.total_cost_usd if last else None,
-        damaged=header is None,
-    )
-
-
-def find(home: Path, prefix: str) -> str:
-    """The id that begins with `prefix`.
+def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
+    """The id that begins with `prefix`. Where several do, one of `cwd` that is alone there wins.
 
     Raises: SessionError when none or several do.
     """
     ids = sorted(session_id for _, session_id in files(home))
     fitting = [known for known in ids if prefix and known.startswith(prefix)]
-    if len(fitting) == 1 or prefix in fitting:
-        return prefix if prefix in fitting else fitting[0]
+    if prefix in fitting:
+        return prefix
+    if len(fitting) > 1 and cwd is not None:
+        here = [s for s in fitting if _is_of(_header_of(paths.session_file(home, s)), cwd)]
+        fitting = here if len(here) == 1 else fitting
+    if len(fitting) == 1:
+        return fitting[0]
     if fitting:
-        shown = ", ".join(fitting[-5:])
+        shown = ", ".join(fitting[-MAX_NAMED:])
+        more = "" if len(fitting) <= MAX_NAMED else ", ..."
         raise SessionError(
-            f"{len(fitting)} sessions begin with {prefix!r} ({shown}). Give more of the id."
+            f"{len(fitting)} sessions begin with {prefix!r} ({shown}{more}). Give more of the id."
         )
+    near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
+    hint = f" Did you mean {near[0]}?" if near else ""
     raise SessionError(
-        f"No session begins with {prefix[:80]!r}. `kode session list --all` shows them."
+        f"There is no session {prefix[:80]!r}.{hint} `kode session list --all` shows them all."
     )
 
 
 def newest(home: Path, cwd: Path) -> str:
     """The id of the session of this directory that was used last. Raises: SessionError."""
-    wanted = os.path.realpath(cwd)
-    for summary in _newest_first(home):
-        if not summary.damaged and os.path.realpath(summary.cwd) == wanted:
+    for summary in _last_used_first(home, cwd):
+        if summary.turns and not summary.parent and not summary.damaged:
             return summary.id
     raise SessionError(
         f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
@@ -181,133 +118,192 @@ def newest(home: Path, cwd: Path) -> str:
     )
 
 
-def delete(home: Path, session_id: str) -> None:
-    """Deletes a session and what lies beside it. Raises: SessionError, BusyError, StorageError."""
-    path = session_path(home, session_id)
-    if in_use(path):
-        raise BusyError(f"Session {session_id} is open in another kode. Leave it there first.")
-    durable.remove(path)
-    with durable.storage_errors(path, "delete what lies beside"):
-        path.with_name(path.name + ".torn").unlink(missing_ok=True)
-        shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
+def last_used(path: Path) -> float:
+    """When a session was last used, in seconds since the epoch; 0 for a file that is gone."""
+    summary = summarize(path)
+    return _seconds(summary.updated_at) or 0.0
 
 
-def in_use(path: Path) -> bool:
-    """Whether another process has the session open."""
+def summarize(path: Path) -> Summary:
+    """What the head and the tail of a file tell. Never raises for what is in it."""
+    return _summarize(path, None) or Summary(id=path.stem, damaged=True)
+
+
+def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
+    """Reads only as many files as are asked for: nothing was used after its file changed, so a
+    session is the next one as soon as no unread file changed later."""
+    waiting: list[tuple[float, str, Summary]] = []
+    for changed, session_id in sorted(files(home), reverse=True):
+        while waiting and -waiting[0][0] >= changed:
+            yield heapq.heappop(waiting)[2]
+        summary = _summarize(paths.session_file(home, session_id), cwd)
+        if summary is not None:
+            used = _seconds(summary.updated_at) or 0.0
+            heapq.heappush(waiting, (-used, session_id, summary))
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _summarize(path: Path, cwd: Path | None) -> Summary | None:
+    """The summary, or None for one that is not of `cwd`; a damaged one may be of any."""
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            status = os.fstat(file.fileno())
+            head = file.read(HEAD_BYTES)
+            header = _header(head)
+            if header and cwd is not None and not _is_of(header, cwd):
+                return None
+            task = _first_task(head)
+            if task is None and status.st_size > HEAD_BYTES:
+                head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
+                task = _first_task(head)
+            tail = _tail(path, file.fileno(), status.st_size)
     except OSError:
-        return False
-    return False
+        return None
+    used = min(status.st_mtime, _seconds(tail.at) or status.st_mtime)
+    return Summary(
+        id=path.stem,
+        created_at=_text(header, "created_at"),
+        updated_at=_iso(used),
+        cwd=_text(header, "cwd"),
+        model=_text(header, "model"),
+        provider=_text(header, "provider"),
+        task=task or "",
+        turns=tail.turns,
+        tokens=tail.tokens,
+        cost_usd=tail.cost_usd,
+        size_bytes=status.st_size,
+        parent=_text(header, "parent") or None,
+        damaged=not header,
+    )
 
 
-def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
-    """Keeps the last `keep` messages, as (kept, dropped); a tool exchange is kept whole or not at
-    all. The dropped ones stay in the file and are no longer told or shown.
+# ── what a head tells ────────────────────────────────────────────────────────────────────────
 
-    Raises: SessionError, BusyError, StorageError.
-    """
-    session, _ = load(home, session_id)
+
+def _header_of(path: Path) -> dict[str, Any]:
     try:
-        messages = session.messages
-        start = max(0, len(messages) - keep)
-        while start < len(messages) and messages[start].role == "tool":
-            start += 1
-        if start == 0:
-            return len(messages), 0
-        first = messages[start] if start < len(messages) else None
-        before = len(messages)
-        session.append(TrimEntry(kept_from=getattr(first, "id", None)))
-        return len(session.messages), before - len(session.messages)
-    finally:
-        session.close()
+        with path.open("rb") as file:
+            return _header(file.read(HEAD_BYTES))
+    except OSError:
+        return {}
 
 
-def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
-    """Deletes the sessions that nobody has used for `days`. Files of another kind are not touched.
-
-    Raises: StorageError.
-    """
-    limit = time.time() - days * SECONDS_A_DAY
-    removed, busy = [], []
-    for changed, session_id in sorted(files(home)):
-        if changed >= limit:
-            continue
-        if in_use(paths.session_file(home, session_id)):
-            busy.append(session_id)
-            continue
-        if not dry_run:
-            delete(home, session_id)
-        removed.append(session_id)
-    return Removed(ids=tuple(removed), in_use=tuple(busy))
+def _header(head: bytes) -> dict[str, Any]:
+    """The first line; empty when it is not a header."""
+    value = _object(head.partition(b"\n")[0])
+    return value if value.get("type") == "session" else {}
 
 
-def fork(home: Path, session_id: str, at: str | None = None) -> Session:
-    """A new session that begins with the entries up to and including `at` (all of them with None),
-    open. The old one may be open elsewhere.
+def _is_of(header: dict[str, Any], cwd: Path) -> bool:
+    folder = _text(header, "cwd")
+    return bool(folder) and (
+        folder == str(cwd) or os.path.realpath(folder) == os.path.realpath(cwd)
+    )
 
-    Raises: SessionError when there is no entry `at`; StorageError.
-    """
-    path = session_path(home, session_id)
-    header, entries, _ = read(path)
-    if at is not None:
-        fitting = [i for i, entry in enumerate(entries) if entry.id.startswith(at)]
-        if len(fitting) != 1:
-            raise SessionError(
-                f"Session {session_id} has {len(fitting)} entries that begin with {at!r}. "
-                "`kode session show ID` shows the id of each message."
+
+def _first_task(head: bytes) -> str | None:
+    """The first thing the person asked; None when the head does not reach that far."""
+    for line in head.split(b"\n")[1:-1]:
+        asked = _asked(line)
+        if asked is not None:
+            return " ".join(asked.split())[:TASK_CHARS]
+    return None
+
+
+def _asked(line: bytes) -> str | None:
+    """What the person said in a line that is a message of theirs; else None."""
+    if b'"user"' not in line:
+        return None
+    value = _object(line)
+    if value.get("type") != "message" or value.get("role") != "user":
+        return None
+    parts = value.get("parts")
+    for part in parts if isinstance(parts, list) else []:
+        if isinstance(part, dict) and part.get("type") == "text" and not part.get("source"):
+            return str(part.get("text", ""))
+    return None
+
+
+# ── what a tail tells ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tail:
+    at: str = ""
+    """Of the last entry."""
+    turns: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+
+
+def _tail(path: Path, descriptor: int, size: int) -> _Tail:
+    for length in TAIL_BYTES:
+        start = max(0, size - length)
+        lines = os.pread(descriptor, size - start, start).split(b"\n")
+        tail = _tail_of(lines[1:] if start else lines, whole=start == 0)
+        if tail is not None:
+            return tail
+    return _tail_of_all(path)
+
+
+def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
+    """Figures as of the last finished turn, and the turns begun since. None when these lines do
+    not tell: no turn has finished in them, or something was taken back since."""
+    at, begun = "", 0
+    for line in reversed(lines):
+        if b'"rewind"' in line:
+            return None
+        at = at or _text(_object(line), "at")
+        if line.startswith(b'{"type":"turn"'):
+            value = _object(line)
+            usage = value.get("total_usage")
+            usage = usage if isinstance(usage, dict) else {}
+            tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))
+            cost = value.get("total_cost_usd")
+            return _Tail(
+                at=at,
+                turns=_whole(value.get("number")) + begun,
+                tokens=tokens,
+                cost_usd=float(cost) if isinstance(cost, int | float) else None,
             )
-        entries = entries[: fitting[0] + 1]
-    return copy_to(home, header, entries, Origin(session=session_id, entry=at))
+        begun += _asked(line) is not None
+    return _Tail(at=at, turns=begun) if whole else None
 
 
-def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
-    """What is wrong with a session, or with all. With `repair` what can be mended is: a torn line
-    is cut off and kept aside, calls without a result get one.
-
-    Raises: SessionError, StorageError.
-    """
-    ids = [session_id] if session_id else sorted(known for _, known in files(home))
-    return [Checked(id=known, faults=tuple(_faults(home, known, repair))) for known in ids]
-
-
-def _faults(home: Path, session_id: str, repair: bool) -> list[str]:
-    path = session_path(home, session_id)
-    if in_use(path):
-        return []
-    if repair:
-        session, repairs = load(home, session_id)
-        session.loaded = True
-        session.close()
-        return repairs
-    with durable.storage_errors(path, "read"):
-        torn = path.stat().st_size > 0 and not _ends_with_line(path)
+def _tail_of_all(path: Path) -> _Tail:
+    """The same from all entries, for the rare file whose end does not tell."""
     try:
-        _, entries, faults = read(path)
-    except SessionError as error:
-        return [str(error)]
-    if torn:
-        faults.append("The last line was cut short by a crash.")
-    messages = told(effective(entries))
-    if messages and calls_of(messages[-1]):
-        faults.append("It ended in the middle of a call, whose result is unknown.")
-    return faults
+        _, entries, _ = read(path)
+    except SessionError:
+        return _Tail()
+    return _Tail(at=entries[-1].at if entries else "", turns=turns_of(effective(entries)))
 
 
-def _ends_with_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-def _parsed(line: bytes, *kinds: bytes) -> object:
-    """The entry of a line if it is one of these types; None otherwise or when it is damaged."""
-    if not any(line.startswith((b'{"type":' + kind, b'{"type": ' + kind)) for kind in kinds):
-        return None
+def _object(line: bytes) -> dict[str, Any]:
     try:
-        return parse_line(line)
-    except ValueError:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: dict[str, Any], key: str) -> str:
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _seconds(at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(at).timestamp() if at else None
+    except (ValueError, OverflowError, OSError):
         return None
+
+
+def _iso(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,19 +4,21 @@ An open session holds the exclusive lock of its file until it is closed, so that
 interleave their turns. Appending is durable before it returns.
 """
 
+import errno
 import fcntl
+import json
 import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError
-from kode.messages import Message, Text, Usage, calls_of
+from kode.messages import Message, Usage, calls_of
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
@@ -31,10 +33,11 @@ from kode.session.entries import (
     TurnEntry,
     UsageEntry,
     line_of,
+    new_id,
     parse_line,
     timestamp,
 )
-from kode.session.told import add_message, effective, told, unknown_results
+from kode.session.told import add_message, effective, is_turn, told, turns_of, unknown_results
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """UTC date and time, then six random hex digits."""
@@ -64,18 +67,24 @@ class Session:
     file: IO[bytes] | None = None
     loaded: bool = False
     """False for a session this process has created."""
+    ids: set[str] = field(default_factory=set)
+    """Of all entries, so that no two have the same."""
 
     @property
     def id(self) -> str | None:
         return self.header.id if self.path is not None else None
 
     def append(self, *entries: AnyEntry) -> None:
-        """Adds entries; they are on disk when this returns. Raises: StorageError."""
+        """Adds entries; they are on disk when this returns. One whose id is taken gets another.
+
+        Raises: StorageError; then nothing was added.
+        """
+        entries = tuple(self._with_own_id(entry) for entry in entries)
         if self.path is not None:
             lines = b"\n".join(line_of(entry) for entry in entries)
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
-                    raise OSError("the session is closed")
+                    raise OSError(errno.EBADF, "the session is closed")
                 durable.append_to(self.file, lines, self.path)
         for entry in entries:
             self._take(entry)
@@ -100,15 +109,24 @@ class Session:
         """Lets go of the file. One that this process created and never used is removed."""
         if self.file is None:
             return
-        if not self.loaded and not self.messages and self.path is not None:
-            durable.remove(self.path)
-        self.file.close()
-        self.file = None
+        file, self.file = self.file, None
+        with file:
+            if not self.loaded and self.path is not None and not self._has_messages():
+                durable.remove(self.path)
+
+    def _has_messages(self) -> bool:
+        return any(isinstance(entry, MessageEntry) for entry in self.entries)
+
+    def _with_own_id(self, entry: AnyEntry) -> AnyEntry:
+        while entry.id in self.ids:
+            entry = replace(entry, id=new_id())
+        return entry
 
     def _take(self, entry: AnyEntry) -> None:
         """Updates what is known, at a cost that does not grow with the session, except for the
         rare entries that change the past."""
         self.entries.append(entry)
+        self.ids.add(entry.id)
         match entry:
             case MessageEntry():
                 add_message(self.messages, entry)
@@ -127,18 +145,9 @@ class Session:
                 self.cost_usd += entry.cost_usd or 0.0
             case RewindEntry():
                 self.messages = told(self.entries)
-                self.turns = sum(is_turn(kept) for kept in effective(self.entries))
+                self.turns = turns_of(effective(self.entries))
             case _:
                 self.messages = told(self.entries)
-
-
-def is_turn(entry: AnyEntry) -> bool:
-    """Whether an entry is a person's message."""
-    return (
-        isinstance(entry, MessageEntry)
-        and entry.role == "user"
-        and any(isinstance(part, Text) and not part.source for part in entry.parts)
-    )
 
 
 def create(
@@ -197,10 +206,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
         elsewhere; StorageError.
     """
     path = session_path(home, session_id)
-    with durable.storage_errors(path, "open"):
-        file = durable.open_for_append(path)
+    file = _open_locked(path, session_id)
     try:
-        _lock(file, session_id)
         repairs: list[str] = []
         with durable.storage_errors(path, "repair"):
             size = os.fstat(file.fileno()).st_size
@@ -213,6 +220,9 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
         header, entries, faults = read(path)
         repairs += faults
         session = Session(header=header, path=path, file=file, loaded=True)
+        if whole == 0:
+            with durable.storage_errors(path, "repair"):
+                durable.append_to(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
         last = session.messages[-1] if session.messages else None
@@ -233,9 +243,7 @@ def session_path(home: Path, session_id: str) -> Path:
     """The file of a session that exists. Raises: SessionError."""
     path = paths.session_file(home, session_id)
     if not ID.fullmatch(session_id) or not path.is_file():
-        raise SessionError(
-            f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
-        )
+        raise _no_session(session_id)
     return path
 
 
@@ -254,30 +262,38 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     unknown: set[str] = set()
     seen: set[str] = set()
     for number, line in enumerate(lines[:-1], 1):
-        kind = _type_of(line)
-        if kind is not None and kind not in KNOWN_TYPES:
-            unknown.add(kind)
-            continue
         try:
             entry = parse_line(line)
         except ValueError:
-            damaged.append(number)
+            kind, version = _told_kind(line)
+            if kind == "session" and version > VERSION:
+                raise _newer(path.stem, version) from None
+            if kind is not None and kind not in KNOWN_TYPES:
+                unknown.add(kind)
+            else:
+                damaged.append(number)
             continue
-        if isinstance(entry, Header):
-            header = header or entry
-        elif entry.id not in seen:
+        if isinstance(entry, Header) and header is None:
+            header = entry
+        elif isinstance(entry, Header) or entry.id in seen:
+            damaged.append(number)
+        else:
             seen.add(entry.id)
             entries.append(entry)
     faults = []
-    if header is not None and header.version > VERSION:
-        raise SessionError(
-            f"Session {path.stem} was written by a newer kode (format {header.version}). "
-            "Update kode to go on with it."
-        )
     if header is None:
+        damaged = [number for number in damaged if number > 1]
         header = _made_up_header(path.stem, created)
-        faults.append(f"The first line of session {path.stem} cannot be read; the rest is used.")
-    damaged = [number for number in damaged if number > 1 or header.cwd]
+        faults.append(
+            f"The first line of session {path.stem} cannot be read; the rest is used."
+            if entries
+            else f"Session {path.stem} is empty: nothing in its file can be read."
+        )
+    if header.version > VERSION:
+        raise _newer(path.stem, header.version)
+    if header.id != path.stem:
+        faults.append(f"The file of session {path.stem} calls itself {header.id[:80]!r}: renamed?")
+        header = replace(header, id=path.stem)
     if damaged:
         shown = ", ".join(map(str, damaged[:5])) + (" ..." if len(damaged) > 5 else "")
         faults.append(
@@ -287,23 +303,38 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     if unknown:
         faults.append(
             f"Session {path.stem} has entries of a newer kode ({', '.join(sorted(unknown))}), "
-            "which were left out."
+            "which were left out. Update kode to use them."
         )
     return header, entries, faults
 
 
-def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> Session:
-    """A new session that begins with these entries, written in one go. Raises: StorageError."""
-    session = create(
-        home,
-        cwd=Path(source.cwd),
-        model=source.model,
-        provider=source.provider,
-        forked_from=origin,
-    )
-    if entries:
-        session.append(*entries)
-    return session
+def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
+    """A new session that begins with these entries; its file is there whole or not at all.
+    Returns its id. Raises: StorageError.
+    """
+    session_id = new_session_id()
+    header = replace(source, id=session_id, created_at=timestamp(), forked_from=origin)
+    lines = [line_of(header), *map(line_of, entries)]
+    durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
+    return session_id
+
+
+def _open_locked(path: Path, session_id: str) -> IO[bytes]:
+    """Opens an existing file, without creating one that was deleted meanwhile, and locks it."""
+    with durable.storage_errors(path, "open"):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise _no_session(session_id) from None
+    file = os.fdopen(descriptor, "r+b", buffering=0)
+    try:
+        _lock(file, session_id)
+        if os.fstat(descriptor).st_nlink == 0:
+            raise _no_session(session_id)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _lock(file: IO[bytes], session_id: str) -> None:
@@ -316,10 +347,40 @@ def _lock(file: IO[bytes], session_id: str) -> None:
         ) from None
 
 
-def _type_of(line: bytes) -> str | None:
-    """The `type` of a line, without parsing it whole; None when it is not where kode writes it."""
-    found = re.match(rb'\{"type": ?"([a-z_]{1,40})"', line)
-    return found.group(1).decode() if found else None
+def _no_session(session_id: str) -> SessionError:
+    return SessionError(
+        f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
+    )
+
+
+def _newer(session_id: str, version: int) -> SessionError:
+    return SessionError(
+        f"Session {session_id} was written by a newer kode (format {version}). "
+        "Update kode to go on with it."
+    )
+
+
+def _told_kind(line: bytes) -> tuple[str | None, int]:
+    """`type` and `version` of a line that is no entry of this version; None when it is no object
+    with a type at all."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None, 0
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or not re.fullmatch(r"[a-z_]{1,40}", kind):
+        return None, 0
+    version = value.get("version")
+    return kind, version if isinstance(version, int) else 0
+
+
+def is_readable(line: bytes) -> bool:
+    """Whether a line is an entry, or may be one of a newer kode."""
+    try:
+        parse_line(line)
+    except ValueError:
+        return (_told_kind(line)[0] or "message") not in KNOWN_TYPES
+    return True
 
 
 def _made_up_header(session_id: str, created: float) -> Header:

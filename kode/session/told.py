@@ -33,11 +33,25 @@ def told(entries: Sequence[AnyEntry]) -> list[Message]:
             case CompactionEntry():
                 messages = [compaction_message(entry), *_from(messages, entry.kept_from)]
             case TrimEntry():
-                messages = _from(messages, entry.kept_from)
+                messages = _trimmed(messages, entry)
             case PruneEntry():
                 messages = _pruned(messages, entry.before)
             case _:
                 pass
+    return messages
+
+
+def said(entries: Sequence[AnyEntry]) -> list[Message]:
+    """The messages as a person may look back on them: also what a compaction or pruning keeps from
+    the model, but nothing that was trimmed or taken back."""
+    messages: list[Message] = []
+    for entry in effective(entries):
+        if isinstance(entry, MessageEntry):
+            add_message(messages, entry)
+        elif isinstance(entry, TrimEntry):
+            at = _index(messages, entry.kept_from)
+            if entry.kept_from is None or at is not None:
+                messages = messages[at:] if at is not None else []
     return messages
 
 
@@ -54,6 +68,20 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
             continue
         kept.append(entry)
     return kept
+
+
+def is_turn(entry: AnyEntry) -> bool:
+    """Whether an entry is a person's message."""
+    return (
+        isinstance(entry, MessageEntry)
+        and entry.role == "user"
+        and any(isinstance(part, Text) and not part.source for part in entry.parts)
+    )
+
+
+def turns_of(entries: Iterable[AnyEntry]) -> int:
+    """How many turns a person has begun in these entries."""
+    return sum(map(is_turn, entries))
 
 
 def add_message(messages: list[Message], message: Message) -> None:
@@ -113,22 +141,38 @@ def compaction_message(entry: CompactionEntry) -> Message:
 
 def _from(messages: list[Message], first: str | None) -> list[Message]:
     """The messages from the one with this id on, without results whose call is gone."""
-    if first is None:
-        return []
-    for index, message in enumerate(messages):
-        if isinstance(message, MessageEntry) and message.id == first:
-            kept = messages[index:]
-            while kept and kept[0].role == "tool":
-                kept = kept[1:]
-            return kept
-    return []
+    at = _index(messages, first)
+    kept = messages[at:] if at is not None else []
+    while kept and kept[0].role == "tool":
+        kept = kept[1:]
+    return kept
+
+
+def _trimmed(messages: list[Message], trim: TrimEntry) -> list[Message]:
+    """What a trim leaves. It may keep more than is told, when a compaction came before: then
+    nothing changes. A conversation begins with a user message, since not every server takes
+    another."""
+    if trim.kept_from is not None and _index(messages, trim.kept_from) is None:
+        return messages
+    kept = _from(messages, trim.kept_from)
+    if not kept or kept[0].role == "user":
+        return kept
+    note = Text(text="[What was said before was trimmed by the person.]", source="note")
+    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *kept]
+
+
+def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
+    """Where the message with this id is."""
+    for at, message in enumerate(messages):
+        if isinstance(message, MessageEntry) and message.id == entry_id:
+            return at
+    return None
 
 
 def _pruned(messages: list[Message], before: str) -> list[Message]:
-    ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
-    if before not in ids:
+    end = _index(messages, before)
+    if end is None:
         return messages
-    end = ids.index(before)
     return [*map(_without_output, messages[:end]), *messages[end:]]
 
 

@@ -1,0 +1,198 @@
+"""What a person does to sessions: trim, fork, delete, clean up, check. Each takes the session's
+lock, so that nothing is pulled away under a running kode.
+
+Which sessions there are is in `index.py`; documents made of one are in `export.py`.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import durable, paths
+from kode.errors import BusyError, SessionError
+from kode.messages import calls_of
+from kode.session.entries import AnyEntry, MessageEntry, Origin, TrimEntry, line_of, new_id
+from kode.session.index import files, last_used
+from kode.session.log import copy_to, is_readable, load, read, session_path
+from kode.session.told import said, told
+
+SECONDS_A_DAY = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What a clean-up did, or would do."""
+
+    ids: tuple[str, ...] = ()
+    in_use: tuple[str, ...] = ()
+    """Old enough, but open in a running kode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    id: str
+    faults: tuple[str, ...] = ()
+    """What is wrong, in plain words."""
+    repaired: bool = False
+    in_use: bool = False
+    """Open in a running kode, and so not looked at."""
+
+
+def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
+    """Keeps the last `keep` messages, as (kept, dropped); never half a tool exchange. What is
+    dropped stays in the file, and is neither told to a model nor shown any more.
+
+    Raises: SessionError, BusyError, StorageError.
+    """
+    session, _ = load(home, session_id)
+    try:
+        messages = said(session.entries)
+        start = max(0, len(messages) - keep)
+        while start < len(messages) and messages[start].role == "tool":
+            start += 1
+        if start == 0:
+            return len(messages), 0
+        first = messages[start] if start < len(messages) else None
+        kept_from = first.id if isinstance(first, MessageEntry) else None
+        session.append(TrimEntry(kept_from=kept_from))
+        return len(messages) - start, start
+    finally:
+        session.close()
+
+
+def fork(home: Path, session_id: str, at: str | None = None) -> str:
+    """A new session that begins with the entries up to and including `at` (all of them with None);
+    returns its id. The results of `at`'s own calls come along. The old one may be open elsewhere.
+
+    Raises: SessionError when there is no such entry; StorageError.
+    """
+    header, entries, _ = read(session_path(home, session_id))
+    if at is None:
+        return copy_to(home, header, entries, Origin(session=session_id))
+    fitting = [i for i, entry in enumerate(entries) if at and entry.id.startswith(at)]
+    if len(fitting) != 1:
+        raise SessionError(
+            f"{len(fitting) or 'No'} entries of session {session_id} begin with {at[:80]!r}. "
+            f"`kode session show {session_id}` shows the id of each message."
+        )
+    end = _with_results(entries, fitting[0]) + 1
+    origin = Origin(session=session_id, entry=entries[fitting[0]].id)
+    return copy_to(home, header, entries[:end], origin)
+
+
+def delete(home: Path, session_id: str) -> None:
+    """Deletes a session and what lies beside it. Raises: SessionError, BusyError, StorageError."""
+    path = session_path(home, session_id)
+    if in_use(path):
+        raise BusyError(
+            f"Session {session_id} is open in another kode. Leave it there first, then delete it."
+        )
+    durable.remove(path)
+    durable.remove(path.with_name(path.name + ".torn"))
+    shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
+
+
+def in_use(path: Path) -> bool:
+    """Whether a running kode has the session open."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
+    """Deletes the sessions that were last used more than `days` ago. Files of another kind are not
+    touched.
+
+    Raises: StorageError.
+    """
+    limit = time.time() - days * SECONDS_A_DAY
+    removed, busy = [], []
+    for _, session_id in sorted(files(home)):
+        path = paths.session_file(home, session_id)
+        if last_used(path) >= limit:
+            continue
+        if in_use(path):
+            busy.append(session_id)
+            continue
+        if not dry_run:
+            delete(home, session_id)
+        removed.append(session_id)
+    return Removed(ids=tuple(removed), in_use=tuple(busy))
+
+
+def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
+    """What is wrong with a session, or with all.
+
+    With `repair` what can be mended is: a torn line is kept aside and cut off, calls without a
+    result get one, and a file with unreadable lines is set aside whole and written anew without
+    them. Without it nothing is written.
+
+    Raises: SessionError for an id that there is not; StorageError.
+    """
+    ids = [session_id] if session_id else sorted(known for _, known in files(home))
+    return [_checked(home, known, repair=repair) for known in ids]
+
+
+def _checked(home: Path, session_id: str, *, repair: bool) -> Checked:
+    path = session_path(home, session_id)
+    if in_use(path):
+        return Checked(id=session_id, in_use=True)
+    try:
+        if repair:
+            return _repaired(home, path)
+        _, entries, faults = read(path)
+    except SessionError as error:
+        return Checked(id=session_id, faults=(str(error),))
+    if not _ends_with_line(path):
+        faults.append("The last line was cut short by a crash.")
+    messages = told(entries)
+    if messages and calls_of(messages[-1]):
+        faults.append("It ended in the middle of a call, whose result is unknown.")
+    return Checked(id=session_id, faults=tuple(faults))
+
+
+def _repaired(home: Path, path: Path) -> Checked:
+    session, repairs = load(home, path.stem)
+    try:
+        with durable.storage_errors(path, "read"):
+            data = path.read_bytes()
+        lines = data.split(b"\n")[:-1]
+        kept = [line for line in lines if is_readable(line)]
+        if len(kept) < len(lines):
+            stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{new_id()}"
+            aside = path.with_name(f"{path.name}.damaged-{stamp}")
+            durable.replace(aside, data)
+            if not kept or not kept[0].startswith(b'{"type":"session"'):
+                kept.insert(0, line_of(session.header))
+            durable.replace(path, b"\n".join(kept) + b"\n")
+            repairs.append(f"Those lines are gone; the file as it was is kept as {aside.name}.")
+    finally:
+        session.close()
+    return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))
+
+
+def _with_results(entries: list[AnyEntry], at: int) -> int:
+    """The index of the message that answers the calls of the entry at `at`, else `at`."""
+    entry = entries[at]
+    if not isinstance(entry, MessageEntry) or not calls_of(entry):
+        return at
+    for index, later in enumerate(entries[at + 1 :], at + 1):
+        if isinstance(later, MessageEntry):
+            return index if later.role == "tool" else at
+    return at
+
+
+def _ends_with_line(path: Path) -> bool:
+    with durable.storage_errors(path, "read"), path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

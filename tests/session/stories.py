@@ -1,0 +1,99 @@
+"""Sessions for tests to work on: a small one with every kind of entry, and ways to damage it."""
+
+from pathlib import Path
+
+from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
+from kode.session import log
+from kode.session.entries import (
+    PruneEntry,
+    StateEntry,
+    SystemEntry,
+    TaintEntry,
+    TurnEntry,
+    UsageEntry,
+)
+from kode.session.log import Session
+
+
+def answer(text: str) -> Message:
+    return Message(
+        role="assistant",
+        parts=(Text(text=text),),
+        stop="end",
+        usage=Usage(input_tokens=10, output_tokens=5),
+        model="m",
+    )
+
+
+def asks(*ids: str) -> Message:
+    calls = tuple(ToolCall(id=i, name="shell", arguments='{"command":"ls"}') for i in ids)
+    return Message(
+        role="assistant",
+        parts=(Thinking(text="hm", signature="s", origin="a/m"), *calls),
+        stop="tool_calls",
+        usage=Usage(input_tokens=10, output_tokens=5),
+    )
+
+
+def results(*ids: str, text: str = "done") -> Message:
+    return Message(
+        role="tool",
+        parts=tuple(ToolResult(call_id=i, name="shell", text=text) for i in ids),
+    )
+
+
+def turn_entry(number: int, session: Session) -> TurnEntry:
+    return TurnEntry(
+        number=number,
+        status="success",
+        steps=1,
+        usage=Usage(input_tokens=10, output_tokens=5),
+        cost_usd=0.5,
+        duration_ms=3,
+        total_usage=session.usage,
+        total_cost_usd=session.cost_usd + 0.5,
+    )
+
+
+def new_session(home: Path, cwd: Path | None = None) -> Session:
+    return log.create(home, cwd=cwd or home, model="m", provider="openai")
+
+
+def plain_turn(session: Session, text: str) -> None:
+    session.append_message(user_message(text))
+    session.append_message(answer(f"re: {text}"))
+    session.append(turn_entry(session.turns, session))
+
+
+def whole_story(home: Path) -> Session:
+    """Closed, with one of most kinds of entries, tool exchanges among them."""
+    session = new_session(home)
+    session.append(SystemEntry(text="You are kode.", reason="start"))
+    session.append_message(user_message("look — größer 💡"))
+    session.append_message(asks("c1", "c2"))
+    session.append(TaintEntry(source="https://example.org"))
+    session.append_message(results("c1", "c2", text="a long output " * 12))
+    session.append_message(answer("I looked"))
+    session.append(StateEntry(system="tiered", state={"buffer": ["10:00 user look"]}))
+    session.append(turn_entry(1, session))
+    session.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=1), model="m"))
+    session.append_message(user_message("again"))
+    again = session.append_message(asks("c3"))
+    session.append_message(results("c3"))
+    session.append(PruneEntry(before=again.id))
+    session.close()
+    return session
+
+
+def assert_sendable(messages: list[Message]) -> None:
+    """Every call is answered right after it, once and in order; no result without a call."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            given = [p.call_id for p in message.parts if isinstance(p, ToolResult)]
+            assert given == waiting
+            waiting = []
+            continue
+        assert not waiting
+        waiting = [p.id for p in message.parts if isinstance(p, ToolCall)]
+    assert not waiting

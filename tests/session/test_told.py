@@ -1,0 +1,203 @@
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.messages import Message, Text, ToolResult, results_of, text_of, user_message
+from kode.session import log
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RewindEntry,
+    TrimEntry,
+    TurnEntry,
+)
+from kode.session.log import Session
+from kode.session.told import DROPPED_OUTPUT, UNKNOWN_RESULT, said, told
+from tests.session.stories import answer, asks, assert_sendable, results
+
+
+def session() -> Session:
+    return log.in_memory(cwd=Path("/w"), model="m", provider="openai")
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [text_of(message) for message in messages]
+
+
+def test_a_compaction_is_told_as_one_message_before_those_that_stay() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    s.append_message(answer("two"))
+    kept = s.append_message(user_message("three"))
+
+    s.append(
+        CompactionEntry(
+            summary="did things",
+            user_messages=("one",),
+            files_read=("a.py",),
+            files_changed=("b.py",),
+            kept_from=kept.id,
+        )
+    )
+
+    note, last = s.messages
+    assert isinstance(note.parts[0], Text)
+    assert note.role == "user"
+    assert note.parts[0].source == "compaction"
+    for piece in ("did things", "one", "a.py", "b.py"):
+        assert piece in note.parts[0].text
+    assert last == kept
+    assert texts(said(s.entries)) == ["one", "two", "three"]
+
+
+def test_pruning_drops_the_text_of_old_results_and_keeps_the_newer() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a"))
+    s.append_message(results("a", text="x" * 500))
+    newer = s.append_message(asks("b"))
+    s.append_message(results("b", text="y" * 500))
+
+    s.append(PruneEntry(before=newer.id))
+
+    shown = [result.text for message in s.messages for result in results_of(message)]
+    assert shown == [DROPPED_OUTPUT, "y" * 500]
+
+
+def test_a_trimmed_conversation_begins_with_a_user_message_for_the_model() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    kept = s.append_message(answer("two"))
+
+    s.append(TrimEntry(kept_from=kept.id))
+
+    assert [message.role for message in s.messages] == ["user", "assistant"]
+    assert texts(said(s.entries)) == ["two"]
+
+
+def test_a_trim_that_keeps_more_than_a_compaction_told_changes_nothing() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    early = s.append_message(user_message("two"))
+    s.append(CompactionEntry(summary="sum"))
+    before = list(s.messages)
+
+    s.append(TrimEntry(kept_from=early.id))
+
+    assert s.messages == before
+
+
+def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    s.append_message(answer("two"))
+    back = s.append_message(user_message("three"))
+    s.append(CompactionEntry(summary="sum"))
+    s.append_message(user_message("four"))
+
+    s.append(RewindEntry(to=back.id))
+
+    assert texts(s.messages) == ["one", "two"]
+    assert s.turns == 1
+
+
+def test_what_a_rewind_took_back_stays_paid_for() -> None:
+    s = session()
+    first = s.append_message(user_message("one"))
+    s.append_message(answer("two"))
+    paid = s.usage
+
+    s.append(RewindEntry(to=first.id))
+
+    assert s.usage == paid
+    assert paid.output_tokens > 0
+
+
+def test_a_call_without_a_result_is_answered_before_the_next_message() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b"))
+    s.append_message(results("b"))
+    s.append_message(asks("c"))
+    s.append_message(user_message("and?"))
+
+    assert_sendable(s.messages)
+    shown = [result.text for message in s.messages for result in results_of(message)]
+    assert shown == [UNKNOWN_RESULT, "done", UNKNOWN_RESULT]
+
+
+def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
+    s = session()
+    s.append_message(results("zzz"))
+    s.append_message(asks("a"))
+    s.append_message(
+        Message(
+            role="tool",
+            parts=(
+                ToolResult(call_id="a", name="shell", text="first"),
+                ToolResult(call_id="a", name="shell", text="second"),
+                ToolResult(call_id="other", name="shell", text="third"),
+            ),
+        )
+    )
+
+    assert_sendable(s.messages)
+    assert [r.text for m in s.messages for r in results_of(m)] == ["first"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["user", "answer", "asks", "results", "compact", "prune", "trim", "rewind", "turn"]
+        ),
+        st.integers(0, 30),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
+    steps: list[tuple[str, int]],
+) -> None:
+    s = session()
+    for number, (kind, choice) in enumerate(steps):
+        messages = [e for e in s.entries if isinstance(e, MessageEntry)]
+        entry_id = s.entries[choice % len(s.entries)].id if s.entries else "none"
+        message_id = messages[choice % len(messages)].id if messages else "none"
+        match kind:
+            case "user":
+                s.append_message(user_message(f"u{number}"))
+            case "answer":
+                s.append_message(answer(f"a{number}"))
+            case "asks":
+                s.append_message(asks(*(f"c{number}.{i}" for i in range(1 + choice % 3))))
+            case "results":
+                asked = [p.id for m in messages[-1:] for p in m.parts if p.type == "tool_call"]
+                s.append_message(results(*asked[choice % 2 :], *["stray"] * (choice % 3)))
+            case "compact":
+                s.append(CompactionEntry(summary="s", kept_from=message_id if choice % 3 else None))
+            case "prune":
+                s.append(PruneEntry(before=message_id))
+            case "trim":
+                s.append(TrimEntry(kept_from=message_id if choice % 4 else None))
+            case "rewind":
+                s.append(RewindEntry(to=entry_id))
+            case _:
+                s.append(
+                    TurnEntry(
+                        number=1,
+                        status="success",
+                        steps=1,
+                        usage=s.usage,
+                        duration_ms=1,
+                        total_usage=s.usage,
+                        total_cost_usd=0.0,
+                    )
+                )
+
+        assert s.messages == told(s.entries)
+    s.append_message(user_message("end"))
+    assert_sendable(s.messages)
