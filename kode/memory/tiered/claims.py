@@ -11,10 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
-from kode.memory.tiered import lexicon
+from kode.memory.tiered import lexicon, vocabulary
 
 Kind = Literal["word", "number", "edge"]
 
@@ -32,7 +32,6 @@ _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…"
 _SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d|\w-\w+-\w")
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
-_TIMES = frozenset({"before", "after", "then"})
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
@@ -107,7 +106,7 @@ def read_claim(text: str) -> Claim:
     for token in tokens:
         if token.kind != "word" or token.stem not in signs:
             continue
-        is_light = token.stem in _light() and not token.spelled
+        is_light = token.stem in vocabulary.light() and not token.spelled
         (light if is_light else heavy).add(token.stem)
     numbers: dict[str, tuple[str, ...]] = {"flag": flags} if flags else {}
     for token in tokens:
@@ -125,126 +124,19 @@ def read_claim(text: str) -> Claim:
         changes=changes,
         foreign=foreign,
         negators=frozenset(
-            word for word in words if word in _foreign_negators() or word in _negator_words()
+            word
+            for word in words
+            if word in vocabulary.foreign_negators() or word in vocabulary.negator_words()
         ),
-        restrictors=frozenset(token.text for token in tokens) & _restrictors(),
+        restrictors=frozenset(token.text for token in tokens) & vocabulary.restrictors(),
         sequence=tuple(dict.fromkeys(t.stem for t in tokens if t.stem in signs)),
         neighbours=frozenset(_neighbours(tokens, signs)),
         enumerates=any(token.text in _JOINTS for token in tokens),
     )
 
 
-@cache
-def opposites(concept: str) -> frozenset[str]:
-    """Concepts of which a fact means this one or the other, such as start and stop."""
-    pairs = [[_concept(word) for word in line.split()] for line in lexicon.OPPOSITES.splitlines()]
-    return frozenset(
-        other for pair in pairs if concept in pair for other in pair if other != concept
-    )
-
-
-@cache
-def things() -> frozenset[str]:
-    """The light concepts that name a thing."""
-    return frozenset(_concept(word) for word in lexicon.THINGS.split())
-
-
-@cache
-def _stemmer() -> object:
-    import snowballstemmer
-
-    return snowballstemmer.stemmer("english")
-
-
-@lru_cache(maxsize=16384)
-def _stem(word: str) -> str:
-    if not word.isascii() or not word.isalpha():
-        return word
-    return str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
-
-
-@lru_cache(maxsize=16384)
-def _concept(word: str) -> str:
-    table = _synonyms()
-    return table.get(word) or table.get(_stem(word)) or _stem(word)
-
-
-@cache
-def _synonyms() -> dict[str, str]:
-    classes = [line.split() for line in lexicon.SYNONYMS.splitlines() if line.strip()]
-    table = {word: words[0] for words in classes for word in words}
-    for words in classes:
-        for word in words:
-            # a listed word keeps its own class, even where another's stem looks like it
-            table.setdefault(_stem(word), words[0])
-    return table
-
-
-@cache
-def _scales() -> dict[str, tuple[str, int]]:
-    table: dict[str, tuple[str, int]] = {}
-    for line in lexicon.SCALES.splitlines():
-        if not line.strip():
-            continue
-        one, _, other = line.partition("|")
-        name, *ends = one.split()
-        for sign, words in ((1, [*ends, name]), (-1, other.split())):
-            for word in words:
-                table[word] = (name, sign)
-                table.setdefault(_stem(word), (name, sign))
-    return table
-
-
-@cache
-def _units() -> dict[str, tuple[str, float]]:
-    return {_concept(word): unit for word, unit in lexicon.UNITS.items()} | lexicon.UNITS
-
-
-@cache
-def _stop() -> frozenset[str]:
-    return frozenset(lexicon.STOP.split())
-
-
-@cache
-def _light() -> frozenset[str]:
-    return frozenset(_concept(word) for word in lexicon.LIGHT.split()) | {"bound", "allowed"}
-
-
-@cache
-def _negator_words() -> frozenset[str]:
-    return frozenset(lexicon.NEGATORS.split())
-
-
-@cache
-def _change_words() -> frozenset[str]:
-    return frozenset(lexicon.CHANGES.split())
-
-
-@cache
-def _restrictors() -> frozenset[str]:
-    return frozenset(lexicon.RESTRICTORS.split())
-
-
-@cache
-def _foreign_negators() -> frozenset[str]:
-    return frozenset(lexicon.FOREIGN_NEGATORS.split())
-
-
-@cache
-def _foreign_words() -> frozenset[str]:
-    return frozenset(lexicon.FOREIGN.split()) - _stop() - _negator_words()
-
-
-@cache
-def _phrases() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple(
-        (re.compile(rf"(?<![\w-])(?:{pattern})(?:(?<=\s)|(?![\w-]))"), standing)
-        for pattern, standing in lexicon.PHRASES
-    )
-
-
 def _rewrite(text: str) -> str:
-    for pattern, standing in _phrases():
+    for pattern, standing in vocabulary.phrases():
         text = pattern.sub(standing, text)
     return text
 
@@ -253,8 +145,8 @@ def _is_foreign(folded: str, words: list[str]) -> bool:
     letters = [char for char in folded if char.isalpha()]
     if sum(not char.isascii() for char in letters) * 5 > len(letters):
         return True
-    strange = sum(word in _foreign_words() for word in words)
-    familiar = sum(word in _stop() for word in words)
+    strange = sum(word in vocabulary.foreign_words() for word in words)
+    familiar = sum(word in vocabulary.stop() for word in words)
     return strange > familiar
 
 
@@ -282,8 +174,8 @@ def _parts(raw: str) -> Iterator[_Token]:
     if _DATE.match(raw):
         yield _Token("number", raw, measure="date")
         return
-    if raw in _synonyms():
-        yield _Token("word", raw, _concept(raw))
+    if raw in vocabulary.synonyms():
+        yield _Token("word", raw, vocabulary.concept(raw))
         return
     spelled = bool(_SPELLED.search(raw)) and raw != "and/or"
     compound = "-" in raw.strip("-")
@@ -311,20 +203,20 @@ def _part(part: str) -> Iterator[_Token]:
     if with_unit and with_unit[2] == "k":
         yield _Token("number", _plain_number(float(with_unit[1]) * 1000))
         return
-    if with_unit and with_unit[2] in _units():
+    if with_unit and with_unit[2] in vocabulary.units():
         yield _Token("number", with_unit[1])
         yield _Token("word", with_unit[2], with_unit[2])
         return
     glued = _WORD_NUMBER.match(part)
-    if glued and part not in _synonyms():
+    if glued and part not in vocabulary.synonyms():
         word, digits = (glued[1], glued[2]) if glued[1] else (glued[3], glued[4])
-        yield _Token("word", word, _concept(word))
+        yield _Token("word", word, vocabulary.concept(word))
         yield _Token("number", _tidy(digits))
         return
     if _CJK.search(part):
         yield from (_Token("word", gram, gram) for gram in _bigrams(part))
         return
-    yield _Token("word", part, _concept(part))
+    yield _Token("word", part, vocabulary.concept(part))
 
 
 def _bigrams(text: str) -> Iterable[str]:
@@ -361,7 +253,7 @@ def _join_units(tokens: list[_Token]) -> None:
             number.text = _clock(int(number.text), "00", unit.text)
             del tokens[at]
             continue
-        known = _units().get(unit.text) or _units().get(unit.stem)
+        known = vocabulary.units().get(unit.text) or vocabulary.units().get(unit.stem)
         if known is None or number.text.count(".") > 1 or ":" in number.text:
             continue
         measure, size = known
@@ -390,7 +282,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             _dangle(signs, sign, spent)
             spent = True
             continue
-        if word in _change_words() and not token.spelled:
+        if word in vocabulary.change_words() and not token.spelled:
             changes = True
             sign, spent = (-sign, False) if word == "nolonger" else (sign, spent)
             continue
@@ -398,7 +290,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             for name in clause:
                 signs[name] = -1
             continue
-        if word in _negator_words() and not token.compound:
+        if word in vocabulary.negator_words() and not token.compound:
             sign, spent = -sign, False
             continue
         follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")
@@ -409,10 +301,10 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
             sign = 1
         if word.startswith(("prefer", "favor", "favour")):
             prefers, clause = True, []
-        if word in _stop() and not (token.spelled or token.compound):
+        if word in vocabulary.stop() and not (token.spelled or token.compound):
             continue
         spent = True
-        scale = _scales().get(word) or _scales().get(token.stem)
+        scale = vocabulary.scales().get(word) or vocabulary.scales().get(token.stem)
         if scale is not None:
             token.stem, end = scale
             _note(signs, token.stem, end * sign)
@@ -440,30 +332,27 @@ def _relations(
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     texts = [token.text for token in tokens]
     for at, token in enumerate(tokens):
-        name = token.text if token.text in _TIMES else token.stem
+        name = token.text if token.text in vocabulary.TIMES else token.stem
         if token.text == "from" and "to" in texts[at:]:
             to = texts.index("to", at)
             found["from"] = (_content(tokens[at:to]), _content(tokens[to:]))
-        if token.kind != "word" or name not in _directed():
+        if token.kind != "word" or name not in vocabulary.directed():
             continue
         left, right = _content(tokens[:at]), _content(tokens[at + 1 :])
-        passive = name not in _TIMES and at > 0 and texts[at - 1] in _BE
+        passive = name not in vocabulary.TIMES and at > 0 and texts[at - 1] in _BE
         if passive and "by" not in texts[at + 1 : at + 3]:
             continue
         if passive or name == "after":
             left, right = right, left
-        found["before" if name in _TIMES else name] = (left, right)
+        found["before" if name in vocabulary.TIMES else name] = (left, right)
     return found
-
-
-@cache
-def _directed() -> frozenset[str]:
-    return frozenset(_concept(word) for word in lexicon.DIRECTED.split()) | _TIMES
 
 
 def _content(tokens: list[_Token]) -> frozenset[str]:
     return frozenset(
-        token.stem for token in tokens if token.kind == "word" and token.text not in _stop()
+        token.stem
+        for token in tokens
+        if token.kind == "word" and token.text not in vocabulary.stop()
     )
 
 
@@ -478,14 +367,14 @@ def _compounds(tokens: list[_Token]) -> Iterator[str]:
     words = [token.text if token.kind == "word" else "" for token in tokens]
     for one, other in itertools.pairwise(words):
         if len(one) > 1 and len(other) > 1:
-            yield _concept(one + other)
+            yield vocabulary.concept(one + other)
 
 
 def _neighbours(tokens: list[_Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:
     for one, other in itertools.pairwise(tokens):
         if one.spelled and other.spelled:
             continue
-        if one.text in _scales() or one.stem not in signs:
+        if one.text in vocabulary.scales() or one.stem not in signs:
             continue
-        if other.text not in _scales() and other.stem in signs:
+        if other.text not in vocabulary.scales() and other.stem in signs:
             yield one.stem, other.stem

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.memory.tiered.claims import Claim, opposites, things
+from kode.memory.tiered.claims import Claim
+from kode.memory.tiered.vocabulary import opposites, things
 
 Verdict = Literal["same", "open", "other"]
 
@@ -158,7 +159,7 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         # a text that does not mention the state takes it for given
         if new.signs.get(state, 1) * entry.signs.get(state, 1) < 0:
             return "one affirms what the other denies"
-    if ("recurring" in new.heavy) != ("recurring" in entry.heavy):
+    if ("recur" in new.heavy) != ("recur" in entry.heavy):
         return "one tells how often, the other how long"
     if _opposed(sides):
         return "one says the opposite"
