@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kode.cli.lines import clean
+from kode.cli.lines import clean, one_line, wrap
 from kode.cli.render import painted_diff
 from kode.cli.screen import Screen, open_screen
 from kode.permissions.gate import Answer, Ask, Question, visible
@@ -45,6 +45,7 @@ class _Asker:
             answer = await self._answer(question, by_habit)
             if answer.choice != "no":
                 self._approved[question.tool].append(self.clock())
+                self.screen.approved = question.preview.strip()
             return answer
 
     async def _answer(self, question: Question, by_habit: bool) -> Answer:
@@ -96,13 +97,13 @@ def show_question(screen: Screen, question: Question) -> None:
     elif question.subject:
         screen.print_painted(_barred(screen, visible(question.subject)))
     if question.reason:
-        screen.print(visible(question.reason), "dim")
+        screen.print(one_line(visible(question.reason)), "dim")
 
 
 def _barred(screen: Screen, text: str) -> str:
-    """What is shown is set off by a bar, so that it cannot pass for words of kode's own."""
+    """Each line that shows has a bar, wrapped ones too: none can pass for words of kode's own."""
     bar = screen.paint("warning", "│")
-    return "\n".join(f"{bar} {line}" for line in clean(text).split("\n"))
+    return "\n".join(f"{bar} {line}" for line in wrap(clean(text), screen.width - 2))
 
 
 def _choices(question: Question, by_habit: bool) -> str:

@@ -247,14 +247,9 @@ class Editor:
             return
         if not text.strip():
             return
-        self._remember(self.pastes.unfold(text))
+        self.buffer.history.append_string(self.pastes.unfold(text))
         self.buffer.reset()
         self.desk.submit(text)
-
-    def _remember(self, text: str) -> None:
-        # A history that cannot be written must not lose the message.
-        with contextlib.suppress(OSError):
-            self.buffer.history.append_string(text)
 
     def _key(self) -> None:
         self.last_key_at = time.monotonic()
@@ -327,6 +322,17 @@ class Editor:
         return [("class:prompt", "› " if not line + wrapped else "  ")]
 
 
+class MaskedHistory(FileHistory):
+    """A history file in which nothing that looks like a credential is kept."""
+
+    def store_string(self, string: str) -> None:
+        """Appends one message; a file that cannot be written must not lose the message."""
+        from kode.credentials import redact
+
+        with contextlib.suppress(OSError):
+            super().store_string(redact(string))
+
+
 def open_history(path: Path) -> History:
     """The history that all sessions share, readable by its owner alone; kept in memory only where
     the file cannot be written."""
@@ -336,4 +342,4 @@ def open_history(path: Path) -> History:
         os.chmod(path, 0o600)
     except (OSError, StorageError):
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return MaskedHistory(str(path))

@@ -130,7 +130,7 @@ def plural(number: int, noun: str) -> str:
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool does: `Running pytest -q`."""
     verb = VERBS.get(name, (name, name))[0]
-    return clip(f"{verb} {clip_middle(one_line(subject), width - len(verb) - 1)}".strip(), width)
+    return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
 
 
 def tool_line(event: ToolFinished, width: int) -> str:
@@ -144,8 +144,14 @@ def tool_line(event: ToolFinished, width: int) -> str:
     end = "".join(f" · {part}" for part in (outcome, time) if part)
     end = clip(end, max(width - len(verb) - 8, width // 2))
     room = width - cell_width(verb) - cell_width(end) - 1
-    subject = clip_middle(one_line(event.subject), room) if room >= 4 else ""
+    subject = _subject(event.name, event.subject, room) if room >= 4 else ""
     return clip(f"{verb} {subject}".rstrip() + end, width)
+
+
+def _subject(name: str, subject: str, width: int) -> str:
+    """A command says most at its beginning, a path at both ends."""
+    shorten = clip if name in ("shell", "delegate_tasks") else clip_middle
+    return shorten(one_line(subject), width)
 
 
 def agent_line(event: AgentFinished, width: int) -> str:

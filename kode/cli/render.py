@@ -4,6 +4,7 @@
 decides anything; the words of a line are `lines`, the blocks of a reply are `markdown`.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -81,6 +82,8 @@ class Renderer:
     _thinking: str = ""
     _thinking_since: float = 0.0
     _turn_since: float | None = None
+    _again_at: float = 0.0
+    """When the request that failed is sent again."""
     _running: dict[str, _Running] = field(default_factory=dict)
     _agents: dict[int, AgentProgress] = field(default_factory=dict)
 
@@ -121,6 +124,8 @@ class Renderer:
             *others, last = self._running.values()
             more = f" (+{len(others)})" if others else ""
             what = doing(last.name, last.subject, max(width - 24, 10)) + more
+        elif now < self._again_at:
+            what = f"Asking again in {math.ceil(self._again_at - now)}s"
         elif self._thinking and not self._splitter.tail(1):
             what = "Thinking"
         elif self._streamed:
@@ -191,14 +196,16 @@ class Renderer:
     def _settle_thinking(self) -> None:
         if not self._thinking:
             return
-        took = duration(self.clock() - self._thinking_since)
+        seconds = self.clock() - self._thinking_since
+        took = f" for {duration(seconds)}" if seconds >= 1 else ""
         first = one_line(self._thinking.strip().split("\n", 1)[0].strip("*# "))
         self._thinking = ""
         self._gap("line")
-        self.screen.print(clip(f"Thought for {took}: {first}", self.screen.width), "dim")
+        self.screen.print(clip(f"Thought{took}: {first}", self.screen.width), "dim")
 
     def _retry(self, event: RetryScheduled) -> None:
         said = self._streamed or bool(self._thinking)
+        self._again_at = self.clock() + event.delay_s
         self._thinking = ""
         if event.discards_text:
             self._splitter.drop()
@@ -226,7 +233,9 @@ class Renderer:
         mark, style = ("✗", "error") if event.is_error else ("●", "good")
         line = tool_line(event, screen.width - 2)
         screen.print_painted(f"{screen.paint(style, mark)} {line}")
-        if event.diff:
+        if event.diff and event.diff.strip() == screen.approved:
+            screen.approved = ""
+        elif event.diff:
             diff = painted_diff(screen, event.diff, MAX_DIFF_LINES)
             screen.print_painted("\n".join("  " + line for line in diff.split("\n")))
         elif event.name == "todo" and not event.is_error:

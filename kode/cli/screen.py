@@ -74,6 +74,8 @@ class Screen:
     rows: Callable[[], int]
     editor: Editor | None = None
     """The prompt on the screen, while there is one."""
+    approved: str = ""
+    """The preview a person has just said yes to: it need not be shown again as the outcome."""
     _pending: list[str] = field(default_factory=list)
     _flush: asyncio.TimerHandle | None = None
     _console: "Console | None" = None

@@ -22,7 +22,6 @@ from kode.contracts import PermissionMode
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.session.index import Summary
 
 MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 LISTED_SESSIONS = 20
@@ -93,8 +92,8 @@ async def resume(room: Room, argument: str) -> None:
     """Opens a session by the beginning of its id, or by its number in a list."""
     from kode.session.index import find
 
-    home = room.conversation.home
-    session_id = find(home, argument) if argument else await _pick_session(room)
+    home, cwd = room.conversation.home, room.conversation.cwd
+    session_id = find(home, argument, cwd) if argument else await _pick_session(room)
     if session_id is None:
         return
     if session_id == room.conversation.session.id:
@@ -127,13 +126,16 @@ def _session_lines(room: Room) -> list[tuple[str, str]]:
     """(id, line) of the newest sessions of this directory."""
     from kode.session.index import list_sessions
 
-    found = list_sessions(room.conversation.home, cwd=room.conversation.cwd, limit=LISTED_SESSIONS)
-    return [(row.id, clip(_session_line(row), room.screen.width - 5)) for row in found]
-
-
-def _session_line(row: "Summary") -> str:
-    turns = plural(row.turns, "turn") if row.turns is not None else "damaged" if row.damaged else ""
-    return f"{row.id}  {turns:>9}  {one_line(row.task)}"
+    found = list_sessions(
+        room.conversation.home, cwd=room.conversation.cwd, limit=3 * LISTED_SESSIONS
+    )
+    # Sessions of subagents belong to the one that started them.
+    own = [row for row in found if not row.parent and not row.damaged and row.turns]
+    width = room.screen.width - 5
+    return [
+        (row.id, clip(f"{row.id}  {plural(row.turns, 'turn'):>9}  {one_line(row.task)}", width))
+        for row in own[:LISTED_SESSIONS]
+    ]
 
 
 async def use_model(room: Room, argument: str) -> None:

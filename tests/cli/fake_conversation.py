@@ -64,6 +64,7 @@ class FakeConversation:
     asked: list[str] = field(default_factory=list)
     cancelled: int = 0
     closed: bool = False
+    resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
 
@@ -206,6 +207,9 @@ class FakeConversation:
 
     async def new_session(self) -> None:
         self.turns = 0
+
+    async def resume(self, session_id: str) -> None:
+        self.resumed = session_id
 
     async def compact(self):
         return None

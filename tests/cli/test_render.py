@@ -249,6 +249,28 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     assert text.endswith("Hello\n")
 
 
+def test_the_spinner_counts_down_to_the_next_attempt():
+    desk = Desk()
+    desk.show(
+        TurnStarted(text="x"),
+        RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="overloaded"),
+    )
+    desk.now += 1.5
+    assert "Asking again in 3s…" in desk.live()[-1]
+
+    desk.now += 3
+    assert "Working…" in desk.live()[-1]
+
+
+def test_a_diff_that_was_just_approved_is_not_shown_again():
+    desk = Desk()
+    diff = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
+    desk.renderer.screen.approved = diff.strip()
+
+    assert "+y" not in desk.show(tool("edit_file", "a", diff=diff))
+    assert "+y" in desk.show(tool("edit_file", "a", diff=diff))
+
+
 def test_a_failed_tool_shows_the_end_of_what_it_said():
     text = Desk().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
 

@@ -1,5 +1,6 @@
 import asyncio
 import io
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -258,3 +259,96 @@ def test_the_status_line_shows_what_fits(width, line):
     )
 
     assert status_line(status, width) == line
+
+
+def kept_session(home, cwd, session_id, task):
+    lines = [
+        {
+            "type": "session",
+            "version": 1,
+            "id": session_id,
+            "created_at": "2026-01-01T00:00:00Z",
+            "cwd": str(cwd),
+            "model": "m",
+            "provider": "p",
+        },
+        {
+            "type": "message",
+            "role": "user",
+            "id": "a",
+            "at": "2026-01-01T00:00:01Z",
+            "parts": [{"type": "text", "text": task}],
+        },
+        {
+            "type": "turn",
+            "id": "b",
+            "at": "2026-01-01T00:00:02Z",
+            "number": 1,
+            "status": "success",
+            "steps": 1,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+            "duration_ms": 5,
+            "total_usage": {"input_tokens": 1, "output_tokens": 1},
+            "total_cost_usd": 0.0,
+        },
+    ]
+    folder = home / "sessions"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{session_id}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+class Typist:
+    """Answers the questions of commands."""
+
+    asking = False
+
+    def __init__(self, stream, *answers):
+        self.stream = stream
+        self.answers = list(answers)
+
+    def print_above(self, text):
+        self.stream.write(text)
+
+    def redraw(self):
+        pass
+
+    async def read_answer(self, label):
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answers"),
+    [("/resume", ["1"]), ("/resume 20260101-000000-aaa", [])],
+)
+async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
+    room, tmp_path, typed, answers
+):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    room.repl.screen.editor = Typist(room.stream, *answers)
+
+    await room.type(typed)
+    room.repl.screen.flush()
+
+    assert room.talk.resumed == "20260101-000000-aaaaaa"
+    assert "Resumed 20260101-000000-aaaaaa" in room.text
+
+
+async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    room.repl.screen.editor = Typist(room.stream, "7")
+
+    await room.type("/resume")
+    room.repl.screen.flush()
+
+    assert room.talk.resumed is None
+    assert "'7' is not in the list." in room.text
+
+
+async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    kept_session(tmp_path, tmp_path / "other", "20260101-000000-bbbbbb", "something else")
+
+    text = await room.type("/sessions")
+
+    assert "20260101-000000-aaaaaa     1 turn  fix the parser\n" in text
+    assert "bbbbbb" not in text
