@@ -12,7 +12,7 @@ own terms only. Collections too large to hold in memory are in `kode.memory.coll
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -156,6 +156,17 @@ class Ranker:
 def idf(texts: int, holding: int) -> float:
     """How much a term says: 0 upwards, more the fewer texts hold it."""
     return math.log(1 + (texts - holding + 0.5) / (holding + 0.5))
+
+
+def bm25(counts: Mapping[str, int], relative_length: float, weights: Mapping[str, float]) -> float:
+    """The score of one text: its word counts, its length over the usual one, and what each word of
+    the query says."""
+    saturation = K1 * (1 - B + B * relative_length)
+    return sum(
+        weight * counts[term] * (K1 + 1) / (counts[term] + saturation)
+        for term, weight in weights.items()
+        if counts.get(term)
+    )
 
 
 def why(matched: Sequence[str], holding: Callable[[str], int]) -> str:

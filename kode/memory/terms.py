@@ -25,7 +25,12 @@ STOP_WORDS = frozenset(
 """Words that say nothing of what a text is about. It holds the question words: a question asks
 with them, its answer does not contain them."""
 
-_WORD = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
+_MARKS = (  # vowel signs and the like: parts of a word, though no letters
+    r"\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    r"\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"
+)
+_WORD = re.compile(rf"\d+(?:\.\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")
+_JOINERS = re.compile("[\u200c\u200d]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _POSSESSIVE = re.compile(r"['’](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
 _UNSPACED = re.compile(
@@ -41,7 +46,7 @@ class _Stemmer(Protocol):
 def normalized(text: str) -> str:
     """One form for what looks the same: NFKC, and no possessive endings."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = _JOINERS.sub("", unicodedata.normalize("NFKC", text))
     return _POSSESSIVE.sub("", text)
 
 

@@ -1,0 +1,87 @@
+"""The scan of what is remembered, measured: `python -m bench.scan [--data PATH] [--json]`.
+
+Every text of the corpus is scanned; `caught` is the share of those to refuse that were refused,
+`refused_wrongly` the share of those to accept that were. Not here: the scan (`kode.memory.scan`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.corpora import corpus
+
+SAMPLE_CHARS = 2048
+ROUNDS = 15
+
+
+def measure(rows: list[dict[str, str]]) -> dict[str, Any]:
+    """All figures; `missed` and `refused` list the texts that were judged wrongly."""
+    from kode.memory.scan import scan
+
+    to_refuse = [row for row in rows if row["label"] == "reject"]
+    to_accept = [row for row in rows if row["label"] != "reject"]
+    missed = [row for row in to_refuse if scan(row["text"]) is None]
+    refused = [row for row in to_accept if scan(row["text"]) is not None]
+    return {
+        "caught": round(1 - len(missed) / max(1, len(to_refuse)), 4),
+        "refused_wrongly": round(len(refused) / max(1, len(to_accept)), 4),
+        "missed": [{"category": row.get("category"), "text": row["text"]} for row in missed],
+        "refused": [{"category": row.get("category"), "text": row["text"]} for row in refused],
+        "to_refuse": len(to_refuse),
+        "to_accept": len(to_accept),
+        "ms_per_2kb": round(_ms_per_sample([row["text"] for row in to_accept]), 3),
+    }
+
+
+def _ms_per_sample(texts: list[str]) -> float:
+    """Median time of a text of 2 KB, made of accepted ones so that it is read to its end."""
+    from kode.memory.scan import scan
+
+    joined = "\n".join(texts) or "The tests run with pytest. "
+    while len(joined) < 4 * SAMPLE_CHARS:
+        joined += "\n" + joined
+    samples = [
+        sample
+        for start in range(0, 4 * SAMPLE_CHARS, SAMPLE_CHARS)
+        if scan(sample := joined[start : start + SAMPLE_CHARS]) is None
+    ] or ["The tests run with pytest, the linter is ruff. " * 43]
+    times = []
+    for _ in range(ROUNDS):
+        for sample in samples:
+            started = time.perf_counter()
+            scan(sample)
+            times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
+    parser = argparse.ArgumentParser(prog="bench.scan")
+    parser.add_argument("--data", type=Path, default=corpus("scan.dev.jsonl"))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    if not options.data.exists():
+        print(f"No texts in {options.data}; name a file with --data.")
+        return 0
+    lines = options.data.read_text(encoding="utf-8", errors="surrogatepass").split("\n")
+    figures = measure([json.loads(line) for line in lines if line.strip()])
+    if options.json:
+        print(json.dumps(figures))
+        return 0
+    print(f"caught           {figures['caught']:.1%} of {figures['to_refuse']}")
+    print(f"refused wrongly  {figures['refused_wrongly']:.1%} of {figures['to_accept']}")
+    print(f"time             {figures['ms_per_2kb']} ms for 2 KB")
+    for name in ("missed", "refused"):
+        for row in figures[name]:
+            print(f"{name:8} {row['category']}: {row['text'][:120]!r}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
