@@ -1,7 +1,7 @@
 """The prompt on a real terminal: one prompt_toolkit application from start to end.
 
 It holds the input line, the live lines above it and the status line below. What is printed goes
-above it and is never painted again. Keys are `keys`; what a message does is `repl`.
+above it and is never painted again. Keys are `keys`; what a message does is `desk`.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -39,6 +39,9 @@ from kode import durable
 from kode.cli.complete import completes_while_typing
 from kode.cli.paste import Pastes
 from kode.errors import StorageError
+
+if TYPE_CHECKING:
+    from kode.cli.desk import Desk
 
 STYLE = Style.from_dict(
     {
@@ -70,31 +73,6 @@ MAX_INPUT_ROWS = 12
 Lines = Callable[[int, int], list[tuple[str, str]]]
 
 
-class Desk(Protocol):
-    """What keys do, beyond editing. `repl` implements it."""
-
-    def submit(self, text: str) -> None:
-        """A message, command or shell line, folded pastes still folded."""
-
-    def interrupt(self) -> bool:
-        """Ctrl-C: stops what runs; False when nothing did."""
-
-    def leave(self) -> None:
-        """Ctrl-D on an empty line."""
-
-    def take_back(self) -> str | None:
-        """The newest waiting message, no longer waiting."""
-
-    def last_message(self) -> str | None:
-        """What was last sent, for editing."""
-
-    def hint(self, text: str) -> None:
-        """One quiet line."""
-
-    def refresh(self) -> None:
-        """Paints what moves, after what waits to be printed."""
-
-
 @dataclass
 class _Question:
     label: str
@@ -107,7 +85,7 @@ class Editor:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: "Desk",
         *,
         history: History,
         completer: Completer,
@@ -165,7 +143,8 @@ class Editor:
         ticker = asyncio.ensure_future(self._spin())
         try:
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
-        except EOFError:
+        except (EOFError, OSError):
+            # The terminal has gone: what runs is ended in good order all the same.
             return
         finally:
             ticker.cancel()
@@ -178,15 +157,14 @@ class Editor:
 
     def print_above(self, text: str) -> None:
         """Writes whole lines where the prompt was, and the prompt below them."""
-        output = self.app.output
-        if self.app.is_running and not self.app.is_done:
-            self.app.renderer.erase(leave_alternate_screen=False)
-            output.write_raw(text)
-            output.flush()
+        painted = self.app.is_running and not self.app.is_done
+        # A terminal that has gone must not fail the turn that wanted to say something.
+        with contextlib.suppress(OSError):
+            if painted:
+                self.app.renderer.erase(leave_alternate_screen=False)
+            self.control(text)
+        if painted:
             self.app.invalidate()
-            return
-        output.write_raw(text)
-        output.flush()
 
     def redraw(self) -> None:
         """Paints the prompt and what is around it anew, soon."""

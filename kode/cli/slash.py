@@ -1,6 +1,6 @@
 """The commands of the REPL, each a function over the conversation and the screen.
 
-What is typed where, and when a command may run, is `repl`.
+What is typed where, and when a command may run, is `desk`.
 """
 
 import asyncio
@@ -13,15 +13,14 @@ import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, get_args
+from typing import TYPE_CHECKING, get_args
 
 from kode.cli.lines import bars, clip, count, money, one_line, plural
 from kode.cli.render import painted_diff
-from kode.cli.screen import Screen
 from kode.contracts import PermissionMode
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation
+    from kode.cli.desk import Desk
 
 MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 LISTED_SESSIONS = 20
@@ -39,189 +38,176 @@ KEYS = (
 )
 
 
-class Room(Protocol):
-    """What commands need. `repl` implements it."""
-
-    screen: Screen
-
-    @property
-    def conversation(self) -> "Conversation": ...
-
-    def leave(self) -> None: ...
-
-    async def read_answer(self, label: str) -> str | None: ...
-
-
 @dataclass(frozen=True)
 class Command:
     name: str
     summary: str
-    run: Callable[[Room, str], Awaitable[None]]
+    run: Callable[["Desk", str], Awaitable[None]]
     while_busy: bool = False
     """Whether it runs beside a turn; the others wait for its end."""
 
 
-async def show_help(room: Room, argument: str) -> None:
+async def show_help(desk: "Desk", argument: str) -> None:
     """Every command and key with what it does."""
     rows = [(command.name, command.summary) for command in COMMANDS.values()]
     for title, pairs in (("Commands", rows), ("Keys", KEYS)):
-        room.screen.print(title, "bold")
+        desk.screen.print(title, "bold")
         width = max(len(name) for name, _ in pairs)
         for name, what in pairs:
-            room.screen.print(f"  {name:<{width}}  {what}")
+            desk.screen.print(f"  {name:<{width}}  {what}")
 
 
-async def start_new(room: Room, argument: str) -> None:
+async def start_new(desk: "Desk", argument: str) -> None:
     """Memory takes in the session, then an empty one begins."""
-    await room.conversation.new_session()
-    room.screen.print("A new session. The old one is kept: /sessions.", "dim")
+    await desk.conversation.new_session()
+    desk.screen.print("A new session. The old one is kept: /sessions.", "dim")
 
 
-async def list_sessions(room: Room, argument: str) -> None:
+async def list_sessions(desk: "Desk", argument: str) -> None:
     """The sessions of this directory, newest first."""
-    lines = _session_lines(room)
+    lines = _session_lines(desk)
     if not lines:
-        room.screen.print("No session of this directory is kept yet.", "dim")
+        desk.screen.print("No session of this directory is kept yet.", "dim")
         return
     for _, line in lines:
-        room.screen.print(line)
-    room.screen.print("/resume ID opens one; `kode session list --all` lists all.", "dim")
+        desk.screen.print(line)
+    desk.screen.print("/resume ID opens one; `kode session list --all` lists all.", "dim")
 
 
-async def resume(room: Room, argument: str) -> None:
+async def resume(desk: "Desk", argument: str) -> None:
     """Opens a session by the beginning of its id, or by its number in a list."""
     from kode.session.index import find
 
-    home, cwd = room.conversation.home, room.conversation.cwd
-    session_id = find(home, argument, cwd) if argument else await _pick_session(room)
+    home, cwd = desk.conversation.home, desk.conversation.cwd
+    session_id = find(home, argument, cwd) if argument else await _pick_session(desk)
     if session_id is None:
         return
-    if session_id == room.conversation.session.id:
-        room.screen.print("That is the session you are in.", "dim")
+    if session_id == desk.conversation.session.id:
+        desk.screen.print("That is the session you are in.", "dim")
         return
-    await room.conversation.resume(session_id)
-    turns = plural(room.conversation.status().turns, "turn")
-    room.screen.print(f"Resumed {session_id} ({turns}).", "dim")
-    if answer := room.conversation.last_answer():
-        room.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
+    await desk.conversation.resume(session_id)
+    turns = plural(desk.conversation.status().turns, "turn")
+    desk.screen.print(f"Resumed {session_id} ({turns}).", "dim")
+    if answer := desk.conversation.last_answer():
+        desk.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
 
 
-async def _pick_session(room: Room) -> str | None:
-    lines = _session_lines(room)
+async def _pick_session(desk: "Desk") -> str | None:
+    lines = _session_lines(desk)
     if not lines:
-        room.screen.print("There is no session to resume here.", "dim")
+        desk.screen.print("There is no session to resume here.", "dim")
         return None
     for number, (_, line) in enumerate(lines, 1):
-        room.screen.print(f"{number:>3}  {line}")
-    answer = (await room.read_answer("number (Enter: none): ") or "").strip()
+        desk.screen.print(f"{number:>3}  {line}")
+    answer = (await desk.read_answer("number (Enter: none): ") or "").strip()
     if not answer:
         return None
     if answer.isdecimal() and 1 <= int(answer) <= len(lines):
         return lines[int(answer) - 1][0]
-    room.screen.print(f"{one_line(answer)!r} is not in the list. Try /resume again.", "warning")
+    desk.screen.print(f"{one_line(answer)!r} is not in the list. Try /resume again.", "warning")
     return None
 
 
-def _session_lines(room: Room) -> list[tuple[str, str]]:
+def _session_lines(desk: "Desk") -> list[tuple[str, str]]:
     """(id, line) of the newest sessions of this directory."""
     from kode.session.index import list_sessions
 
     found = list_sessions(
-        room.conversation.home, cwd=room.conversation.cwd, limit=3 * LISTED_SESSIONS
+        desk.conversation.home, cwd=desk.conversation.cwd, limit=3 * LISTED_SESSIONS
     )
     # Sessions of subagents belong to the one that started them.
     own = [row for row in found if not row.parent and not row.damaged and row.turns]
-    width = room.screen.width - 5
+    width = desk.screen.width - 5
     return [
         (row.id, clip(f"{row.id}  {plural(row.turns, 'turn'):>9}  {one_line(row.task)}", width))
         for row in own[:LISTED_SESSIONS]
     ]
 
 
-async def use_model(room: Room, argument: str) -> None:
+async def use_model(desk: "Desk", argument: str) -> None:
     """Shows the model, or uses another from the next request on."""
     if argument:
-        room.conversation.use_model(argument)
-    status = room.conversation.status()
+        desk.conversation.use_model(argument)
+    status = desk.conversation.status()
     window = count(status.context_window)
-    room.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
+    desk.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
     if not argument:
-        room.screen.print("/model NAME uses another.", "dim")
+        desk.screen.print("/model NAME uses another.", "dim")
 
 
-async def memory(room: Room, argument: str) -> None:
+async def memory(desk: "Desk", argument: str) -> None:
     """The same as `kode memory ...`, on the open memory."""
     try:
         argv = shlex.split(argument) or ["show"]
     except ValueError as error:
-        room.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
+        desk.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
         return
-    room.screen.print((await room.conversation.memory_command(argv)).rstrip("\n"))
+    desk.screen.print((await desk.conversation.memory_command(argv)).rstrip("\n"))
 
 
-async def show_cost(room: Room, argument: str) -> None:
+async def show_cost(desk: "Desk", argument: str) -> None:
     """Tokens and money of this session."""
-    status = room.conversation.status()
+    status = desk.conversation.status()
     usage = status.usage
     share = usage.cached_tokens / usage.input_tokens if usage.input_tokens else 0.0
-    room.screen.print(
+    desk.screen.print(
         f"{plural(status.turns, 'turn')}: {count(usage.input_tokens)} tokens in "
         f"({share:.0%} from the cache), {count(usage.output_tokens)} out, "
         f"{money(status.cost_usd) or f'the price of {status.model} is unknown'}."
     )
 
 
-async def show_context(room: Room, argument: str) -> None:
+async def show_context(desk: "Desk", argument: str) -> None:
     """What fills the window, by kind, as bars."""
-    parts = room.conversation.context_breakdown()
-    window = room.conversation.status().context_window
+    parts = desk.conversation.context_breakdown()
+    window = desk.conversation.status().context_window
     used = sum(tokens for _, tokens in parts)
     share = used / window if window else 0.0
-    room.screen.print(f"About {count(used)} of {count(window)} tokens ({share:.0%}) are used.")
+    desk.screen.print(f"About {count(used)} of {count(window)} tokens ({share:.0%}) are used.")
     shown = [*parts, ("free", max(window - used, 0))]
-    for line in bars(shown, window, room.screen.width - 1):
-        room.screen.print(line)
+    for line in bars(shown, window, desk.screen.width - 1):
+        desk.screen.print(line)
 
 
-async def compact(room: Room, argument: str) -> None:
+async def compact(desk: "Desk", argument: str) -> None:
     """Makes room in the window now."""
-    reduced = await room.conversation.compact()
+    reduced = await desk.conversation.compact()
     if reduced is None:
-        room.screen.print("There is nothing to compact yet.", "dim")
+        desk.screen.print("There is nothing to compact yet.", "dim")
 
 
-async def undo(room: Room, argument: str) -> None:
+async def undo(desk: "Desk", argument: str) -> None:
     """Takes back the file changes of the last turn."""
-    room.screen.print(await room.conversation.undo())
+    desk.screen.print(await desk.conversation.undo())
 
 
-async def show_diff(room: Room, argument: str) -> None:
+async def show_diff(desk: "Desk", argument: str) -> None:
     """What this session has changed in files, in colour."""
-    diff = room.conversation.diff()
+    diff = desk.conversation.diff()
     if not diff.strip():
-        room.screen.print("This session has changed no file through tools.", "dim")
+        desk.screen.print("This session has changed no file through tools.", "dim")
         return
-    room.screen.print_painted(painted_diff(room.screen, diff))
+    desk.screen.print_painted(painted_diff(desk.screen, diff))
 
 
-async def permissions(room: Room, argument: str) -> None:
+async def permissions(desk: "Desk", argument: str) -> None:
     """Shows mode and rules, or switches the mode."""
     if argument:
         mode = next((known for known in MODES if known == argument), None)
         if mode is None:
-            room.screen.print(
+            desk.screen.print(
                 f"There is no mode {one_line(argument)!r}.{_near(argument, MODES)} "
                 f"Modes: {', '.join(MODES)}.",
                 "error",
             )
             return
-        room.conversation.set_permission_mode(mode)
-    room.screen.print(f"Mode: {room.conversation.mode}. {_MODE_MEANS[room.conversation.mode]}")
-    rules = room.conversation.gate.describe_rules()
+        desk.conversation.set_permission_mode(mode)
+    desk.screen.print(f"Mode: {desk.conversation.mode}. {_MODE_MEANS[desk.conversation.mode]}")
+    rules = desk.conversation.gate.describe_rules()
     for rule in rules:
-        room.screen.print(f"  {rule}")
+        desk.screen.print(f"  {rule}")
     if not argument:
-        room.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
+        desk.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
 _MODE_MEANS = {
@@ -232,26 +218,26 @@ _MODE_MEANS = {
 }
 
 
-async def copy(room: Room, argument: str) -> None:
+async def copy(desk: "Desk", argument: str) -> None:
     """The last answer, to the clipboard."""
-    answer = room.conversation.last_answer()
+    answer = desk.conversation.last_answer()
     if not answer:
-        room.screen.print("There is no answer to copy yet.", "dim")
+        desk.screen.print("There is no answer to copy yet.", "dim")
         return
     ways = []
-    if room.screen.rich_terminal:
+    if desk.screen.rich_terminal:
         # The terminal's own clipboard (OSC 52): works through ssh, where the terminal allows it.
         payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
-        room.screen.control(f"\x1b]52;c;{payload}\x07")
+        desk.screen.control(f"\x1b]52;c;{payload}\x07")
         ways.append("the terminal")
     program = await asyncio.to_thread(_copy_with_program, answer)
     if program:
         ways.append(program)
     if not ways:
-        room.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
+        desk.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
         return
     size = plural(answer.count("\n") + 1, "line")
-    room.screen.print(f"Copied {size} through {' and '.join(ways)}.", "dim")
+    desk.screen.print(f"Copied {size} through {' and '.join(ways)}.", "dim")
 
 
 def _copy_with_program(text: str) -> str:
@@ -278,9 +264,9 @@ def _copy_with_program(text: str) -> str:
     return ""
 
 
-async def leave(room: Room, argument: str) -> None:
+async def leave(desk: "Desk", argument: str) -> None:
     """Ends the REPL."""
-    room.leave()
+    desk.leave()
 
 
 COMMANDS = {
@@ -322,15 +308,15 @@ def command_of(text: str) -> tuple[str, str] | None:
     return None if "/" in name[1:] or name == "/" else (name, argument.strip())
 
 
-async def run_command(room: Room, name: str, argument: str) -> None:
+async def run_command(desk: "Desk", name: str, argument: str) -> None:
     """Runs a command; one that does not exist is reported with the nearest. Raises: KodeError."""
     command = COMMANDS.get(name)
     if command is None:
         other = ELSEWHERE.get(name)
         near = f" Did you mean {other}?" if other else _near(name, tuple(COMMANDS))
-        room.screen.print(f"There is no command {one_line(name)}.{near} /help lists them.", "error")
+        desk.screen.print(f"There is no command {one_line(name)}.{near} /help lists them.", "error")
         return
-    await command.run(room, argument)
+    await command.run(desk, argument)
 
 
 def _near(word: str, known: tuple[str, ...]) -> str:

@@ -216,6 +216,7 @@ class FakeConversation:
 
     async def close(self) -> None:
         self.closed = True
+        (self.home / "closed").write_text(f"cancelled {self.cancelled}")
 
 
 async def main() -> int:

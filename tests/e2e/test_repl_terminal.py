@@ -114,6 +114,17 @@ def test_a_hang_up_leaves_in_good_order(repl):
     terminal.until("left with 0, closed True, cancelled 1")
 
 
+def test_a_terminal_that_is_closed_ends_the_turn_in_good_order(repl, tmp_path):
+    terminal = repl()
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+
+    terminal.process.ptyproc.fileobj.close()
+    terminal.process.ptyproc.wait()
+
+    assert (tmp_path / "home" / "closed").read_text() == "cancelled 1"
+
+
 def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
     terminal = repl()
 

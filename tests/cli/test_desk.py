@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kode.cli.desk import Desk, status_line
 from kode.cli.render import Renderer
-from kode.cli.repl import Repl, status_line
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS, command_of
 from kode.errors import SessionError
@@ -27,7 +27,7 @@ class Room:
         )
         renderer = Renderer(screen)
         self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
-        self.repl = Repl(screen, renderer, opened=self.talk)
+        self.desk = Desk(screen, renderer, opened=self.talk)
 
     @property
     def text(self):
@@ -35,16 +35,16 @@ class Room:
 
     async def type(self, *lines):
         for line in lines:
-            self.repl.submit(line)
+            self.desk.submit(line)
         await self.settled()
         return self.text
 
     async def settled(self):
-        while self.repl.busy or self.repl.beside:  # noqa: ASYNC110
+        while self.desk.busy or self.desk.beside:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
     async def running(self):
-        self.repl.submit("slow")
+        self.desk.submit("slow")
         while not self.talk.turns:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -69,15 +69,15 @@ async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
 
 async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
     await room.running()
-    room.repl.submit("later")
-    room.repl.submit("last")
+    room.desk.submit("later")
+    room.desk.submit("last")
 
-    shown = [line for style, line in room.repl.live(80, 10) if style == "queued"]
+    shown = [line for style, line in room.desk.live(80, 10) if style == "queued"]
     assert [line.split(" (")[0] for line in shown] == ["queued: later", "queued: last"]
-    assert room.repl.take_back() == "last"
-    assert room.repl.take_back() == "later"
-    assert room.repl.take_back() is None
-    room.repl.interrupt()
+    assert room.desk.take_back() == "last"
+    assert room.desk.take_back() == "later"
+    assert room.desk.take_back() is None
+    room.desk.interrupt()
     await room.settled()
 
 
@@ -88,12 +88,12 @@ async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
         await go.wait()
         return room.talk
 
-    room.repl.opened = None
-    room.repl.open(opening)
-    room.repl.submit("echo")
-    room.repl.submit("/cost")
-    assert room.repl.status(80) == ""
-    assert [line.split(" (")[0] for _, line in room.repl.live(80, 9)] == [
+    room.desk.opened = None
+    room.desk.open(opening)
+    room.desk.submit("echo")
+    room.desk.submit("/cost")
+    assert room.desk.status(80) == ""
+    assert [line.split(" (")[0] for _, line in room.desk.live(80, 9)] == [
         "queued: echo",
         "queued: /cost",
     ]
@@ -108,45 +108,45 @@ async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
     async def opening():
         raise SessionError("No key. Run `kode init`.")
 
-    room.repl.opened = None
-    room.repl.open(opening)
+    room.desk.opened = None
+    room.desk.open(opening)
     await room.settled()
-    await room.repl.finish()
+    await room.desk.finish()
 
-    assert room.repl.leaving
-    assert str(room.repl.fault) == "No key. Run `kode init`."
+    assert room.desk.leaving
+    assert str(room.desk.fault) == "No key. Run `kode init`."
 
 
 async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
     await room.running()
 
-    assert room.repl.interrupt()
-    assert room.repl.interrupt()
+    assert room.desk.interrupt()
+    assert room.desk.interrupt()
     await room.settled()
 
     assert room.talk.cancelled == 1
     assert "Stopped." in room.text
-    assert not room.repl.interrupt()
+    assert not room.desk.interrupt()
     assert "You said: echo" in await room.type("echo")
 
 
 async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
     await room.running()
-    room.repl.submit("/cost")
-    room.repl.submit("/compact")
+    room.desk.submit("/cost")
+    room.desk.submit("/compact")
     await asyncio.sleep(0.01)
 
     assert "1 turn: 2k tokens in (75% from the cache)" in room.text
-    assert room.repl.waiting == ["/compact"]
-    room.repl.interrupt()
+    assert room.desk.waiting == ["/compact"]
+    room.desk.interrupt()
     await room.settled()
 
 
 async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
     await room.running()
 
-    room.repl.leave()
-    await room.repl.finish()
+    room.desk.leave()
+    await room.desk.finish()
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
@@ -154,7 +154,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
 
 async def test_a_session_without_a_turn_offers_no_resume(room):
-    await room.repl.finish()
+    await room.desk.finish()
 
     assert "Resume" not in room.text
 
@@ -237,7 +237,7 @@ async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room)
 async def test_quit_leaves(room):
     await room.type("/quit")
 
-    assert room.repl.leaving
+    assert room.desk.leaving
 
 
 @pytest.mark.parametrize(
@@ -324,10 +324,10 @@ async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
     room, tmp_path, typed, answers
 ):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    room.repl.screen.editor = Typist(room.stream, *answers)
+    room.desk.screen.editor = Typist(room.stream, *answers)
 
     await room.type(typed)
-    room.repl.screen.flush()
+    room.desk.screen.flush()
 
     assert room.talk.resumed == "20260101-000000-aaaaaa"
     assert "Resumed 20260101-000000-aaaaaa" in room.text
@@ -335,10 +335,10 @@ async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
 
 async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    room.repl.screen.editor = Typist(room.stream, "7")
+    room.desk.screen.editor = Typist(room.stream, "7")
 
     await room.type("/resume")
-    room.repl.screen.flush()
+    room.desk.screen.flush()
 
     assert room.talk.resumed is None
     assert "'7' is not in the list." in room.text

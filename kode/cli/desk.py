@@ -1,0 +1,262 @@
+"""What is going on at the prompt: the work that runs, what waits for it, what was sent last.
+
+Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is `repl`, `editor` and
+`plain`; what a command does is `slash`; what is shown of a turn is `render`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kode.cli.lines import clip, count, money, one_line
+from kode.cli.render import SPINNER, Renderer
+from kode.cli.screen import Screen
+from kode.cli.slash import COMMANDS, command_of, run_command
+from kode.errors import KodeError
+from kode.messages import Text
+
+if TYPE_CHECKING:
+    from kode.cli.editor import Editor
+    from kode.conversation import Conversation, Status
+
+Opening = Callable[[], Awaitable["Conversation"]]
+"""Opens the conversation. Raises: KodeError when that is not possible."""
+
+SECOND_CANCEL_S = 2.0
+"""A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
+
+LEAVE_GRACE_S = 10.0
+CLOSING_IS_SHOWN_AFTER_S = 0.5
+
+
+@dataclass
+class Desk:
+    """What is going on: the work that runs, what waits, what was sent last."""
+
+    screen: Screen
+    renderer: Renderer
+    opened: "Conversation | None" = None
+    """None while it is being opened."""
+    fault: KodeError | None = None
+    """Why it could not be opened."""
+    editor: "Editor | None" = None
+    waiting: list[str] = field(default_factory=list)
+    """Messages typed while work runs, folded as they were typed; sent in order at its end."""
+    work: "asyncio.Task[None] | None" = None
+    beside: set["asyncio.Task[None]"] = field(default_factory=set)
+    """Commands that run while a turn runs."""
+    leaving: bool = False
+    sent: str | None = None
+    doing: str = ""
+    """What runs when it is no turn."""
+    cancelled_at: float | None = None
+    closing: "asyncio.Task[None] | None" = None
+    _status: "Status | None" = None
+    _seen_replies: int = 0
+
+    @property
+    def conversation(self) -> "Conversation":
+        """The open conversation; nothing that needs one runs before."""
+        assert self.opened is not None
+        return self.opened
+
+    @property
+    def busy(self) -> bool:
+        return self.work is not None and not self.work.done()
+
+    def submit(self, text: str) -> None:
+        """Starts what was typed, or lets it wait for the end of what runs."""
+        if not self.busy:
+            self._start(text)
+            return
+        command = command_of(text) if self.opened is not None else None
+        if command and (known := COMMANDS.get(command[0])) and known.while_busy:
+            task = asyncio.ensure_future(self._guarded(self._command(*command)))
+            self.beside.add(task)
+            task.add_done_callback(self.beside.discard)
+            return
+        self.waiting.append(text)
+        self.screen.redraw()
+
+    def interrupt(self) -> bool:
+        """Stops the work that runs; False when nothing did."""
+        if self.closing is not None:
+            return self.closing.cancel()
+        if self.work is None or self.work.done():
+            return False
+        now = time.monotonic()
+        if self.cancelled_at is None or now - self.cancelled_at > SECOND_CANCEL_S:
+            self.cancelled_at = now
+            self.work.cancel()
+        self.screen.redraw()
+        return True
+
+    def leave(self) -> None:
+        """Ends the REPL; a turn that runs is stopped first."""
+        self.leaving = True
+        self.interrupt()
+        if self.editor is not None:
+            self.editor.stop()
+
+    def take_back(self) -> str | None:
+        """The newest waiting message, no longer waiting."""
+        return self.waiting.pop() if self.waiting else None
+
+    def last_message(self) -> str | None:
+        """What was last sent, folded as it was typed."""
+        return self.sent
+
+    def hint(self, text: str) -> None:
+        self.screen.print(text, "dim")
+
+    def refresh(self) -> None:
+        self.screen.flush()
+        self.screen.redraw()
+
+    async def read_answer(self, label: str) -> str | None:
+        """For commands that ask for a choice."""
+        return await self.screen.read_answer(label)
+
+    def live(self, width: int, height: int) -> list[tuple[str, str]]:
+        """What is shown over the prompt: what runs, and what waits."""
+        if not self.busy:
+            return []
+        waiting = [
+            ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
+            for text in self.waiting[-3:]
+        ]
+        if self.opened is None:
+            return waiting
+        lines = self.renderer.live(width, max(height - len(waiting), 1))
+        if self.cancelled_at is not None or not lines:
+            what = "Stopping" if self.cancelled_at is not None else self.doing or "Working"
+            frame = SPINNER[int(time.monotonic() * 10) % len(SPINNER)]
+            lines = [*lines[:-1], ("", clip(f"{frame} {what}…", width))]
+        return lines + waiting
+
+    def status(self, width: int) -> str:
+        """Model, context, cost and permission mode, as much of it as fits."""
+        if self.opened is None:
+            return ""
+        if self._status is None or self._seen_replies != self.renderer.replies:
+            self._seen_replies = self.renderer.replies
+            self._status = self.conversation.status()
+        return status_line(self._status, width)
+
+    async def idle(self) -> None:
+        """Returns when nothing runs and nothing waits."""
+        while self.work is not None and not self.work.done():
+            await asyncio.wait([self.work])
+
+    async def finish(self) -> None:
+        """Waits for what was stopped, closes the conversation, says how to resume."""
+        if self.work is not None:
+            await asyncio.wait([self.work], timeout=LEAVE_GRACE_S)
+        for task in self.beside:
+            task.cancel()
+        if self.opened is None:
+            return
+        session_id = self.conversation.session.id
+        used = self.conversation.status().turns > 0
+        self.closing = asyncio.ensure_future(self._guarded(self.conversation.close()))
+        done, _ = await asyncio.wait([self.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
+        if not done:
+            self.screen.print("Saving what is worth remembering… (Ctrl-C skips)", "dim")
+            await asyncio.wait([self.closing])
+        if session_id is not None and used:
+            self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
+        self.screen.flush()
+
+    def open(self, opening: Opening) -> None:
+        """Opens the conversation as the first work; what is typed meanwhile waits."""
+        self.work = asyncio.ensure_future(self._open(opening))
+        self.work.add_done_callback(self._done)
+
+    async def _open(self, opening: Opening) -> None:
+        try:
+            self.opened = await opening()
+        except asyncio.CancelledError:
+            self.leave()
+        except KodeError as error:
+            self.fault = error
+            self.leave()
+
+    def _start(self, text: str) -> None:
+        self.cancelled_at = None
+        self.work = asyncio.ensure_future(self._guarded(self._do(text)))
+        self.work.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        stopped = self.cancelled_at is not None
+        self.cancelled_at, self.doing, self._status = None, "", None
+        self.screen.redraw()
+        if self.leaving or not self.waiting:
+            return
+        if stopped and self.editor is not None:
+            # Who stops a turn wants to think: what waited goes back to the line.
+            self.editor.put_back("\n".join(self.waiting))
+            self.waiting.clear()
+            return
+        self._start(self.waiting.pop(0))
+
+    async def _guarded(self, doing: Awaitable[object]) -> None:
+        """Runs something to its end: a fault becomes a text on the screen, a stop becomes quiet."""
+        try:
+            await doing
+        except asyncio.CancelledError:
+            return
+        except KodeError as error:
+            self.screen.print(f"Error: {error}", "error")
+        except Exception as error:
+            from kode.fault_reports import write_report
+
+            self.screen.print(f"A fault in kode itself. {write_report(error)}", "error")
+
+    async def _do(self, text: str) -> None:
+        self._echo(text)
+        if text.startswith("!") and text[1:].strip():
+            await self._shell(text[1:].strip())
+            return
+        command = command_of(text)
+        if command is not None:
+            await self._command(*command)
+            return
+        self.sent = text
+        whole = self.editor.pastes.unfold(text) if self.editor is not None else text
+        await self.conversation.turn(whole)
+
+    def _echo(self, text: str) -> None:
+        """What was sent stays in the scrollback; a plain terminal has shown it already."""
+        if self.editor is None:
+            return
+        first, *rest = text.split("\n")
+        self.screen.print()
+        self.screen.print("\n".join([f"› {first}", *(f"  {line}" for line in rest)]), "bold")
+
+    async def _command(self, name: str, argument: str) -> None:
+        self.doing = f"{name[1:].capitalize()}"
+        await run_command(self, name, argument)
+        self._status = None
+
+    async def _shell(self, command: str) -> None:
+        from kode.cli.shell_line import run_shell_line
+
+        self.doing = f"Running {one_line(command)}"
+        code, output = await run_shell_line(command, self.conversation.cwd, self.screen.print)
+        style = "dim" if code == 0 else "warning"
+        self.screen.print(f"exit {code} · goes with your next message", style)
+        note = f"[The person ran this in the shell; exit code {code}]\n$ {command}\n{output}"
+        self.conversation.attachments += (Text(text=note, source="attachment"),)
+
+
+def status_line(status: "Status", width: int) -> str:
+    """The most telling parts that fit into `width` columns."""
+    used = status.context_tokens / status.context_window if status.context_window else 0.0
+    context = f"{used:.0%} of {count(status.context_window)}"
+    parts = [status.mode, status.model, context, money(status.cost_usd)]
+    # Where it is narrow the cost goes first, then the window, then the model.
+    while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
+        parts.pop()
+    return clip(" · ".join(filter(None, parts)), width)
