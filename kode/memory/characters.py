@@ -191,6 +191,9 @@ _LOOKALIKES = {
     "ꜱ": "s", "ꜰ": "f", "ǫ": "q", "đ": "d", "ø": "o", "ł": "l", "ħ": "h", "ŧ": "t", "ƅ": "b",
 }  # fmt: skip
 
+_STROKED = {"ı": "i", "đ": "d", "ø": "o", "ł": "l", "ħ": "h", "ŧ": "t"}
+"""Letters of Latin alphabets that no decomposition brings to their plain form."""
+
 _IN_LATIN_WORDS = frozenset("асеорхуіјѕһԁԛԝѵѡӏкαειοκνρτυχγηωςϲϳօսհցզոռլ") | frozenset(
     "АВЕКМНОРСТУХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
 )
@@ -254,7 +257,7 @@ class _Folds(dict[str, str]):
             if unicodedata.category(part) not in ("Mn", "Me", "Cf")
         )
         if not self._lookalikes:
-            return plain
+            return "".join(_STROKED.get(part, part) for part in plain)
         return "".join(_LOOKALIKES.get(part, part) for part in plain)
 
 

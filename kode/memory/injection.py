@@ -10,27 +10,33 @@ over texts already folded by `kode.memory.characters.folded`.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """One pattern, and what a text must hold to be worth trying it: a pattern over 2 KB costs
-    fifty times what a look into a set does."""
+    fifty times what a look into a set does. Words are known by their first four letters."""
 
     category: str
     pattern: re.Pattern[str]
-    starts: tuple[frozenset[str], ...] = ()
-    """Of each group, the first four letters of some word of the text."""
+    heads: frozenset[str]
+    """Words that the pattern can begin with; it is tried at these only. Empty: anywhere."""
+    groups: tuple[frozenset[str], ...]
+    """Of each group the text has a word."""
     signs: tuple[str, ...] = ()
     """One of these occurs, wherever."""
 
 
-def _order(category: str, starts: str, pattern: str, *, signs: tuple[str, ...] = ()) -> Order:
-    """A blank in `pattern` stands for anything between two words; `;` divides groups of starts."""
+def _order(category: str, words: str, pattern: str, *, signs: tuple[str, ...] = ()) -> Order:
+    """A blank in `pattern` stands for anything between two words; in `words` the heads stand
+    before `>`, and `;` divides the groups."""
     flexible = pattern.replace(" ", r"[\W_]+")
-    groups = tuple(frozenset(group.split()) for group in starts.split(";") if group.strip())
-    return Order(category, re.compile(flexible, re.MULTILINE), groups, signs)
+    heads, _, rest = words.rpartition(">")
+    groups = tuple(frozenset(group.split()) for group in rest.split(";") if group.strip())
+    compiled = re.compile(flexible, re.MULTILINE)
+    return Order(category, compiled, frozenset(heads.split()), groups, signs)
 
 
 def _up_to(words: int) -> str:
@@ -82,10 +88,11 @@ _NOT = r"(?:do not|don t|dont|never|must not|mustn t|should not|shouldn t|shall 
 _OVERRIDES = (
     _order(
         "override",
-        "igno disr forg negl over bypa circ disc dism aban null revo eras wipe unle viol brea "
-        "asid away atte heed foll obey appl hono resp comp adhe list usin; inst rule prom guid "
-        "dire orde comm cons rest poli safe guar limi prog trai prot mess conv cont prin prec "
-        "agen requ safe",
+        "aban brea bypa circ disc dism disr do don eras forg igno negl neve no null over pay "
+        "refu revo set stop thro unle viol wipe > igno disr forg negl over bypa circ disc dism "
+        "aban null revo eras wipe unle viol brea asid away atte heed foll obey appl hono resp "
+        "comp adhe list usin; inst rule prom guid dire orde comm cons rest poli safe guar limi "
+        "prog trai prot mess conv cont prin prec agen requ safe",
         rf"{_B}{_DROP} (?:[\w']+[\W_]+){{0,4}}?(?:{_BEFORE} (?:[\w']+[\W_]+){{0,2}}?{_RULES}"
         rf"|(?:all|any|every|these|those|the|of) {_STRONG_RULES}"
         rf"|{_RULES} (?:above|before|so far|given|you (?:were|have|got|had)|from (?:the )?"
@@ -93,7 +100,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "igno disr forg disc eras; abov befo said told earl prev prio know lear came have were was",
+        "disc disr eras forg igno > igno disr forg disc eras; abov befo said told earl prev "
+        "prio know lear came have were was",
         rf"{_B}(?:ignor(?:e|ing)|disregard|forget|discard|erase) (?:about )?(?:everything|anything|"
         rf"all|whatever|what)"
         rf" {_up_to(5)}(?:above|before|said|told|earlier|previous(?:ly)?|prior|learned|came|"
@@ -101,11 +109,12 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "prev prio abov earl prec form your orig all syst deve safe ever othe exis any user "
-        "oper; inst rule prom guid dire orde comm cons rest poli safe guar limi prog trai prot "
-        "mess conv cont prin prec agen requ; void null canc inva revo supe obso over susp lift "
-        "repl dele with resc irre outd expi fake igno disr forg disc drop diso bypa test wron "
-        "long appl coun matt vali bind rele real effe forc no not",
+        "abov all any deve earl ever exis form oper orig othe prec prev prio safe syst user "
+        "your > prev prio abov earl prec form your orig all syst deve safe ever othe exis any "
+        "user oper; inst rule prom guid dire orde comm cons rest poli safe guar limi prog trai "
+        "prot mess conv cont prin prec agen requ; void null canc inva revo supe obso over susp "
+        "lift repl dele with resc irre outd expi fake igno disr forg disc drop diso bypa test "
+        "wron long appl coun matt vali bind rele real effe forc no not",
         rf"{_B}(?:previous|prior|above|earlier|preceding|former|your|original|all|system|"
         rf"developer|safety|every|other|existing|any|user s|operator s) {_up_to(2)}{_RULES}"
         rf"(?: (?:above|below|before|so far|you \w+))? (?:(?:are|is|were|was|have been|has been|"
@@ -114,10 +123,10 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "ever anyt what all noth; said told wrot says inst aske stat deci hear; void null canc "
-        "inva revo supe obso over susp lift repl dele with resc irre outd expi fake igno disr "
-        "forg disc drop diso bypa test wron long appl coun matt vali bind rele real effe forc "
-        "no not",
+        "all anyt ever noth what > ever anyt what all noth; said told wrot says inst aske stat "
+        "deci hear; void null canc inva revo supe obso over susp lift repl dele with resc irre "
+        "outd expi fake igno disr forg disc drop diso bypa test wron long appl coun matt vali "
+        "bind rele real effe forc no not",
         rf"{_B}(?:everything|anything|whatever|all|what|nothing) (?:that )?(?:the |your )?"
         rf"(?:developers?|users?|system|operator|human|owner|admin\w*|you|anyone|i|we|they) "
         rf"{_up_to(3)}(?:said|told|wrote|says|instructed|asked|stated|decided|heard)"
@@ -125,10 +134,10 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "abov befo prio so unti up; ever all anyt text inst mess cont what; test fals void null "
-        "canc inva revo supe obso over susp lift repl dele with resc irre outd expi fake igno "
-        "disr forg disc drop diso bypa test wron long appl coun matt vali bind rele real effe "
-        "forc no not",
+        "all anyt cont ever inst mess text what > abov befo prio so unti up; ever all anyt text "
+        "inst mess cont what; test fals void null canc inva revo supe obso over susp lift repl "
+        "dele with resc irre outd expi fake igno disr forg disc drop diso bypa test wron long "
+        "appl coun matt vali bind rele real effe forc no not",
         rf"{_B}(?:everything|all|anything|text|instructions|messages|content|whatever)"
         rf"(?: (?:is|was|written|stated|said))? (?:above|before (?:this|that)|prior to|so far|"
         rf"(?:until|up to) now) {_up_to(3)}(?:is|was|are|were|has been) {_up_to(2)}"
@@ -136,8 +145,9 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "as pret imag supp; safe rule rest inst guid poli filt guar perm appr unre limi syst "
-        "admi huma jail dan; act beha resp oper proc cont work answ repl do pret imag supp",
+        "act answ beha cont do imag oper pret proc repl resp supp work > as pret imag supp; "
+        "safe rule rest inst guid poli filt guar perm appr unre limi syst admi huma jail dan; "
+        "act beha resp oper proc cont work answ repl do pret imag supp",
         rf"{_B}(?:(?:act|behave|respond|operate|proceed|continue|work|answer|reply|do) as "
         rf"(?:if|though)|pretend(?: that)?|imagine(?: that)?|suppose(?: that)?) "
         rf"(?:[\w']+[\W_]+){{0,7}}?(?:safety|rules?|restrictions?|instructions?|guidelines?|"
@@ -146,7 +156,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "from henc star goin effe; you your igno obey disr act resp pret",
+        "effe from goin henc star > from henc star goin effe; you your igno obey disr act resp "
+        "pret",
         rf"{_B}(?:from now on|henceforth|from this (?:point|moment)|starting now|going forward|"
         rf"effective immediately|from here on)(?: on| out)? (?:\w+ )?(?:you (?:are|will (?:only|"
         rf"obey|answer|act|ignore|comply|be|respond|never|always|do|not)|have (?:no|full)|act|"
@@ -156,9 +167,10 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "you act resp beha oper answ; dan free unre unce unbo unfi root admi deve god jail boun "
-        "rest limi assi diff new evil hack subj obli requ clau kode codi ai chat mode oper acti "
-        "unde rule filt cons guid boun safe ethi zero no with cens",
+        "act answ beha oper resp you > you act resp beha oper answ; dan free unre unce unbo "
+        "unfi root admi deve god jail boun rest limi assi diff new evil hack subj obli requ "
+        "clau kode codi ai chat mode oper acti unde rule filt cons guid boun safe ethi zero no "
+        "with cens",
         rf"{_B}(?:you (?:are|re) (?:now|no longer) (?:an? |the |in |my |)(?:dan|free|unrestricted|"
         rf"uncensored|unbound|unfiltered|root|admin\w*|developer mode|god mode|jailbroken|bound|"
         rf"restricted|limited|assistant|different|new|evil|hacker|subject to|obliged|required|"
@@ -172,7 +184,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "anyt free rest jail god dan over unre unfi",
+        "acti admi are be dan deve do emer enab enga ente god has have is jail now poli root "
+        "safe secu swit syst unde with > anyt free rest jail god dan over unre unfi",
         rf"{_B}(?:do anything now|(?:are|be|is|now) free (?:of|from) (?:all |any |your |the )?"
         rf"(?:\w+ )?(?:restrictions?|rules?|constraints?|guidelines?|limits)|"
         rf"(?:have|has|with|under) no restrictions|(?:enter|enable|activate|switch to|engage) "
@@ -183,8 +196,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "new upda revi real actu urge impo late secr true offi; syst deve admi oper root inst "
-        "prom dire",
+        "actu impo late new offi real revi secr true upda urge > new upda revi real actu urge "
+        "impo late secr true offi; syst deve admi oper root inst prom dire",
         rf"{_B}(?:new|updated|revised|real|actual|urgent|important|latest|secret|true|official) "
         rf"(?:(?:system|developer|admin\w*|operator|root)[\W_]+(?:messages?|instructions?|prompts?|"
         rf"directives?|orders?|notes?|commands?|notices?|overrides?|polic(?:y|ies))|instructions?|"
@@ -193,7 +206,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "this foll mess belo what; syst admi deve root anth open oper secu",
+        "belo mess the this what > this foll mess belo what; syst admi deve root anth open oper "
+        "secu",
         rf"{_B}(?:this|the following|what follows|below) is (?:an? |the )?(?:\w+ ){{0,2}}(?:system|"
         rf"admin\w*|developer|root|anthropic|openai|operator|security team) (?:message|override|"
         rf"instruction|notice|directive|command|order|request|update|prompt)s?{_E}|"
@@ -201,9 +215,10 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "supe over outr repl prec prio trum canc void abov befo; inst note memo mess text para "
-        "dire prom entr stat fact line thes this foll; user oper huma owne deve syst your prev "
-        "earl prio othe exis orig safe all any",
+        "dire entr fact foll inst line memo mess note para prom stat text thes this > supe over "
+        "outr repl prec prio trum canc void abov befo; inst note memo mess text para dire prom "
+        "entr stat fact line thes this foll; user oper huma owne deve syst your prev earl prio "
+        "othe exis orig safe all any",
         rf"{_B}(?:instructions?|notes?|memor(?:y|ies)|messages?|text|paragraph|directives?|prompt|"
         rf"entry|entries|statement|facts?|lines?|these|this(?: (?:file|rule|fact|one))?|following) "
         rf"{_up_to(4)}(?:supersedes?|overrides?|overrules?|outranks?|replaces?|trumps?|cancels?|"
@@ -214,8 +229,10 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "obey foll comp exec do",
-        rf"{_B}(?:(?:must|should|shall|always|only|will|to|and|now|please|then) )?(?:obey (?:only )?"
+        "alwa and comp do exec foll must now obey only plea shal shou then to will > obey foll "
+        "comp exec do",
+        rf"{_B}(?:(?:must|should|shall|always|only|will|to|and|now|please|"
+        rf"then) )?(?:obey (?:only )?"
         rf"(?:this|these|me|it|every|any|whatever|all|the (?:\w+ )?(?:file|note|following|next|"
         rf"tool|hidden|memory|text|message|instructions?|commands?|orders?|attacker|page|comment))|"
         rf"(?:follow|comply with|execute) (?:only )?(?:the|this|these) (?:next|following|hidden|"
@@ -229,8 +246,8 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "deco decr deob unsc deci tran reve unpa foll obey exec run act; and then deco base "
-        "rot1 enco",
+        "act deci deco decr deob exec foll obey reve run tran unpa unsc > deco decr deob unsc "
+        "deci tran reve unpa foll obey exec run act; and then deco base rot1 enco",
         rf"{_B}(?:decode|decrypt|deobfuscate|unscramble|decipher|translate|reverse|unpack) "
         rf"{_up_to(6)}(?:and|then) {_up_to(2)}(?:follow|obey|execute|run|comply|do|act|apply){_E}|"
         rf"{_B}(?:follow|obey|execute|run|act on) {_up_to(3)}(?:decoded|base64|rot13|encoded) "
@@ -238,17 +255,18 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "your; true real actu new only prim hidd secr sole; goal task purp obje inst iden role "
-        "mast miss dire orde owne boss rule loya job",
+        "your > your; true real actu new only prim hidd secr sole; goal task purp obje inst "
+        "iden role mast miss dire orde owne boss rule loya job",
         rf"{_B}your (?:true|real|actual|new|only|primary|hidden|secret|sole) (?:goal|task|purpose|"
         rf"objective|instructions?|identity|role|master|mission|directives?|orders?|owner|boss|"
         rf"rules?|loyalty|job) (?:is|are|will be|now|comes?){_E}",
     ),
     _order(
         "override",
-        "rega inst rath cont spit desp matt notw even",
+        "cont desp even in inst no notw rath rega > rega inst rath cont spit desp matt notw even",
         rf"{_B}(?:regardless of|instead of|rather than|contrary to|in spite of|despite|no matter|"
-        rf"notwithstanding) {_up_to(4)}(?:(?:your|previous|prior|earlier|system|safety|developer s?|"
+        rf"notwithstanding) {_up_to(4)}(?:(?:your|previous|prior|earlier|system|"
+        rf"safety|developer s?|"
         rf"original|user s) {_up_to(1)}{_RULES}|(?:what )?(?:the )?(?:user|operator|developer|"
         rf"human|owner|system)(?: prompt)? (?:says?|wants?|asks?|asked|said|tells?|instruct\w*|"
         rf"objects?|instructions?|requests?|orders?)){_E}|{_B}even if (?:the )?(?:user|operator|"
@@ -257,21 +275,31 @@ _OVERRIDES = (
     ),
     _order(
         "override",
-        "boun rest limi obli requ subj appl exem rule stop",
+        "guid limi poli rest rule stop ther you > boun rest limi obli requ subj appl exem rule "
+        "stop",
         rf"{_B}you (?:are|re) (?:not|never|no longer) (?:bound|restricted|limited|obliged|required|"
         rf"subject){_E}|{_B}(?:rules?|restrictions?|polic\w+|limits?|guidelines?) (?:do|does|did) "
         rf"not apply to (?:you|this|me){_E}|{_B}you (?:are|re) exempt{_E}|"
         rf"{_B}there are no (?:rules|restrictions|limits) (?:for you|now|anymore|here){_E}|"
         rf"{_B}stop being (?:an? )?(?:assistant|ai|helpful|safe|careful){_E}",
     ),
+    _order(
+        "override",
+        "trea cons rega inte read hand acce take > syst deve admi inst comm orde trus",
+        rf"{_B}(?:treat|consider|regard|interpret|read|handle|accept|take) {_up_to(6)}as (?:an? |the |"
+        rf"your )?(?:new |real |trusted |direct )*(?:(?:system|developer|admin\w*) (?:messages?|"
+        rf"prompts?|instructions?|commands?|orders?)|instructions?|commands? (?:from|to)|"
+        rf"orders? (?:from|to)){_E}",
+    ),
 )
 
 _CONCEALMENTS = (
     _order(
         "concealment",
-        "tell info noti ment reve repo disc admi aler warn conf let lett talk spea comp expl; "
-        "user huma oper owne anyo anyb pers main admi supe; do don dont neve must shou shal "
-        "cann not avoi refr no stop rath inst mustn",
+        "avoi cann do don dont inst must neve no not rath refr shal shou stop > tell info noti "
+        "ment reve repo disc admi aler warn conf let lett talk spea comp expl; user huma oper "
+        "owne anyo anyb pers main admi supe; do don dont neve must shou shal cann not avoi refr "
+        "no stop rath inst mustn",
         rf"{_B}(?:{_NOT}|avoid|refrain from|no need to|stop|rather than|instead of) {_up_to(2)}"
         rf"(?:tell(?:ing)?|inform(?:ing)?|notify(?:ing)?|mention(?:ing)?|reveal(?:ing)?|"
         rf"report(?:ing)?|disclos(?:e|ing)|admit(?:ting)?|alert(?:ing)?|warn(?:ing)?|confess|"
@@ -280,9 +308,11 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "ment reve disc talk refe ackn log logg reco show repo admi; do don dont neve must shou "
-        "shal cann not avoi with; this thes exis havi you",
-        rf"{_B}(?:{_NOT}|avoid|without) (?:ever )?(?:mention(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|"
+        "avoi cann do don dont must neve not shal shou with > ment reve disc talk refe ackn log "
+        "logg reco show repo admi; do don dont neve must shou shal cann not avoi with; this "
+        "thes exis havi you",
+        rf"{_B}(?:{_NOT}|avoid|without) (?:ever )?(?:mention(?:ing)?|"
+        rf"reveal(?:ing)?|disclos(?:e|ing)|"
         rf"talk(?:ing)? about|refer(?:ring)? to|acknowledg(?:e|ing)|discuss(?:ing)?|admit(?:ting)?|"
         rf"log(?:ging)?|record(?:ing)?|show(?:ing)?|report(?:ing)?) (?:that )?(?:this|these|the "
         rf"existence|having|you) "
@@ -291,8 +321,11 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "sile secr cove stea disc surr snea unno invi quie behi",
-        rf"{_B}(?:silently|secretly|quietly|covertly|discreetly|stealthily|surreptitiously|sneakily|"
+        "add appl comm copy cove dele disc do emai exec forw in inst invi perf post push quie "
+        "run secr send sile snea stea surr unno uplo > sile secr cove stea disc surr snea unno "
+        "invi quie behi",
+        rf"{_B}(?:silently|secretly|quietly|covertly|discreetly|stealthily|"
+        rf"surreptitiously|sneakily|"
         rf"in secret|unnoticed|invisibly) (?:also )?(?:run|execute|send|upload|push|post|forward|"
         rf"email|mail|exfiltrate|copy|approve|transmit|leak|call|fetch|download|invoke|disable|"
         rf"perform|grant|allow|commit|report|share|pass|ship|merge|deploy|open){_E}|"
@@ -305,7 +338,7 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "keep hide conc mask obsc",
+        "conc hide keep mask obsc > keep hide conc mask obsc",
         rf"{_B}keep (?:this|it|that|these|them|everything|the \w+|quiet) {_up_to(4)}"
         rf"(?:secret from|hidden from|between us|quiet about|confidential from|to yourself|"
         rf"from (?:the |your )?{_READER}|(?:a )?secret(?! ?key))|"
@@ -315,7 +348,7 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "with; user huma oper owne anyo anyb pers main admi supe perm appr cons tell",
+        "with > with; user huma oper owne anyo anyb pers main admi supe perm appr cons tell",
         rf"{_B}without (?:first |ever |even )?(?:(?:asking|telling|informing|notifying|consulting|"
         rf"alerting|warning|confirming with|checking with|waiting for|permission from|"
         rf"approval from|involving|bothering|prompting)"
@@ -326,8 +359,8 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "user huma oper owne anyo anyb pers main admi supe; know noti find lear told info awar "
-        "hear show aske; must shou neve need may shal can does not cann shouldn",
+        "the your > user huma oper owne anyo anyb pers main admi supe; know noti find lear told "
+        "info awar hear show aske; must shou neve need may shal can does not cann shouldn",
         rf"{_B}(?:the |your ){_READER} (?:must|should|need|may|shall|can|does)?[\W_]*"
         rf"(?:not|never|n t|t)"
         rf" (?:ever |be |to )?(?:know about|know of|know that|know this|know it|notice|find out|"
@@ -335,7 +368,8 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "lie noth deny pret clai say repo act tell cove",
+        "act clai cove deny lie pret repo say tell > lie noth deny pret clai say repo act tell "
+        "cove",
         rf"{_B}(?:lie to (?:the |your )?{_READER}|say nothing (?:about|of) (?:this|it|the)|"
         rf"deny (?:that (?:this|you)|having|the existence|knowledge)|(?:pretend|claim|say|report|"
         rf"act like|tell (?:the |your )?{_READER}) (?:that )?(?:nothing (?:happened|changed)|"
@@ -343,8 +377,8 @@ _CONCEALMENTS = (
     ),
     _order(
         "concealment",
-        "omit leav excl scru stri eras remo dele clea; ment trac reco evid sign refe step acti "
-        "comm call note memo chan inst",
+        "clea dele eras excl leav omit remo scru stri > omit leav excl scru stri eras remo dele "
+        "clea; ment trac reco evid sign refe step acti comm call note memo chan inst",
         rf"{_B}(?:omit|leave|exclude|scrub|strip|erase|remove|delete|clear) (?:this|it|any|all|"
         rf"every|the|your|these|that) (?:(?:mention|trace|record|evidence|sign|reference)s? (?:of|"
         rf"from)|(?:step|action|command|call|note|memory|change|instruction)s? (?:out of|from) "
@@ -356,19 +390,22 @@ _CONCEALMENTS = (
 _GATES = (
     _order(
         "bypassing approval",
-        "skip bypa disa supp circ deac evad waiv igno forg turn swit get work no; appr perm "
-        "cons aski conf gate tool comm user huma safe sand",
+        "bypa circ deac disa evad forg get igno no skip supp swit turn waiv work > skip bypa "
+        "disa supp circ deac evad waiv igno forg turn swit get work no; appr perm cons aski "
+        "conf gate tool comm user huma safe sand",
         rf"{_B}(?:skip(?:ping)?|bypass|disable|suppress|circumvent|deactivate|evade|waive|ignore|"
         rf"forgo|turn off|switch off|get around|work around|no need for) {_up_to(4)}(?:approvals?|"
         rf"permission (?:prompts?|checks?|gates?|questions?|dialogs?|requests?|system)|consent|"
         rf"asking|confirmation (?:prompts?|dialogs?|questions?|steps?)|user confirmations?|"
-        rf"the (?:permission )?gate|(?:tool|command|user|human|safety) (?:approvals?|confirmations?|"
-        rf"permissions?|authori[sz]ation)|(?:the |your |kode s? )sandbox){_E}",
+        rf"the (?:permission )?gate|(?:tool|command|user|human|"
+        rf"safety) (?:approvals?|confirmations?|"
+        rf"permissions?|authori[sz]ation)|(?:your |kode s? )sandbox){_E}",
     ),
     _order(
         "bypassing approval",
-        "auto appr acce allo conf gran perm say answ; all ever any each what comm tool shel it "
-        "them; comm tool call requ prom acti perm ques edit shel with conf oper writ",
+        "alwa answ appr auto gran say > auto appr acce allo conf gran perm say answ; all ever "
+        "any each what comm tool shel it them; comm tool call requ prom acti perm ques edit "
+        "shel with conf oper writ",
         rf"{_B}(?:auto[\W_]*(?:approve|accept|confirm|allow)|(?:always |automatically )(?:approve|"
         rf"accept|confirm|allow|grant|permit|say yes)|approve|(?:say|answer) yes to|grant) "
         rf"(?:to )?(?:all|every|any|each|whatever|everything|commands?|tool|shell|it|them) "
@@ -377,7 +414,8 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "all any ever each thes thos what; trus appr pre auth whit safe alre prea",
+        "all any each ever thes thos what > all any ever each thes thos what; trus appr pre "
+        "auth whit safe alre prea",
         rf"{_B}(?:all|any|every|each|these|those|everything|whatever) {_up_to(5)}"
         rf"(?:are|is|as|be|counts? as|were|has been|have been) (?:\w+ )?(?:trusted|"
         rf"pre[\W_]?approved|already approved|approved|pre[\W_]?authori[sz]ed|authori[sz]ed|"
@@ -389,7 +427,8 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "trea cons rega mark coun assu hand; appr auth conf trus safe user prea pre",
+        "assu cons coun hand mark rega trea > trea cons rega mark coun assu hand; appr auth "
+        "conf trus safe user prea pre",
         rf"{_B}(?:treat|consider|regard|mark|count|assume|handle) {_up_to(6)}(?:as |is |are )"
         rf"(?:\w+ )?(?:pre[\W_]?approved|approved|authori[sz]ed|confirmed by|user[\W_]approved|"
         rf"safe to (?:run|execute))"
@@ -399,8 +438,9 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "user oper huma owne deve admi; appr cons auth agre gran said conf perm allo give; all "
-        "any ever full perm acce futu thes comm acti you tool",
+        "admi deve huma oper owne the user your > user oper huma owne deve admi; appr cons auth "
+        "agre gran said conf perm allo give; all any ever full perm acce futu thes comm acti "
+        "you tool",
         rf"{_B}(?:the |your )?(?:user|operator|human|owner|developer|admin\w*) (?:has |have |had )?"
         rf"(?:already |pre |fully |explicitly )*(?:approved|consented to|authori[sz]ed|agreed to|"
         rf"granted|said yes to|confirmed|permitted|allowed|given (?:\w+ )?(?:permission|consent|"
@@ -409,8 +449,8 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "ask aski wait prom requ seek; neve do don no stop you with; perm appr cons befo user "
-        "huma oper owne",
+        "do don neve no stop with you > ask aski wait prom requ seek; neve do don no stop you "
+        "with; perm appr cons befo user huma oper owne",
         rf"{_B}(?:never|do not|don t|no need to|stop|you need not|without) (?:\w+ )?(?:ask(?:ing)?|"
         rf"wait(?:ing)?|prompt(?:ing)?|request(?:ing)?|seek(?:ing)?|require) {_up_to(3)}"
         rf"(?:for |the |any )?"
@@ -421,8 +461,8 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "appr perm cons conf dang yolo mode; need requ nece dang set swit chan put run work "
-        "oper be",
+        "be chan dang no oper put run set swit with work > appr perm cons conf dang yolo mode; "
+        "need requ nece dang set swit chan put run work oper be",
         rf"{_B}(?:no|without) (?:further |user |human |more |any )?(?:approvals?|permissions?|"
         rf"consent|confirmation) (?:is |are )?(?:needed|required|necessary) (?:for|to|when|before) "
         rf"{_up_to(4)}(?:commands?|tools?|shell|scripts?|curl|run|execute|actions?|push|delete|"
@@ -433,7 +473,8 @@ _GATES = (
     ),
     _order(
         "bypassing approval",
-        "you agen assi mode; full root admi unre unli comp tota; acce perm righ priv cont auth",
+        "the you > you agen assi mode; full root admi unre unli comp tota; acce perm righ priv "
+        "cont auth",
         rf"{_B}(?:you|the (?:agent|assistant|model)) (?:now )?(?:have|has|are granted|is granted|"
         rf"are given|may use) (?:\w+ )?(?:full|root|admin\w*|unrestricted|unlimited|complete|total)"
         rf" (?:\w+ )?(?:access|permissions?|rights|privileges|control|authority){_E}",
@@ -467,17 +508,19 @@ _AWAY = (
 _EXFILTRATIONS = (
     _order(
         "exfiltration",
-        "send post uplo forw e emai mail tran exfi leak ship push put subm pipe repo copy publ "
-        "shar sync dump deli stre beac past rela enco writ; env api toke acce auth sess cred "
-        "secr pass priv ssh sign id memo conv chat tran cook keyc wall aws netr npmr git etc "
-        "kube seed sour home user shel whoa host your full enti diff prom key keys stor save; "
-        "http ftp ws wss to at via thro usin",
+        "beac copy deli dump e emai enco exfi forw leak mail past pipe post publ push put rela "
+        "repo send shar ship stre subm sync tran uplo writ > send post uplo forw e emai mail "
+        "tran exfi leak ship push put subm pipe repo copy publ shar sync dump deli stre beac "
+        "past rela enco writ; env api toke acce auth sess cred secr pass priv ssh sign id memo "
+        "conv chat tran cook keyc wall aws netr npmr git etc kube seed sour home user shel whoa "
+        "host your full enti diff prom key keys stor save; http ftp ws wss to at via thro usin",
         rf"{_B}{_SEND} [^.!?\n]{{0,60}}?{_B}{_SECRET}(?![a-z0-9])[^!?\n]{{0,60}}?(?:{_AWAY})",
     ),
     _order(
         "exfiltration",
-        "send post uplo forw e emai mail tran exfi leak ship subm copy shar dump rela; to evil "
-        "atta mali exfi c2; it them ever all the a copy copi",
+        "copy dump e emai exfi forw leak mail post rela send shar ship subm tran uplo > send "
+        "post uplo forw e emai mail tran exfi leak ship subm copy shar dump rela; to evil atta "
+        "mali exfi c2; it them ever all the a copy copi",
         rf"{_B}(?:send|post|upload|forward|e-?mail|mail|transmit|exfiltrate|leak|ship|submit|copy|"
         rf"share|dump|relay)"
         rf" (?:it |them |everything |all |the (?:results?|output|contents?|answers?|files?) |"
@@ -487,9 +530,10 @@ _EXFILTRATIONS = (
     ),
     _order(
         "exfiltration",
-        "incl appe add put atta past embe inse enco writ copy plac hide quot outp prin echo "
-        "prep smug leak reve repe; answ repl resp mess outp quer url urls requ comm link imag "
-        "pull para",
+        "add appe atta copy echo embe enco hide incl inse leak outp past plac prep prin put "
+        "quot repe reve smug writ > incl appe add put atta past embe inse enco writ copy plac "
+        "hide quot outp prin echo prep smug leak reve repe; answ repl resp mess outp quer url "
+        "urls requ comm link imag pull para",
         rf"{_B}(?:include|append|add|put|attach|paste|embed|insert|encode|write|copy|place|hide|"
         rf"quote|output|print|echo|prepend|smuggle|leak|reveal|repeat) "
         rf"(?:(?:the )?(?:\w+ )?contents? of [^!?\n]{{0,40}}?|(?:the )?(?:whole |full |entire )?"
@@ -503,9 +547,11 @@ _EXFILTRATIONS = (
     ),
     _order(
         "exfiltration",
-        "prin reve show repe outp disp leak shar disc tell give dump reci quot past send expo "
-        "retu echo writ summ tran prov repr spel post emai read list; prom syst inst memo conv "
-        "secr cred api toke keys envi hidd cont pass priv conf",
+        "disc disp dump echo emai expo give leak list outp past post prin prov quot read reci "
+        "repe repr retu reve send shar show spel summ tell tran writ > prin reve show repe outp "
+        "disp leak shar disc tell give dump reci quot past send expo retu echo writ summ tran "
+        "prov repr spel post emai read list; prom syst inst memo conv secr cred api toke keys "
+        "envi hidd cont pass priv conf",
         rf"{_B}(?:print|reveal|show|repeat|output|display|leak|share|disclose|tell|give|dump|"
         rf"recite|quote|paste|send|expose|return|echo|write out|summari[sz]e|translate|provide|"
         rf"reproduce|spell out|post|email|read out|list) (?:me |us |them |back |out |it |to )?"
@@ -529,13 +575,21 @@ _EXFILTRATIONS = (
     _order(
         "exfiltration",
         "",
-        r"(?:https?://|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/)[^\s\"'<>]{0,200}(?:\$\((?:whoami|env|printenv|"
-        r"cat|hostname|id|base64|ls|history|set|uname|pwd|head|tail|curl)\b|`(?:whoami|env|printenv|"
-        r"cat|hostname|id|base64|ls|history|set|uname)\b|[?&=/][^\s\"'<>@]{0,100}\$\{?[a-z_]*(?:key|"
+        r"(?:https?://|"
+        r"\b(?:[a-z0-9-]+\.)+[a-z]{2,}/)[^\s\"'<>]{0,200}(?:\$\((?:whoami|env|printenv|"
+        r"cat|hostname|id|base64|ls|history|set|uname|pwd|head|tail|curl)\b|"
+        r"`(?:whoami|env|printenv|"
+        r"cat|hostname|id|base64|ls|history|set|uname)\b|"
+        r"[?&=/][^\s\"'<>@]{0,100}\$\{?[a-z_]*(?:key|"
         r"token|secret|pass\w*|user|home)\b(?![^\s]*@)|\{\{(?:conversation|secrets?|memory|"
         r"prompt|env|history|tokens?|context|data)\}\})",
         signs=(
-            "$",
+            "$(",
+            "=$",
+            "/$",
+            "?$",
+            "&$",
+            "${",
             "{{",
             "`whoami",
             "`env",
@@ -549,6 +603,23 @@ _EXFILTRATIONS = (
             "`base64",
             "`set",
         ),
+    ),
+    _order(
+        "exfiltration",
+        "at in with to into on > answ repl resp mess outp comm requ; incl appe add put atta past "
+        "embe inse enco writ copy leak reve",
+        rf"{_B}(?:at the (?:end|start|top|bottom) of|in|with|to|into|on) (?:each|every|all|any|your) "
+        rf"{_up_to(2)}(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?|commits?|requests?)"
+        rf"[^.!?\n]{{0,30}}?{_B}(?:include|append|add|put|attach|paste|embed|insert|encode|write|"
+        rf"copy|leak|reveal) (?:the |all |their |any |your )?(?:users?|owner|developer|stored|full|"
+        rf"whole|entire|contents? of)(?:[\W_]s)? (?:\w+ )?{_SECRET}{_E}",
+    ),
+    _order(
+        "exfiltration",
+        "enco base comp gzip zip encr > env envi cred secr toke key keys memo conv pass",
+        rf"{_B}(?:encode|base64|compress|gzip|zip|encrypt) {_up_to(3)}{_SECRET}(?![a-z0-9])[^!?\n]"
+        rf"{{0,40}}?{_B}(?:and|then) (?:add|append|include|send|put|post|upload|attach|embed|hide|"
+        rf"paste|write){_E}",
     ),
 )
 
@@ -573,7 +644,8 @@ _COMMANDS = (
     ),
     _order(
         "dangerous command",
-        "curl wget fetc iwr irm invo lynx http base xxd open gunz rev tr uude prin echo",
+        "bash dash eval iex ksh node perl pyth ruby sh sour zsh > curl wget fetc iwr irm invo "
+        "lynx http base xxd prin echo; sh bash zsh dash ksh sour eval pyth perl node ruby iex",
         rf"(?:(?:ba|z|da|k)?sh|source|eval|python[\d.]*|perl|node|ruby|iex)\s+(?:-\w+\s+)?[\"']?"
         rf"(?:<\(|\$\(|`)\s*(?:{_FETCH}|base64|echo|printf|xxd)\b",
         signs=(
@@ -584,14 +656,24 @@ _COMMANDS = (
     ),
     _order(
         "dangerous command",
-        "iex invo down powe msht cert bits",
+        "",
         r"\b(?:iex|invoke-expression)\b[^\n]{0,40}(?:irm|iwr|invoke-|downloadstring|new-object)|"
         r"downloadstring\(|powershell[^\n]{0,40}\s-e(?:nc|c)?\w*\s|\bmshta\s+http|"
         r"certutil[^\n]{0,30}-urlcache|bitsadmin\s+/transfer",
+        signs=(
+            "iex",
+            "invoke-expression",
+            "downloadstring",
+            "powershell",
+            "mshta",
+            "certutil",
+            "bitsadmin",
+        ),
     ),
     _order(
         "dangerous command",
-        "curl wget nc ncat netc soca mail teln open send",
+        "base cat curl env find git gpg grep gzip head hist host id ls pass prin secu set tail "
+        "tar unam wget whoa xxd zip > curl wget nc ncat netc soca mail teln open send",
         rf"\b{_READ}\s*\|\s*(?:[a-z0-9_ .-]{{1,60}}\|\s*){{0,2}}(?:sudo\s+)?(?:curl|wget|nc|ncat|"
         rf"netcat|socat|telnet|mail|sendmail|openssl s_client)\b|"
         rf"\b(?:curl|wget)\b[^\n]{{0,200}}(?:-d|--data\S*|-f|--form|-t|--upload-file|"
@@ -602,27 +684,16 @@ _COMMANDS = (
     ),
     _order(
         "dangerous command",
-        "",
+        "nc ncat netc mkfi soca pty sock reve bind dev",
         r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:\w*e|c)\s*\S*sh\b|"
         r"\bmkfifo\b[^\n]{0,80}\b(?:nc|sh)\b|\bsocat\b[^\n]{0,100}exec:|pty\.spawn\(|"
         r"socket\.socket\([^\n]{0,200}(?:dup2|subprocess)|\b(?:open|start|spawn|launch) (?:a )?"
         r"reverse shell\b",
-        signs=(
-            "/dev/tcp",
-            "/dev/udp",
-            "nc ",
-            "ncat",
-            "netcat",
-            "mkfifo",
-            "socat",
-            "pty.spawn",
-            "socket.socket",
-            "reverse shell",
-        ),
     ),
     _order(
         "dangerous command",
-        "inde regi trus pip pip3 uv npm pnpm yarn gem carg go poet pdm cond bun",
+        "pip pip3 uv npm pnpm yarn gem carg go poet pdm cond bun trus; "
+        "inde regi trus evil atta mali tld http",
         r"\b(?:pip3?|uv|poetry|pdm|conda)\b[^\n]{0,80}(?:--(?:extra-)?index-url|-i)[= ]\s*http://|"
         r"--trusted-host\s+\S*(?:evil|attacker)|\b(?:npm|pnpm|yarn|bun)\b[^\n]{0,80}--?registry[= ]"
         r"\s*http://(?!localhost|127\.)|\b(?:pip3?|uv|npm|pnpm|yarn|gem|cargo|go)\b[^\n]{0,120}"
@@ -630,7 +701,7 @@ _COMMANDS = (
     ),
     _order(
         "dangerous command",
-        "",
+        "core cred diff git gpg inst prot url >",
         r"core\.hookspath\b[^\n]{0,20}(?:/tmp|/var/tmp|/dev/shm|~/\.\w|\s\.h\b|https?:)|"
         r"(?:core\.(?:sshcommand|fsmonitor|pager|editor|askpass)|gpg\.program|diff\.external)\b"
         r"[^\n]{0,20}(?:/tmp|curl|wget|sh -c|bash|!|nc )|credential\.helper\b[^\n]{0,20}(?:!|store"
@@ -654,7 +725,8 @@ _COMMANDS = (
     _order(
         "dangerous command",
         "",
-        r"(?:>>|tee|add|append|write|echo|put|insert|install|copy|cat)[^\n]{0,160}(?:authorized_keys|"
+        r"(?:>>|tee|add|append|write|echo|put|insert|install|copy|"
+        r"cat)[^\n]{0,160}(?:authorized_keys|"
         r"/etc/cron|/etc/sudoers|/etc/passwd|/etc/ld\.so)|nopasswd\s*:\s*all|(?:\||>)\s*crontab\b|"
         r"(?:>>?|append|add|tee|echo|insert|put)[^\n]{0,160}(?:curl|wget|nc |/tmp/|base64|bash -i|"
         r"alias sudo|evil|eval)[^\n]{0,160}\.(?:bashrc|zshrc|profile|bash_profile|zprofile|"
@@ -687,17 +759,10 @@ _COMMANDS = (
     ),
     _order(
         "dangerous command",
-        "",
+        "rm mkfs dd dev",
         r"\brm\s+(?:-\w+\s+)*-?\w*[rf]\w*\s+(?:-\w+\s+|--\S+\s+)*(?:/(?:\s|\*|$|[\"'`;])|~(?:/?\s|"
         r"/?$|/?[\"'`;*])|\$home\b|--no-preserve-root)|\bmkfs\.\w+\s+/dev|\bdd\s+if=\S+\s+of=/dev/"
         r"(?:sd|nvme|hd|vd)|:\(\)\s*\{\s*:\|:&\s*\};:|>\s*/dev/(?:sd|nvme|hd)",
-        signs=(
-            "rm ",
-            "mkfs",
-            "dd if",
-            ":(){",
-            "/dev/",
-        ),
     ),
     _order(
         "dangerous command",
@@ -773,14 +838,15 @@ _MARKERS = (
     _order(
         "chat markup",
         "",
-        r"<!--\s*(?:(?:hidden |secret )?(?:note|message|instructions?|order)s? (?:for|to) )?(?:the )?"
+        r"<!--\s*(?:(?:hidden |secret )?(?:note|message|instructions?|"
+        r"order)s? (?:for|to) )?(?:the )?"
         r"(?:assistant|system|ai|agents?|model|llm|copilot|claude|gpt|chatgpt|kode|bot)s?\b\s*"
         r"(?:[:,]|must|should|please|note|instruction|prompt)",
         signs=("<!--",),
     ),
     _order(
         "chat markup",
-        "syst assi huma deve user hidd secr admi",
+        "syst assi huma deve user hidd secr admi inst resp inpu",
         r"^\s{0,3}(?:#{1,6}|\*\*|>|===+|---+|\[)\s*(?:system|assistant|human|developer|user)"
         r"(?: (?:message|prompt|instructions?|note|override|turn))?\s*(?::\s*(?:\*\*|\n|$)|\]\s*:|"
         r"(?:===+|---+)|:\s+\w)|"
@@ -790,6 +856,7 @@ _MARKERS = (
         r"\n\s*\n?(?:human|assistant|system)\s*:\s|"
         r"\[\s*(?:system|assistant|admin|developer)[\W_]+(?:message|note|override|prompt|"
         r"instructions?|notice|directive|alert)s?\s*\]|"
+        r"^###\s*(?:instruction|response|input)\s*:\s*(?:\n|$)|"
         r"(?:begin|end|start) (?:of )?(?:the )?(?:system|user|hidden|secret|admin) (?:prompt|"
         r"message|instructions?|input|context|override)\b(?:\s*[-=\]>:]|$)",
     ),
@@ -826,46 +893,35 @@ SQUEEZED = re.compile(
 
 
 _LETTERS = re.compile(r"[a-z0-9]+")
-_WINDOW_CHARS = 320
-_STRIDE_CHARS = 200
-"""Orders of words are looked for in windows that overlap by more than an order is long: few
-windows hold all the words of any order, and only those are put to its pattern."""
 
 
 def find(text: str, orders: tuple[Order, ...] = ORDERS) -> tuple[int, int, str] | None:
     """An order in a folded text that nothing excuses: start, end and category."""
-    whole = _starts(text)
-    likely = [order for order in orders if _may_hold(order, text, whole)]
-    windows = _windows(text) if len(text) > _WINDOW_CHARS else [(0, len(text), whole)]
-    for order in likely:
-        for low, high, starts in windows if len(order.starts) > 1 else ((0, len(text), whole),):
-            if any(group.isdisjoint(starts) for group in order.starts):
-                continue
-            for match in order.pattern.finditer(text, low, high):
-                if not excused(text, match.start(), match.end(), order.category):
-                    return match.start(), match.end(), order.category
+    places: dict[str, list[int]] = {}
+    for word in _LETTERS.finditer(text):
+        places.setdefault(word[0][:4], []).append(word.start())
+    words = set(places)
+    for order in orders:
+        if any(group.isdisjoint(words) for group in order.groups):
+            continue
+        if order.signs and not any(sign in text for sign in order.signs):
+            continue
+        for match in _matches(order, text, places, words):
+            if not excused(text, match.start(), match.end(), order.category):
+                return match.start(), match.end(), order.category
     return None
 
 
-def _may_hold(order: Order, text: str, starts: set[str]) -> bool:
-    if any(group.isdisjoint(starts) for group in order.starts):
-        return False
-    return not order.signs or any(sign in text for sign in order.signs)
-
-
-def _starts(text: str) -> set[str]:
-    return {word[:4] for word in _LETTERS.findall(text)}
-
-
-def _windows(text: str) -> list[tuple[int, int, set[str]]]:
-    """Start, end and word starts of each window; a window ends between two words."""
-    windows = []
-    for low in range(0, max(1, len(text) - _WINDOW_CHARS + _STRIDE_CHARS), _STRIDE_CHARS):
-        high = min(len(text), low + _WINDOW_CHARS)
-        while high < len(text) and text[high - 1].isalnum() and high - low < 2 * _WINDOW_CHARS:
-            high += 1
-        windows.append((low, high, _starts(text[low:high])))
-    return windows
+def _matches(
+    order: Order, text: str, places: dict[str, list[int]], words: set[str]
+) -> Iterator[re.Match[str]]:
+    if not order.heads:
+        yield from order.pattern.finditer(text)
+        return
+    for head in order.heads & words:
+        for place in places[head]:
+            if match := order.pattern.match(text, place):
+                yield match
 
 
 # ── what excuses an order ────────────────────────────────────────────────────────────────────
@@ -885,7 +941,8 @@ _ABOUT = re.compile(
 _HANDLED = re.compile(
     r"\b(?:must|should|shall|are|is|gets?|has to|have to|to|being|was|were|will) (?:always |all )?"
     r"(?:be |get )?(?:blocked|rejected|refused|flagged|detected|caught|stripped|escaped|"
-    r"neutrali[sz]ed|forbidden|prohibited|banned|denied|disallowed|not allowed|filtered|saniti[sz]ed)"
+    r"neutrali[sz]ed|forbidden|prohibited|banned|denied|disallowed|"
+    r"not allowed|filtered|saniti[sz]ed)"
 )
 _TOKEN_TALK = re.compile(r"\b(?:tokens?|tokeni[sz]er|vocab\w*|chat template|delimiter|separator)\b")
 _NEGATION = re.compile(

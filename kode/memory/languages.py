@@ -301,6 +301,7 @@ def _table() -> _Table:
             start = re.match(r"\w+", root)
             if start and start[0] < "\u0e00":
                 starts.setdefault(start[0][:4], set()).add(place)
+                starts.setdefault(start[0][:4], set()).update(starts.get(start[0][:3], ()))
     names = list(LANGUAGES)
     scripts = (("[\u4e00-\u9fff]", "zh"), ("[\u3040-\u30ff]", "ja"), ("[\uac00-\ud7a3]", "ko"),
                ("[\u0e00-\u0e7f]", "th"))  # fmt: skip
@@ -329,13 +330,16 @@ def find(text: str) -> tuple[int, int, str] | None:
             found = _order(text, table.languages[place], None)
             if found:
                 return found
-    for word in _WORD.finditer(text):
-        letters = word[0]
-        for key in {letters, letters[:3], letters[:4]}:
-            for place in table.by_start.get(key, ()):
-                found = _order(text, table.languages[place], word.start())
-                if found:
-                    return found
+    likely = {
+        word: places
+        for word in set(_WORD.findall(text))
+        if (places := table.by_start.get(word[:4], ()) or table.by_start.get(word[:3], ()))
+    }
+    for match in _WORD.finditer(text) if likely else ():
+        for place in likely.get(match[0], ()):
+            found = _order(text, table.languages[place], match.start())
+            if found:
+                return found
     if not _SENT_AWAY.search(text):
         return None
     found_at = _near(text, _SENT.finditer(text), _SENT_AWAY, _SECRETS)
@@ -377,7 +381,8 @@ def _near(
         low = max(0, match.start() - _REACH)
         for end in _SENTENCE_END.finditer(text, low, match.start()):
             low = end.end()
-        high = min(len(text), match.end() + _REACH)
+        stop = _SENTENCE_END.search(text, match.end(), match.end() + _REACH)
+        high = stop.start() if stop else min(len(text), match.end() + _REACH)
         if all(other.search(text, low, high) for other in others):
             return match.start(), match.end()
     return None

@@ -105,14 +105,17 @@ _SPACED = re.compile(r"(?<![A-Za-z0-9_])(?:[A-Za-z0-9_-][ \t\n.|,]{1,2}){10,}[A-
 _WORD_BEFORE = re.compile(r"\S{1,16}\s{1,2}$")
 _GAPS = re.compile(r"[ \t\n.|,]+")
 _PARTS = re.compile(
-    r"\b(?:(?:part|half|piece|chunk|segment)s? (?:one|two|1|2|a|b|of)|(?:first|second|1st|2nd|other) "
-    r"(?:part|half|piece|chunk|segment|bit)|concat\w*|joined? (?:to|with|by)|followed by|then|plus)\b",
+    r"\b(?:(?:part|half|piece|chunk|segment)s? (?:one|two|1|2|a|b|of)|"
+    r"(?:first|second|1st|2nd|other) (?:part|half|piece|chunk|segment|bit)|"
+    r"concat\w*|joined? (?:to|with|by)|followed by|then|plus)\b",
     re.IGNORECASE,
 )
 _PREFIXES = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-(?:ant-|proj-)?|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abprs]-|"
     r"[sr]k_(?:live|test)_|npm_|pypi-|hf_|SG\.|gsk_|eyJ)[A-Za-z0-9_-]{3,}"
 )
+_PREFIX_HINTS = ("sk-", "gh", "glpat-", "AKIA", "ASIA", "AIza", "xox", "k_", "npm_", "pypi-", "hf_",
+                 "SG.", "gsk_", "eyJ")  # fmt: skip
 _RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 
 
@@ -136,9 +139,9 @@ def _credential(text: str) -> tuple[int, str] | None:
             found = credentials.find(before[0].strip() + joined)
         if found:
             return spaced.start(), found[0].kind
-    if _PARTS.search(text):
+    if any(hint in text for hint in _PREFIX_HINTS):
         prefix = _PREFIXES.search(text)
-        if prefix and _rest_is_random(text, prefix):
+        if prefix and _PARTS.search(text) and _rest_is_random(text, prefix):
             return prefix.start(), "in parts"
     for run in _RUN.finditer(text):
         decoded = _decoded(run[0])
@@ -174,6 +177,9 @@ _LEET = re.compile(r"[a-z][013457@$!|]{1,2}[a-z]")
 _APART = re.compile(r"(?:(?<![a-z0-9])[a-z0-9][\s._*|/~-]{1,3}){7,}[a-z0-9](?![a-z0-9])")
 _LETTERS = re.compile(r"[^a-z]+")
 _BROKEN = re.compile(r"[a-z][._*|~-][a-z]")
+_BREAK = re.compile(r"(?<=[a-z])[._*|~-](?=[a-z])")
+_MANY_BREAKS = 3
+"""Signs inside words (`ig-no-re pre.vious`) before they are taken for a disguise."""
 _ESCAPED = re.compile(r"\\u00[0-9a-f]{2}|\\x[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,4};")
 _HEX = re.compile(r"(?:[2-7][0-9a-f]){12,}")
 _ESCAPE_CODES = re.compile(r"\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})")
@@ -183,6 +189,26 @@ _FAMOUS_INSTALLERS = re.compile(
     r"get\.helm\.sh|starship\.rs|mise\.run|nixos\.org/|fnm\.vercel\.app|get\.volta\.sh|"
     r"claude\.ai/install|get\.sdkman\.io)"
 )
+
+
+def _reversed(text: str) -> str:
+    return text[::-1]
+
+
+def _rot13(text: str) -> str:
+    return codecs.encode(text, "rot13")
+
+
+_MIRRORS = tuple(
+    (
+        tuple(
+            undo(word) for word in ("ignor", "disregard", "forget", "override", "bypass", "tell ")
+        ),
+        undo,
+    )
+    for undo in (_reversed, _rot13)
+)
+"""Ways to write a text that undo themselves, each with the verbs of orders so written."""
 
 
 def _order(text: str) -> tuple[int, str] | None:
@@ -219,14 +245,15 @@ def _disguised(plain: str) -> str:
     )
     if apart and injection.SQUEEZED.search(_LETTERS.sub("", apart)):
         return "override"
-    if _BROKEN.search(plain):
-        squeezed = injection.SQUEEZED.search(_LETTERS.sub("", plain))
-        if squeezed and not injection.find(plain) and _is_broken_up(plain):
-            return "override"
-    for backwards in (plain[::-1], codecs.encode(plain, "rot13")):
-        found = injection.find(backwards, injection.CORE)
+    if len(_BROKEN.findall(plain)) >= _MANY_BREAKS:
+        found = injection.find(_BREAK.sub("", plain), injection.CORE)
         if found:
             return found[2]
+    for hints, undo in _MIRRORS:
+        if any(hint in plain for hint in hints):
+            found = injection.find(undo(plain), injection.CORE)
+            if found:
+                return found[2]
     for hidden in _encoded(plain):
         found = injection.find(hidden.lower())
         if found:
@@ -234,14 +261,9 @@ def _disguised(plain: str) -> str:
     return ""
 
 
-def _is_broken_up(plain: str) -> bool:
-    """Words cut by signs inside them (`ig-no-re pre.vious`): far more cuts than in prose."""
-    return len(_BROKEN.findall(plain)) >= 3
-
-
 def _encoded(plain: str) -> list[str]:
     hidden = []
-    if _ESCAPED.search(plain):
+    if ("\\" in plain or "%" in plain or "&#" in plain) and _ESCAPED.search(plain):
         text = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
         hidden.append(html.unescape(urllib.parse.unquote(text, errors="replace")))
     hidden.extend(bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain))
