@@ -104,7 +104,14 @@ def make_agent(
         provider=provider,
         tools=BUILTIN,
         gate=PersonGate.from_config(
-            config.permissions, home=home, project=project, cwd=cwd, roots=roots, ask=ask
+            config.permissions,
+            home=home,
+            project=project,
+            cwd=cwd,
+            roots=roots,
+            ask=ask,
+            tainted=lambda: session.tainted,
+            emit=emit,
         ),
         memory=open_memory(config.memory),
         limits=Limits(

@@ -153,12 +153,12 @@ def _server(cwd: Path) -> Finding:
 
 
 def _model(cwd: Path) -> Finding:
+    from kode.assembly import make_provider
     from kode.config import load_config, resolve_provider
-    from kode.providers import open_provider
 
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
     try:
-        provider = open_provider(loaded.config, resolve_provider(loaded.config, os.environ))
+        provider = make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     except KodeError:
         return Finding(what="model", state="optional", detail="none chosen yet")
     window = f"{provider.info.context_window:,} tokens"

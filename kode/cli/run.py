@@ -10,7 +10,7 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from kode.events import Emit, TurnEnded, silent
 
 if TYPE_CHECKING:
     from kode.messages import Text
+    from kode.permissions.gate import Ask
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024
 STDIN_HINT_AFTER_S = 3.0
@@ -154,7 +155,7 @@ def _emit(arguments: argparse.Namespace, cwd: Path) -> Emit:
     return ProgressRenderer(verbose=arguments.verbose, no_color=arguments.no_color).emit
 
 
-def _ask(arguments: argparse.Namespace) -> "Callable[..., object] | None":
+def _ask(arguments: argparse.Namespace) -> "Ask | None":
     """A person can be asked only at a terminal, and not when the output is for a program."""
     if arguments.output_format not in (None, "text"):
         return None

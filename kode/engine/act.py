@@ -121,7 +121,7 @@ async def _run_one(
     subject = ""
     try:
         tool = _tool_named(agent, call.name)
-        arguments = parse_arguments(call)
+        arguments: Mapping[str, Any] = parse_arguments(call)
         subject = subject_of(tool, arguments)
         arguments = tool.check(arguments)
         context = _tool_context(agent, session_id, call, emit)

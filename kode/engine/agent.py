@@ -15,6 +15,9 @@ from kode.messages import Usage
 class Limits:
     max_steps: int = 90
     """Requests to the model in one turn."""
+    max_tree_steps: int | None = None
+    """Requests in one turn of all agents together: of a parent and its subagents; None: no limit
+    beside `max_steps`."""
     timeout_s: float | None = None
     """Wall time of one turn; None: no limit."""
     max_budget_usd: float | None = None
@@ -31,10 +34,18 @@ class Limits:
 
 @dataclass
 class Spend:
-    """What this process has spent so far: replies, compactions and memory."""
+    """What this process has spent so far: replies, compactions, memory and subagents. Together
+    with what the rest of the tree has spent it is the one budget of a parent and its subagents."""
 
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
+    steps: int = 0
+    """Requests in the present turn, those of its subagents included."""
+    elsewhere_usd: float = 0.0
+    elsewhere_steps: int = 0
+    """For a subagent: of its parent and its siblings."""
+    turn_ends_at: float | None = None
+    """When the present turn must end, by `time.monotonic`; None: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)

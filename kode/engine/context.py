@@ -41,7 +41,8 @@ MAX_FRUITLESS_COMPACTIONS = 3
 SUMMARY_WORDS = 700
 SUMMARY_TOKENS = 2_000
 KEPT_TAIL_SHARE = 0.1
-"""Share of the window that the latest messages may take after a compaction."""
+"""Share of the window that the latest messages may take after a compaction (and at most a quarter
+of what there was, or little would be gained by it)."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 BYTES_OF_A_CALL_IN_A_TRANSCRIPT = 2_000
@@ -163,9 +164,10 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
     messages = list(session.messages)
     before_tokens = context_tokens(session, context)
     drop = await agent.memory.before_drop(messages, "window")
-    kept = _kept_from(messages, drop.keep, int(window * KEPT_TAIL_SHARE))
+    kept = _kept_from(messages, drop.keep, min(int(window * KEPT_TAIL_SHARE), before_tokens // 4))
     dropped, tail = messages[:kept], messages[kept:]
-    summary, words = drop.recap, ()
+    summary = drop.recap
+    words: tuple[str, ...] = ()
     if summary is None:
         summary = await _summary(agent, session, dropped, window)
         words = _own_words(agent, dropped, window)
@@ -179,7 +181,6 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
             files_changed=changed,
             kept_from=first_kept.id if isinstance(first_kept, MessageEntry) else None,
             tokens_before=before_tokens,
-            tokens_after=0,
         )
     )
     await open_context(agent, session, context, "compacted")

@@ -76,5 +76,7 @@ async def ask(provider: Provider, request: Request, partial: Partial, max_attemp
 def _delay_s(attempt: int, retry_after_s: float | None) -> float:
     """Doubling pauses with ±25% jitter, so that many clients do not come back at once; what the
     server asks for is a lower bound."""
-    backoff = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)) * random.uniform(0.75, 1.25)
+    backoff: float = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)) * random.uniform(
+        0.75, 1.25
+    )
     return max(backoff, retry_after_s or 0.0)

@@ -82,8 +82,11 @@ async def run_turn(
     progress = Progress(first_message=len(session.entries))
     status: Status = "success"
     error: str | None = None
+    timeout_s = agent.limits.timeout_s
+    agent.spend.steps = 0
+    agent.spend.turn_ends_at = None if timeout_s is None else progress.started + timeout_s
     try:
-        async with asyncio.timeout(agent.limits.timeout_s):
+        async with asyncio.timeout(timeout_s):
             recalled = await agent.memory.recall(
                 Turn(number=number, text=text, tainted=session.tainted)
             )
@@ -156,6 +159,7 @@ async def _steps(
     while True:
         _check_limits(agent, progress)
         progress.steps += 1
+        agent.spend.steps += 1
         message = await _ask(agent, session, context, progress, emit)
         calls = calls_of(message)
         if calls and message.stop == "length":
@@ -203,10 +207,17 @@ def _check_limits(agent: Agent, progress: Progress) -> None:
             f"The limit of {limits.max_steps} steps was reached. Go on with `kode continue`, or "
             "raise it with `--max-steps`."
         )
-    if limits.max_budget_usd is not None and agent.spend.cost_usd >= limits.max_budget_usd:
+    tree_steps = agent.spend.steps + agent.spend.elsewhere_steps
+    if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
+        raise LimitError(
+            f"The limit of {limits.max_tree_steps} steps for the agent and its subagents together "
+            "was reached. Go on with `kode continue`, or raise it with `--max-steps`."
+        )
+    spent_usd = agent.spend.cost_usd + agent.spend.elsewhere_usd
+    if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
         raise LimitError(
             f"The budget of ${limits.max_budget_usd:g} is used up "
-            f"(${agent.spend.cost_usd:.4f} spent). Go on with a higher `--max-budget-usd`."
+            f"(${spent_usd:.4f} spent). Go on with a higher `--max-budget-usd`."
         )
 
 

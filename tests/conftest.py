@@ -1,0 +1,17 @@
+"""No test reaches the world: its own home, no keys, no network beyond loopback."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pytest_socket import socket_allow_hosts
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
+    socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)

@@ -1,0 +1,159 @@
+"""An agent with a scripted provider, a gate that allows everything, and tools made by the test."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import ModelInfo, Request, Tool, ToolContext, ToolOutput, Verdict
+from kode.engine.agent import Agent, Limits, Spend
+from kode.engine.context import Context, open_context
+from kode.engine.turn import run_turn
+from kode.errors import ToolError
+from kode.events import Emit, Event, TextDelta, TurnEnded
+from kode.function_tool import tool
+from kode.memory.null import NullMemory
+from kode.messages import Message, Text, ToolCall, Usage
+from kode.session import log
+from kode.session.log import Session
+
+
+class Replies:
+    """A provider that gives these, in order: a message, an error, or a function of the request."""
+
+    name = "fake"
+    model = "fake-1"
+
+    def __init__(self, replies: Sequence[Any], window: int = 100_000) -> None:
+        self.replies = list(replies)
+        self.requests: list[Request] = []
+        self.info = ModelInfo(context_window=window, max_output_tokens=1_000)
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        self.requests.append(replace(request, messages=tuple(request.messages)))
+        step = self.replies.pop(0)
+        if callable(step):
+            step = step(request, emit)
+            if asyncio.iscoroutine(step):
+                step = await step
+        if isinstance(step, BaseException):
+            raise step
+        for part in step.parts:
+            if isinstance(part, Text):
+                emit(TextDelta(text=part.text))
+        return step
+
+    async def aclose(self) -> None:
+        return None
+
+
+class OpenGate:
+    async def check(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict:
+        return Verdict(allowed=True, reason="")
+
+
+def says(text: str, stop: str = "end", usage: Usage | None = None) -> Message:
+    return Message(role="assistant", parts=(Text(text=text),), stop=stop, usage=usage)
+
+
+def calls(*pairs: tuple[str, str], stop: str = "tool_calls") -> Message:
+    parts = tuple(
+        ToolCall(id=f"c{number}-{name}", name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(pairs)
+    )
+    return Message(role="assistant", parts=parts, stop=stop)
+
+
+@tool(effect="read", subject="text", parallel=True)
+async def echo(context: ToolContext, text: str) -> str:
+    """Say it back."""
+    await asyncio.sleep(0)
+    return f"echo {text}"
+
+
+@tool(effect="run", subject="text")
+async def fail(context: ToolContext, text: str = "") -> str:
+    """Fail as told."""
+    raise ToolError(f"no luck with {text}")
+
+
+@tool(effect="run")
+async def crash(context: ToolContext) -> str:
+    """A fault of ours."""
+    raise ZeroDivisionError("oops")
+
+
+@tool(effect="run")
+async def wait(context: ToolContext) -> str:
+    """Never ends by itself."""
+    await asyncio.sleep(60)
+    return "done"
+
+
+@tool(effect="edit", subject="path")
+async def touch(context: ToolContext, path: str) -> ToolOutput:
+    """Change a file."""
+    target = context.cwd / path
+    target.write_text("touched")
+    return ToolOutput(text="touched", files_changed=(str(target),))
+
+
+class Bench:
+    """A session with an agent, and what happened."""
+
+    def __init__(self, agent: Agent, session: Session, provider: Replies) -> None:
+        self.agent = agent
+        self.session = session
+        self.provider = provider
+        self.context = Context()
+        self.events: list[Event] = []
+
+    async def turn(self, text: str = "do it") -> TurnEnded:
+        if not self.context.system:
+            await open_context(self.agent, self.session, self.context, "start")
+        return await run_turn(self.agent, self.session, self.context, text, self.events.append)
+
+    def kinds(self) -> list[str]:
+        return [event.type for event in self.events]
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> MakeBench:
+    made: list[Session] = []
+
+    def make(*replies: Any, window: int = 100_000, memory: Any = None, **limits: Any) -> Bench:
+        provider = Replies(replies, window)
+        session = log.create(tmp_path / "home", cwd=tmp_path, model="fake-1", provider="fake")
+        made.append(session)
+        agent = Agent(
+            provider=provider,
+            tools=(echo, fail, crash, wait, touch),
+            gate=OpenGate(),
+            memory=memory or NullMemory(),
+            limits=Limits(**limits),
+            cwd=tmp_path,
+            render_system=lambda section: f"You are a test.\n{section}",
+            cost_usd=lambda usage: usage.output_tokens / 1_000,
+            spend=Spend(),
+            seen_files={},
+            output_dir=tmp_path / "outputs",
+            protected=(),
+            roots=(tmp_path,),
+            environment={},
+        )
+        return Bench(agent, session, provider)
+
+    yield make
+    for session in made:
+        session.close()

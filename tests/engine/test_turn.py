@@ -1,0 +1,289 @@
+import asyncio
+
+import pytest
+
+from kode.errors import (
+    AuthenticationError,
+    OverflowError_,
+    ProviderError,
+    StorageError,
+    TransientError,
+)
+from kode.events import Replied, RetryScheduled, TextDelta, TurnEnded
+from kode.messages import Usage, calls_of, results_of, text_of
+from kode.session import log
+from kode.session.entries import MessageEntry, TurnEntry
+from tests.engine.conftest import MakeBench, calls, says
+
+
+def on_disk(session):
+    _, entries, faults = log.read(session.path)
+    assert faults == []
+    return entries
+
+
+async def test_an_answer_ends_the_turn_and_everything_is_on_disk(bench: MakeBench) -> None:
+    run = bench(says("Hello.", usage=Usage(input_tokens=10, output_tokens=5)))
+
+    ended = await run.turn("hi")
+
+    assert (ended.status, ended.result, ended.steps) == ("success", "Hello.", 1)
+    assert ended.cost_usd == pytest.approx(0.005)
+    messages = [e for e in on_disk(run.session) if isinstance(e, MessageEntry)]
+    assert [text_of(m) for m in messages] == ["hi", "Hello."]
+    assert isinstance(on_disk(run.session)[-1], TurnEntry)
+
+
+async def test_the_persons_text_is_on_disk_before_the_model_is_asked(bench: MakeBench) -> None:
+    def look(request, emit):
+        assert [text_of(e) for e in on_disk(run.session) if isinstance(e, MessageEntry)] == ["hi"]
+        return says("ok")
+
+    run = bench(look)
+    assert (await run.turn("hi")).status == "success"
+
+
+async def test_calls_are_on_disk_before_a_tool_runs(bench: MakeBench) -> None:
+    def look(request, emit):
+        return says("end")
+
+    run = bench(calls(("echo", '{"text": "a"}')), look)
+    seen = []
+
+    def watch(event):
+        if event.type == "tool_started":
+            seen.extend(
+                e for e in on_disk(run.session) if isinstance(e, MessageEntry) and calls_of(e)
+            )
+
+    run.events = type("Watch", (list,), {"append": lambda self, e: watch(e)})()
+    await run.turn()
+    assert len(seen) == 1
+
+
+async def test_results_come_back_in_the_order_asked(bench: MakeBench) -> None:
+    run = bench(
+        calls(("echo", '{"text": "a"}'), ("fail", '{"text": "b"}'), ("echo", '{"text": "c"}')),
+        says("done"),
+    )
+
+    ended = await run.turn()
+
+    assert ended.status == "success"
+    results = results_of(run.provider.requests[1].messages[-1])
+    assert [r.text for r in results] == ["echo a", "no luck with b", "echo c"]
+    assert [r.is_error for r in results] == [False, True, False]
+
+
+async def test_a_call_cut_by_the_token_limit_is_not_run(bench: MakeBench, tmp_path) -> None:
+    run = bench(calls(("touch", '{"path": "x"}'), stop="length"), says("smaller then"))
+
+    ended = await run.turn()
+
+    assert ended.status == "success"
+    assert not (tmp_path / "x").exists()
+    (result,) = results_of(run.provider.requests[1].messages[-1])
+    assert result.is_error
+    assert "smaller pieces" in result.text
+
+
+async def test_calls_cut_again_and_again_end_the_turn(bench: MakeBench) -> None:
+    run = bench(*[calls(("echo", "{}"), stop="length")] * 3)
+    ended = await run.turn()
+    assert ended.status == "error"
+    assert "3 replies in a row" in ended.error
+
+
+async def test_an_answer_cut_by_the_token_limit_is_an_error_with_its_text(bench: MakeBench) -> None:
+    ended = await bench(says("half an ans", stop="length")).turn()
+    assert (ended.status, ended.result) == ("error", "half an ans")
+
+
+async def test_an_empty_answer_and_a_refusal_are_errors(bench: MakeBench) -> None:
+    assert "empty" in (await bench(says("")).turn()).error
+    assert "refused" in (await bench(says("no", stop="refusal")).turn()).error
+
+
+async def test_the_step_limit_ends_the_turn_with_everything_saved(bench: MakeBench) -> None:
+    run = bench(*[calls(("echo", '{"text": "a"}'))] * 3, max_steps=2)
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.steps) == ("error", 2)
+    assert "--max-steps" in ended.error
+    assert run.session.messages[-1].role == "tool"
+
+
+async def test_the_budget_is_checked_before_every_request(bench: MakeBench) -> None:
+    costly = calls(("echo", '{"text": "a"}'))
+    costly = type(costly)(
+        role=costly.role, parts=costly.parts, stop=costly.stop, usage=Usage(output_tokens=2_000)
+    )
+    run = bench(costly, says("never asked"), max_budget_usd=1.5)
+    ended = await run.turn()
+    assert ended.status == "error"
+    assert "budget" in ended.error
+    assert len(run.provider.requests) == 1
+
+
+async def test_the_time_limit_keeps_what_had_arrived(bench: MakeBench) -> None:
+    async def slow(request, emit):
+        emit(TextDelta(text="as far as I"))
+        await asyncio.sleep(60)
+
+    ended = await bench(slow, timeout_s=0.1).turn()
+    assert (ended.status, ended.result) == ("timeout", "as far as I")
+
+
+async def test_an_interrupted_reply_keeps_its_text_and_the_session_goes_on(
+    bench: MakeBench,
+) -> None:
+    async def slow(request, emit):
+        emit(TextDelta(text="let me"))
+        await asyncio.sleep(60)
+
+    run = bench(slow, says("better"))
+    task = asyncio.ensure_future(run.turn("first"))
+    while not run.of(TextDelta):
+        await asyncio.sleep(0.001)
+    task.cancel()
+    ended = await task
+
+    assert (ended.status, ended.result) == ("interrupted", "let me")
+    assert (await run.turn("second")).status == "success"
+    said = [text_of(m) for m in run.provider.requests[-1].messages]
+    assert said == ["first", "let me", "second"]
+
+
+async def test_an_interrupted_call_has_a_result_and_so_have_those_not_begun(
+    bench: MakeBench,
+) -> None:
+    run = bench(calls(("wait", "{}"), ("echo", '{"text": "b"}')), says("ok"))
+    task = asyncio.ensure_future(run.turn())
+    while "tool_started" not in run.kinds():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    ended = await task
+
+    assert ended.status == "interrupted"
+    first, second = results_of(run.session.messages[-1])
+    assert "effect is unknown" in first.text
+    assert "Not run" in second.text
+    assert (await run.turn("go on")).status == "success"
+
+
+@pytest.mark.parametrize("after", range(12))
+async def test_cancelled_at_any_await_the_session_stays_whole(bench: MakeBench, after: int) -> None:
+    run = bench(
+        calls(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}')),
+        calls(("wait", "{}")),
+        says("ok"),
+        says("ok"),
+        says("ok"),
+    )
+    task = asyncio.ensure_future(run.turn("one"))
+    for _ in range(after):
+        await asyncio.sleep(0)
+    task.cancel()
+    try:
+        ended = await task
+    except asyncio.CancelledError:  # before the first await nothing had begun
+        assert after == 0
+        return
+    assert ended.status == "interrupted"
+    path, session_id = run.session.path, run.session.id
+    run.session.close()
+    loaded, repairs = log.load(path.parent.parent, session_id)
+    assert repairs == []
+    assert [text_of(m) for m in loaded.messages if m.role == "user"] == ["one"]
+    for asked, answer in zip(loaded.messages, loaded.messages[1:], strict=False):
+        if calls_of(asked):
+            assert [r.call_id for r in results_of(answer)] == [c.id for c in calls_of(asked)]
+    loaded.close()
+
+
+async def test_passing_faults_are_retried_and_shown(bench: MakeBench, monkeypatch) -> None:
+    monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.001)
+    run = bench(TransientError("429"), TransientError("503", retry_after_s=0.01), says("there"))
+
+    ended = await run.turn()
+
+    assert ended.result == "there"
+    retries = run.of(RetryScheduled)
+    assert [r.attempt for r in retries] == [1, 2]
+    assert retries[1].delay_s >= 0.01
+
+
+async def test_after_five_attempts_the_turn_ends_with_the_next_step(
+    bench: MakeBench, monkeypatch
+) -> None:
+    monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.001)
+    run = bench(*[TransientError("down")] * 6)
+    ended = await run.turn()
+    assert ended.status == "error"
+    assert "kode continue" in ended.error
+    assert len(run.provider.requests) == 5
+
+
+@pytest.mark.parametrize("fault", [ProviderError("no"), AuthenticationError("bad key")])
+async def test_faults_of_the_callers_making_are_not_retried(bench: MakeBench, fault) -> None:
+    run = bench(fault)
+    ended = await run.turn()
+    assert ended.status == "error"
+    assert len(run.provider.requests) == 1
+
+
+async def test_an_overflow_leads_to_room_and_one_more_request(bench: MakeBench) -> None:
+    run = bench(
+        says("first answer " * 50),
+        OverflowError_("too long"),
+        says("a note"),
+        says("fits now"),
+    )
+    await run.turn("one")
+    ended = await run.turn("two")
+    assert (ended.status, ended.result) == ("success", "fits now")
+    assert "context_reduced" in run.kinds()
+    assert "two" in str(run.provider.requests[-1].messages)
+
+
+async def test_a_second_overflow_in_a_row_ends_the_turn(bench: MakeBench) -> None:
+    run = bench(
+        says("words " * 50), OverflowError_("big"), says("note"), OverflowError_("still too big")
+    )
+    await run.turn("one")
+    ended = await run.turn("two")
+    assert (ended.status, ended.error) == ("error", "still too big")
+
+
+async def test_a_disk_that_says_no_ends_the_turn_and_confirms_nothing(
+    bench: MakeBench, monkeypatch
+) -> None:
+    run = bench(says("one"), says("two"))
+    await run.turn("first")
+
+    def full(*_):
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(run.session, "append", full)
+    with pytest.raises(StorageError):
+        await run.turn("second")
+    assert [text_of(m) for m in run.session.messages] == ["first", "one"]
+
+
+async def test_the_end_of_a_turn_is_the_last_event(bench: MakeBench) -> None:
+    run = bench(calls(("touch", '{"path": "f.txt"}')), says("done"))
+    await run.turn()
+    assert isinstance(run.events[-1], TurnEnded)
+    assert run.events[-1].files_changed[0].endswith("f.txt")
+    assert len(run.of(Replied)) == 2
+
+
+async def test_requests_continue_byte_for_byte_what_was_sent_before(bench: MakeBench) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says("1"), says("2"), says("3"))
+    for text in ("one", "two", "three"):
+        await run.turn(text)
+    for before, after in zip(run.provider.requests, run.provider.requests[1:], strict=False):
+        assert after.system == before.system
+        assert after.tools == before.tools
+        assert tuple(after.messages[: len(before.messages)]) == tuple(before.messages)
