@@ -209,9 +209,11 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
     value = _adapter().dump_python(entry)
     # `type` first, so that a reader of the file sees what a line is.
     ordered = {"type": value.pop("type"), **value}
-    if not isinstance(entry, Header):
-        ordered = _masked(ordered)
-    text = json.dumps(_slim(ordered), ensure_ascii=False, separators=(",", ":"))
+    if isinstance(entry, Header):
+        plain = {key: item for key, item in ordered.items() if item is not None}
+    else:
+        plain = _slim(_masked(ordered))
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Halves of characters, which no JSON reader takes, become "?".
     return text.encode("utf-8", "replace")
 

@@ -79,7 +79,7 @@ class Session:
 
         Raises: StorageError; then nothing was added.
         """
-        entries = tuple(self._with_own_id(entry) for entry in entries)
+        entries = self._with_own_ids(entries)
         if self.path is not None:
             lines = b"\n".join(line_of(entry) for entry in entries)
             with durable.storage_errors(self.path, "append to"):
@@ -99,7 +99,9 @@ class Session:
             model=message.model,
         )
         self.append(entry)
-        return entry
+        added = self.entries[-1]
+        assert isinstance(added, MessageEntry)
+        return added
 
     def state(self, system: str) -> Mapping[str, Any]:
         """What a memory system last wanted kept; empty when nothing."""
@@ -117,10 +119,16 @@ class Session:
     def _has_messages(self) -> bool:
         return any(isinstance(entry, MessageEntry) for entry in self.entries)
 
-    def _with_own_id(self, entry: AnyEntry) -> AnyEntry:
-        while entry.id in self.ids:
-            entry = replace(entry, id=new_id())
-        return entry
+    def _with_own_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
+        taken = self.ids if len(entries) == 1 else set(self.ids)
+        own: list[AnyEntry] = []
+        for entry in entries:
+            while entry.id in taken:
+                entry = replace(entry, id=new_id())
+            own.append(entry)
+            if taken is not self.ids:
+                taken.add(entry.id)
+        return tuple(own)
 
     def _take(self, entry: AnyEntry) -> None:
         """Updates what is known, at a cost that does not grow with the session, except for the

@@ -1,0 +1,218 @@
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kode import paths
+from kode.errors import SessionError
+from kode.messages import Message, Text, user_message
+from kode.session import index, log
+from kode.session.entries import RewindEntry, SystemEntry
+from tests.session.stories import new_session, plain_turn
+
+
+def made(home: Path, task: str, *, cwd: Path | None = None, age_s: float = 0) -> str:
+    session = new_session(home, cwd)
+    plain_turn(session, task)
+    session.close()
+    assert session.path is not None
+    then = time.time() - age_s
+    os.utime(session.path, (then, then))
+    return str(session.id)
+
+
+def test_a_list_tells_what_each_session_was_about_the_last_used_first(tmp_path: Path) -> None:
+    older = made(tmp_path, "fix  the\ntests", age_s=100)
+    newer = made(tmp_path, "add a flag")
+
+    found = index.list_sessions(tmp_path)
+
+    assert [(s.id, s.task, s.turns) for s in found] == [
+        (newer, "add a flag", 1),
+        (older, "fix the tests", 1),
+    ]
+    assert found[0].cost_usd == 0.5
+    assert found[0].tokens == 15
+    assert found[0].updated_at >= found[0].created_at
+
+
+def test_a_copy_that_was_made_later_does_not_make_a_session_newer(tmp_path: Path) -> None:
+    restored = made(tmp_path, "old")
+    path = paths.session_file(tmp_path, restored)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for line in lines[1:]:
+        line["at"] = "2020-01-01T00:00:00.000Z"
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    newer = made(tmp_path, "new", age_s=3600)
+
+    found = index.list_sessions(tmp_path, limit=2)
+
+    assert [s.id for s in found] == [newer, restored]
+    assert found[1].updated_at.startswith("2020-01-01")
+
+
+def test_a_list_of_a_directory_has_only_its_sessions(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (tmp_path / "link").symlink_to(here)
+    mine = made(tmp_path, "a", cwd=here)
+    made(tmp_path, "b", cwd=there)
+
+    assert [s.id for s in index.list_sessions(tmp_path, cwd=here)] == [mine]
+    assert [s.id for s in index.list_sessions(tmp_path, cwd=tmp_path / "link")] == [mine]
+
+
+def test_a_list_reads_no_more_files_than_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for age_s in range(30):
+        made(tmp_path, f"task {age_s}", age_s=age_s)
+    read: list[Path] = []
+    original = index._summarize
+
+    def counting(path: Path, cwd: Path | None) -> index.Summary | None:
+        read.append(path)
+        return original(path, cwd)
+
+    monkeypatch.setattr(index, "_summarize", counting)
+
+    found = index.list_sessions(tmp_path, limit=5)
+
+    assert [s.task for s in found] == [f"task {age_s}" for age_s in range(5)]
+    assert len(read) <= 7
+
+
+def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append(SystemEntry(text="s" * 20_000))
+    plain_turn(session, "the task")
+    for number in range(30):
+        plain_turn(session, f"{number} " + "x" * 3000)
+    session.append_message(user_message("unfinished"))
+    session.close()
+
+    (found,) = index.list_sessions(tmp_path)
+
+    assert (found.task, found.turns) == ("the task", 32)
+
+
+def test_turns_are_counted_when_no_end_of_a_turn_is_near_the_end_of_the_file(
+    tmp_path: Path,
+) -> None:
+    session = new_session(tmp_path)
+    plain_turn(session, "one")
+    session.append_message(user_message("two " + "x" * 400_000))
+    session.close()
+
+    assert index.list_sessions(tmp_path)[0].turns == 2
+
+
+def test_turns_that_were_taken_back_do_not_count(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    plain_turn(session, "one")
+    back = session.append_message(user_message("two"))
+    session.append(RewindEntry(to=back.id))
+    session.close()
+
+    assert index.list_sessions(tmp_path)[0].turns == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 100, b"garbage", b'{"type":"session"', b"[]\n{}\n"])
+def test_a_damaged_file_is_in_the_list_and_marked(tmp_path: Path, data: bytes) -> None:
+    damaged = made(tmp_path, "x", age_s=5)
+    paths.session_file(tmp_path, damaged).write_bytes(data)
+    good = made(tmp_path, "y")
+
+    found = {s.id: s.damaged for s in index.list_sessions(tmp_path)}
+
+    assert found == {damaged: True, good: False}
+    assert {s.id for s in index.list_sessions(tmp_path, cwd=tmp_path)} == {damaged, good}
+
+
+def test_files_of_another_kind_are_no_sessions(tmp_path: Path) -> None:
+    session_id = made(tmp_path, "x")
+    folder = paths.sessions_folder(tmp_path)
+    (folder / "index.json").write_text("{nonsense")
+    (folder / f"{session_id}.jsonl.torn").write_text("x")
+    (folder / "notes.jsonl").write_text("{}")
+    (folder / session_id).mkdir()
+    (folder / "20200101-000000-abcdef.jsonl").mkdir()
+
+    assert [s.id for s in index.list_sessions(tmp_path)] == [session_id]
+
+
+def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
+    assert index.list_sessions(tmp_path / "nowhere") == []
+
+
+def test_a_session_is_found_by_any_unique_beginning_of_its_id(tmp_path: Path) -> None:
+    session_id = made(tmp_path, "x")
+
+    assert index.find(tmp_path, session_id[:4]) == session_id
+    assert index.find(tmp_path, session_id) == session_id
+
+
+def test_an_ambiguous_beginning_names_the_candidates(tmp_path: Path) -> None:
+    ids = {made(tmp_path, "x"), made(tmp_path, "y")}
+
+    with pytest.raises(SessionError, match="2 sessions begin with '20'") as caught:
+        index.find(tmp_path, "20")
+
+    assert all(session_id in str(caught.value) for session_id in ids)
+
+
+def test_of_several_that_fit_the_only_one_of_this_directory_is_taken(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    mine = made(tmp_path, "x", cwd=here)
+    made(tmp_path, "y")
+
+    assert index.find(tmp_path, "20", cwd=here) == mine
+
+
+def test_an_unknown_id_names_the_nearest(tmp_path: Path) -> None:
+    session_id = made(tmp_path, "x")
+
+    with pytest.raises(SessionError, match=f"Did you mean {session_id}"):
+        index.find(tmp_path, session_id[:-1] + "z")
+    with pytest.raises(SessionError, match="no session ''"):
+        index.find(tmp_path, "")
+    with pytest.raises(SessionError, match="no session"):
+        index.find(tmp_path, "../../etc/passwd")
+
+
+def test_the_newest_session_of_a_directory_is_the_last_used_with_a_turn(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    mine = made(tmp_path, "x", cwd=here, age_s=50)
+    made(tmp_path, "elsewhere")
+    child = log.create(tmp_path, cwd=here, model="m", provider="openai", parent=mine)
+    plain_turn(child, "a subtask")
+    child.close()
+    unused = new_session(tmp_path, here)
+
+    assert index.newest(tmp_path, here) == mine
+    unused.close()
+
+
+def test_no_session_of_a_directory_is_said_with_the_next_step(tmp_path: Path) -> None:
+    made(tmp_path, "x")
+
+    with pytest.raises(SessionError, match=r"no session of .* yet\. Start one"):
+        index.newest(tmp_path, tmp_path / "other")
+
+
+def test_what_memory_adds_is_not_taken_for_the_task(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(Message(role="user", parts=(Text(text="facts", source="memory"),)))
+    session.append_message(
+        Message(role="user", parts=(Text(text="hint", source="memory"), Text(text="the task")))
+    )
+    session.close()
+
+    found = index.list_sessions(tmp_path)[0]
+
+    assert (found.task, found.turns) == ("the task", 1)
