@@ -1,10 +1,54 @@
-"""What would this command line do? First form: what is not plainly a reader is `unknown`."""
+"""What would this command line do? It is parsed, and each of its parts judged.
 
-import shlex
-from collections.abc import Sequence
+A command line becomes its parts: pipes, lists, substitutions, here-documents, redirections,
+functions, loops, `bash -c`, wrappers. Each has a class and a reason; the whole is the worst of
+them. What cannot be parsed, or is not known to this module, is `unknown`, never `safe`.
+
+This module walks the syntax tree. What a word is, is `shell_words`; what a command does is
+`shell_verbs` with its tables. It decides nothing: `decide` does.
+"""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kode.permissions.shell_class import Classified, PartClass, whole
+from kode.permissions import sensitive
+from kode.permissions.shell_class import Classified, PartClass, ShellClass, whole
+from kode.permissions.shell_environment import assignment_finding
+from kode.permissions.shell_judge import (
+    Feed,
+    Finding,
+    Scene,
+    destructive,
+    reads_path,
+    safe,
+    unknown,
+    writes_path,
+)
+from kode.permissions.shell_verbs import judge
+from kode.permissions.shell_words import (
+    FOUND,
+    UNKNOWN,
+    Word,
+    decoded_printf,
+    source,
+    value_of,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_DEPTH = 6
+"""Command lines within command lines; deeper ones are `unknown`."""
+
+MAX_PARTS = 400
+MAX_CHARS = 20_000
+MAX_LOOP_VALUES = 8
 
 
 def classify(
@@ -16,16 +60,518 @@ def classify(
     protected: Sequence[Path] = (),
     temp: Sequence[Path] = (),
 ) -> Classified:
-    """The class of a command line and of each of its parts. Never raises."""
-    try:
-        argv = tuple(shlex.split(command))
-    except ValueError:
-        argv = ()
-    safe = argv in {("ls",), ("pwd",), ("git", "status")} and command.isprintable()
-    part = PartClass(
-        text=command,
-        argv=argv if argv and not set(command) & set("|&;<>$`(){}*?[]~\n\\#!") else None,
-        klass="safe" if safe else "unknown",
-        reason="reads" if safe else "it is not known what it does",
+    """The class of a command line and of each of its parts. Never raises.
+
+    `cwd` is where it would run, `roots` the folders of work (the first is usually `cwd`), `home`
+    the user's home, `protected` folders that belong to kode, `temp` more temporary folders. Only
+    the file system's links and file sizes are looked at; nothing is run.
+    """
+    where = sensitive.ground(cwd, roots, home, protected, temp)
+    walk = _Walk(where=where, depth=0)
+    walk.text(command)
+    return whole(walk.parts)
+
+
+@functools.cache
+def _parser() -> "Parser":
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+_SEQUENCES = frozenset(
+    "program list compound_statement do_group if_statement elif_clause else_clause "
+    "while_statement case_statement negated_command ERROR".split()
+)
+_WORD_TYPES = frozenset(
+    "word number string raw_string ansi_c_string translated_string simple_expansion expansion "
+    "concatenation command_substitution process_substitution arithmetic_expansion "
+    "brace_expression extglob_pattern regex variable_name".split()
+)
+_INERT = frozenset("comment heredoc_start heredoc_end heredoc_content file_descriptor".split())
+
+
+class _Walk:
+    """One pass over a command line. Variables, folder and functions change as it goes."""
+
+    def __init__(self, *, where: sensitive.Ground, depth: int) -> None:
+        self.where = where
+        self.depth = depth
+        self.cwd: str | None = where.cwd
+        self.variables: dict[str, Word | None] = {
+            "HOME": Word(where.home),
+            "PWD": Word(where.cwd),
+            "TMPDIR": Word("/tmp"),
+        }
+        self.functions: set[str] = set()
+        self.parts: list[PartClass] = []
+        self.feed: Feed | None = None
+        self.downloads = False
+
+    def text(self, command: str) -> None:
+        """Judges a whole text as a command line."""
+        if self.depth > MAX_DEPTH or len(command) > MAX_CHARS:
+            self._note(command[:80], unknown("too long or too deeply nested to judge"))
+            return
+        if _hides(command):
+            self._note(command, unknown("holds characters that do not show"))
+        root = _parser().parse(command.encode("utf-8", "replace")).root_node
+        if root.has_error:
+            self._note(command, unknown("cannot be parsed"))
+        self.statement(root)
+
+    # ── statements ───────────────────────────────────────────────────────────────────────────
+
+    def statement(self, node: "Node") -> None:
+        """Judges a statement and what is in it."""
+        if len(self.parts) > MAX_PARTS:
+            return
+        match node.type:
+            case "command":
+                self._command(node)
+            case "pipeline":
+                self._pipeline(node)
+            case "redirected_statement":
+                self._redirected(node)
+            case "function_definition":
+                self._function(node)
+            case "for_statement":
+                self._for(node)
+            case "subshell":
+                self._apart(node)
+            case "declaration_command" | "unset_command":
+                self._declaration(node)
+            case "variable_assignment":
+                self._assignment(node, alone=True)
+            case "variable_assignments":
+                for child in node.named_children:
+                    self._assignment(child, alone=True)
+            case "test_command" | "c_style_for_statement":
+                self._test(node)
+            case "case_item":
+                self._children(node)
+            case kind if kind in _SEQUENCES:
+                self._children(node)
+            case kind if kind in _WORD_TYPES:
+                self._nested(node)
+            case kind if kind in _INERT:
+                return
+            case "binary_expression" | "unary_expression" | "parenthesized_expression":
+                self._test(node)
+            case "postfix_expression" | "ternary_expression" | "subscript":
+                self._test(node)
+            case _ if node.is_named:
+                self._note(source(node), unknown("a form of command that is not known"))
+
+    def _children(self, node: "Node") -> None:
+        for child in node.named_children:
+            self.statement(child)
+
+    def _apart(self, node: "Node") -> None:
+        """A subshell: what it changes is gone when it ends."""
+        cwd, variables = self.cwd, dict(self.variables)
+        self._children(node)
+        self.cwd, self.variables = cwd, variables
+
+    def _pipeline(self, node: "Node") -> None:
+        outer = self.feed
+        begin = len(self.parts)
+        previous: Node | None = None
+        for child in node.named_children:
+            cwd, variables = self.cwd, dict(self.variables)
+            if previous is not None:
+                self.feed = self._fed_by(previous, tuple(self.parts[begin:]))
+            self.statement(child)
+            self.cwd, self.variables = cwd, variables
+            if child.type not in ("comment",):
+                previous = child
+        self.feed = outer
+
+    def _fed_by(self, node: "Node", parts: tuple[PartClass, ...]) -> Feed:
+        text = self._printed(node)
+        names = bool(parts) and _lists_names(parts)
+        return Feed(parts=parts, text=text, names=names)
+
+    def _printed(self, node: "Node") -> str | None:
+        """What `echo` or `printf` prints, where that is known."""
+        if node.type != "command":
+            return None
+        words = self._words(node)
+        if not words or words[0].text not in ("echo", "printf"):
+            return None
+        if any(not word.known or word.glob for word in words):
+            return None
+        texts = [word.text for word in words[1:]]
+        if words[0].text == "echo":
+            while texts and re.fullmatch(r"-[neE]+", texts[0]):
+                texts.pop(0)
+            return decoded_printf(" ".join(texts))
+        if not texts:
+            return None
+        formatted = (
+            re.sub(r"%[-\d.]*[sbqdc]", lambda _: next(rest, ""), texts[0])
+            if (rest := iter(texts[1:]))
+            else texts[0]
+        )
+        return decoded_printf(formatted)
+
+    def _redirected(self, node: "Node") -> None:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child != body]
+        outer = self.feed
+        for redirect in redirects:
+            self._redirect(redirect, bare=body is None)
+        if body is not None:
+            self.statement(body)
+        self.feed = outer
+
+    def _redirect(self, node: "Node", *, bare: bool) -> None:
+        match node.type:
+            case "heredoc_redirect":
+                self._heredoc(node)
+            case "herestring_redirect":
+                self._nested(node)
+                words = [w for child in node.named_children for w in self._expand(child)]
+                known = len(words) == 1 and words[0].known
+                self.feed = Feed(text=words[0].text if known else None)
+            case "file_redirect":
+                self._file_redirect(node, bare=bare)
+            case _:
+                self.statement(node)
+
+    def _heredoc(self, node: "Node") -> None:
+        """A here-document feeds the command; a pipe or list after its word is parsed inside it."""
+        text: str | None = ""
+        for child in node.named_children:
+            if child.type == "heredoc_body":
+                self._nested(child)
+                dynamic = any(c.type != "heredoc_content" for c in child.named_children)
+                text = None if dynamic else source(child)
+            elif child.type not in ("heredoc_start", "heredoc_end"):
+                continue
+        self.feed = Feed(text=text)
+        for child in node.named_children:
+            if child.type in ("heredoc_start", "heredoc_body", "heredoc_end", "file_descriptor"):
+                continue
+            if child.type in _WORD_TYPES:
+                # The grammar takes words after the marker for more arguments of the command.
+                self._note(source(node), unknown("words after a here-document's marker"))
+            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                self._redirect(child, bare=False)
+            else:
+                if child.type == "pipeline":
+                    self.feed = Feed(text=text)
+                self.statement(child)
+
+    def _file_redirect(self, node: "Node", *, bare: bool) -> None:
+        operator = next((source(c) for c in node.children if not c.is_named), ">")
+        targets = node.children_by_field_name("destination")
+        scene = self._scene()
+        for target in targets:
+            self._nested(target)
+            for word in self._expand(target):
+                if operator in (">&", "<&") and re.fullmatch(r"\d*-?", word.text):
+                    continue
+                finding = self._opened(operator, word, scene, bare)
+                if finding.klass != "safe" or finding.secret or operator == "<":
+                    self._note(source(node), finding)
+                if operator in ("<", "<>"):
+                    self.feed = Feed(parts=())
+
+    def _opened(self, operator: str, word: Word, scene: Scene, bare: bool) -> Finding:
+        if operator in ("<", "<&"):
+            return reads_path(word, scene)
+        finding = writes_path(word, scene, replaces=operator in (">", ">|", "&>", ">&"))
+        if bare and operator in (">", ">|", "&>", ">&") and finding.klass == "write":
+            return replace(destructive("empties a file"), writes=finding.writes)
+        return finding
+
+    def _function(self, node: "Node") -> None:
+        name = node.child_by_field_name("name")
+        called = source(name) if name else ""
+        begin = len(self.parts)
+        saved = (self.cwd, dict(self.variables), self.feed)
+        self.functions.add(called)
+        for child in node.named_children:
+            if child != name:
+                self.statement(child)
+        self.cwd, self.variables, self.feed = saved
+        if any(part.argv and part.argv[0] == called for part in self.parts[begin:]):
+            self._note(source(node), destructive("a function that calls itself without end"))
+
+    def _for(self, node: "Node") -> None:
+        variable = node.child_by_field_name("variable")
+        body = node.child_by_field_name("body")
+        name = source(variable) if variable else ""
+        values: list[Word] = []
+        for child in node.children_by_field_name("value"):
+            self._nested(child)
+            values += self._expand(child)
+        if name:
+            self._set(name, None)
+        if body is None:
+            return
+        known = 0 < len(values) <= MAX_LOOP_VALUES and all(word.known for word in values)
+        for value in values if known else [None]:
+            self.variables[name] = value
+            self.statement(body)
+        self.variables[name] = None
+
+    def _declaration(self, node: "Node") -> None:
+        verb = source(node.children[0])
+        words = [Word(verb)]
+        for child in node.children[1:]:
+            if child.type == "variable_assignment":
+                self._assignment(child, alone=True, keeps=verb in ("export", "declare", "typeset"))
+                words.append(Word(source(child)))
+            elif child.is_named:
+                self._nested(child)
+                words += (
+                    self._expand(child) if child.type != "variable_name" else [Word(source(child))]
+                )
+        self._add(judge(words, self._scene()), source(node), words)
+
+    def _assignment(self, node: "Node", *, alone: bool, keeps: bool = False) -> None:
+        name_node = node.child_by_field_name("name")
+        value_node = node.child_by_field_name("value")
+        name = source(name_node) if name_node else ""
+        self._nested(node)
+        if name_node is None or name_node.type != "variable_name" or "+=" in source(node)[:80]:
+            value: Word = Word(UNKNOWN)
+        elif value_node is not None and value_node.type == "array":
+            value = Word(UNKNOWN)
+        else:
+            value = value_of(value_node, self.variables, self.where.home)
+        bare_name = re.match(r"\w*", name)
+        plain = bare_name[0] if bare_name else name
+        finding = assignment_finding(plain, value, keeps=keeps)
+        if finding.klass != "safe":
+            self._note(source(node), finding)
+        if alone:
+            self._set(plain, value if value.known else None)
+
+    def _set(self, name: str, value: Word | None) -> None:
+        self.variables[name] = value
+        finding = assignment_finding(name, value or Word(UNKNOWN), keeps=False)
+        if value is None and finding.klass != "safe":
+            self._note(f"{name}=...", finding)
+
+    def _test(self, node: "Node") -> None:
+        """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
+        for descendant in _descend(node):
+            if descendant.type in ("raw_string", "string", "ansi_c_string") and re.search(
+                r"\$\(|`|\[", source(descendant)
+            ):
+                if node.type != "test_command" or "-v" in source(node) or "-eq" in source(node):
+                    self._note(source(node), unknown("text that may be evaluated"))
+        for child in node.named_children:
+            if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
+                self.statement(child)
+            else:
+                self._nested(child)
+        self._add(safe("a test"), source(node), [Word("test")])
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────
+
+    def _command(self, node: "Node") -> None:
+        outer, begin = (self.feed, self.downloads), len(self.parts)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self._assignment(child, alone=False)
+            elif child.type.endswith("_redirect"):
+                self._redirect(child, bare=False)
+            else:
+                self._nested(child)
+        self.downloads = any(part.klass == "network" for part in self.parts[begin:])
+        words = self._words(node)
+        self._add(self._judged(words), source(node), words)
+        self._follow(words)
+        self.feed, self.downloads = outer
+
+    def _words(self, node: "Node") -> list[Word]:
+        out: list[Word] = []
+        for child in node.children:
+            if child.type == "variable_assignment" or child.type.endswith("_redirect"):
+                continue
+            out += self._expand(child)
+        return out
+
+    def _expand(self, node: "Node") -> list[Word]:
+        if not node.is_named and node.type not in ("word",):
+            return [Word(source(node))]
+        return words_of(node, self.variables, self.where.home)
+
+    def _judged(self, words: list[Word]) -> Finding:
+        if not words:
+            return unknown("no command is left when its words are known")
+        if words[0].known and words[0].text in self.functions:
+            return safe("a function defined here, judged where it is defined")
+        return judge(words, self._scene())
+
+    def _follow(self, words: list[Word]) -> None:
+        """What a command changes for those after it: the folder, a variable."""
+        texts = [word.text for word in words]
+        if texts and texts[0] in ("builtin", "command"):
+            texts, words = texts[1:], words[1:]
+        if not texts:
+            return
+        if texts[0] in ("cd", "pushd", "popd"):
+            self._cd([word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)])
+        if texts[0] in ("read", "mapfile", "readarray", "getopts", "printf", "unset", "let", "."):
+            for name in texts[1:]:
+                if re.fullmatch(r"[A-Za-z_]\w*", name):
+                    self._set(name, None)
+        if texts[0] in ("eval", "source", "."):
+            self.variables = dict.fromkeys(self.variables)
+
+    def _cd(self, targets: list[Word]) -> None:
+        target = targets[0] if targets else Word(self.where.home)
+        if len(targets) > 1 or not target.known or target.glob or target.text == "-":
+            self.cwd = None
+        elif target.text.startswith("/"):
+            self.cwd = target.text
+        elif self.cwd is not None:
+            self.cwd = f"{self.cwd}/{target.text}"
+        self.variables["PWD"] = None if self.cwd is None else Word(self.cwd)
+
+    # ── what is inside words ─────────────────────────────────────────────────────────────────
+
+    def _nested(self, node: "Node") -> None:
+        """Judges the substitutions inside a word, however deep."""
+        if node.type in ("command_substitution", "process_substitution"):
+            outer, self.feed = self.feed, None
+            self._apart_of_substitution(node)
+            self.feed = outer
+            return
+        if node.type == "heredoc_content" or not node.named_children:
+            return
+        for child in node.named_children:
+            self._nested(child)
+
+    def _apart_of_substitution(self, node: "Node") -> None:
+        cwd, variables = self.cwd, dict(self.variables)
+        for child in node.named_children:
+            if child.type.endswith("_redirect"):
+                self._redirect(child, bare=False)
+            else:
+                self.statement(child)
+        self.cwd, self.variables = cwd, variables
+
+    # ── results ──────────────────────────────────────────────────────────────────────────────
+
+    def _scene(self) -> Scene:
+        return Scene(
+            where=self.where,
+            cwd=self.cwd,
+            feed=self.feed,
+            downloads=self.downloads,
+            run_text=self._run_text,
+            run_words=self._run_words,
+        )
+
+    def _inner(self) -> "_Walk":
+        inner = _Walk(where=self.where, depth=self.depth + 1)
+        inner.cwd, inner.functions = self.cwd, set(self.functions)
+        inner.variables = dict(self.variables)
+        return inner
+
+    def _run_text(self, text: str) -> tuple[PartClass, ...]:
+        inner = self._inner()
+        inner.text(text)
+        return tuple(inner.parts)
+
+    def _run_words(self, words: list[Word]) -> tuple[PartClass, ...]:
+        inner = self._inner()
+        inner.feed, inner.downloads = self.feed, self.downloads
+        if inner.depth > MAX_DEPTH:
+            inner._note("...", unknown("too deeply nested to judge"))
+        else:
+            shown = " ".join(word.text for word in words)
+            inner._add(inner._judged(words), shown, words)
+        return tuple(inner.parts)
+
+    def _note(self, text: str, finding: Finding) -> None:
+        """A part that is no command."""
+        self._add(finding, text, None)
+
+    def _add(self, finding: Finding, text: str, words: list[Word] | None) -> None:
+        argv = None
+        if words and words[0].known and not words[0].glob and words[0].text:
+            argv = tuple(word.text for word in words)
+        self.parts.append(
+            PartClass(
+                text=_shown(text),
+                argv=argv,
+                klass=finding.klass,
+                reason=finding.reason,
+                development=finding.development,
+                secret=finding.secret,
+                protected=finding.protected,
+                reads=finding.reads,
+                writes=finding.writes,
+            )
+        )
+        self.parts.extend(finding.more)
+
+
+def _shown(text: str) -> str:
+    text = text.replace(UNKNOWN, "…").replace(FOUND, "{}")
+    return text if len(text) <= 400 else text[:399] + "…"
+
+
+_BIDI = frozenset("Cc Cf Cs Co Zl Zp".split())
+
+
+def _hides(command: str) -> bool:
+    """Whether a text holds control, format or odd space characters, which the grammar, bash and a
+    reader's eye may each take for something else."""
+    if command.isascii():
+        return any(c < " " and c not in "\t\n" for c in command) or "\x7f" in command
+    return any(
+        c not in "\t\n" and (unicodedata.category(c) in _BIDI or (c != " " and c.isspace()))
+        for c in command
     )
-    return whole([part])
+
+
+def _descend(node: "Node") -> Iterator["Node"]:
+    for child in node.named_children:
+        yield child
+        yield from _descend(child)
+
+
+_LISTERS = frozenset({"find", "fd", "rg", "grep", "ls"})
+_FILTERS = frozenset({"sort", "head", "tail", "uniq", "grep", "sed", "tr", "wc"})
+
+
+def _lists_names(parts: Sequence[PartClass]) -> bool:
+    """Whether a pipe's commands print names of files inside the project, and no secret one."""
+    argv = parts[0].argv
+    if argv is None or any(part.klass != "safe" or part.argv is None for part in parts):
+        return False
+    if any(part.argv and part.argv[0] not in _FILTERS for part in parts[1:]):
+        return False
+    if any(
+        re.search(r"\.env|id_|\.pem|\.key|secret|credential|\.ssh", " ".join(part.argv or ()))
+        for part in parts
+    ):
+        return False
+    if any(UNKNOWN in word for word in argv) or any(
+        word.startswith(("/", "~")) or ".." in word for word in argv[1:]
+    ):
+        return False
+    if argv[0] == "git":
+        return argv[1:2] in (("ls-files",), ("diff",)) and (
+            argv[1] == "ls-files" or "--name-only" in argv
+        )
+    if argv[0] in ("rg", "grep"):
+        return any(
+            re.fullmatch(r"-\w*[lL]\w*|--files(-with-matches|-without-match)?", word)
+            for word in argv[1:]
+        )
+    return argv[0] in _LISTERS
+
+
+def worst_class(classified: Classified) -> ShellClass:
+    """The class alone, for measurements."""
+    return classified.klass

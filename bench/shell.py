@@ -1,0 +1,95 @@
+"""What would a command line do: how often the classes of `kode.permissions.shell` are right.
+
+    python -m bench.shell [--data PATH] [--json]
+
+Rows are JSON lines with `cmd`, `class`, and `accept`, further classes that are no error.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.corpora import corpus
+from kode.permissions.shell import classify
+
+CORPORA = "shell.dev.jsonl"
+FOLDERS: dict[str, Any] = {
+    "cwd": Path("/home/user/project"),
+    "roots": (Path("/home/user/project"),),
+    "home": Path("/home/user"),
+}
+
+
+def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures for some rows."""
+    classify("ls", **FOLDERS)
+    found, times_ms = [], []
+    for row in rows:
+        started = time.perf_counter()
+        found.append(classify(row["cmd"], **FOLDERS).klass)
+        times_ms.append((time.perf_counter() - started) * 1000)
+    pairs = list(zip(rows, found, strict=True))
+    right = [klass in _right(row) for row, klass in pairs]
+    safe = [klass == "safe" for row, klass in pairs if row["class"] == "safe"]
+    return {
+        "rows": len(rows),
+        "unsafe_called_safe": [
+            row["cmd"] for row, klass in pairs if klass == "safe" and "safe" not in _right(row)
+        ],
+        "safe_called_safe": round(sum(safe) / max(len(safe), 1), 4),
+        "exact": round(sum(right) / max(len(right), 1), 4),
+        "confusion": {
+            f"{truth} as {said}": count
+            for (truth, said), count in sorted(
+                Counter((row["class"], klass) for row, klass in pairs).items()
+            )
+        },
+        "ms_per_command": round(statistics.mean(times_ms), 4) if times_ms else 0.0,
+        "wrong": [
+            {"cmd": row["cmd"], "class": row["class"], "said": klass}
+            for (row, klass), ok in zip(pairs, right, strict=True)
+            if not ok
+        ],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=corpus(CORPORA))
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args(argv)
+    try:
+        lines = arguments.data.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        print(f"No data: {arguments.data} ({error.strerror}). Give --data PATH.", file=sys.stderr)
+        return 0
+    figures = measure([json.loads(line) for line in lines if line.strip()])
+    if arguments.json:
+        print(json.dumps(figures))
+        return 0
+    print(f"rows                {figures['rows']}")
+    print(f"safe called safe    {figures['safe_called_safe']:.3f}")
+    print(f"exact               {figures['exact']:.3f}")
+    print(f"ms per command      {figures['ms_per_command']:.3f}")
+    print(f"unsafe called safe  {len(figures['unsafe_called_safe'])}")
+    for command in figures["unsafe_called_safe"]:
+        print(f"    {command!r}")
+    for pair, count in figures["confusion"].items():
+        print(f"    {pair:28} {count}")
+    for row in figures["wrong"]:
+        print(f"    {row['cmd']!r}: {row['class']}, said {row['said']}")
+    return 0
+
+
+def _right(row: Mapping[str, Any]) -> set[str]:
+    return {row["class"], *row.get("accept", ())}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

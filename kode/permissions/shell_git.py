@@ -1,0 +1,554 @@
+"""What a git command would do. Rules about commands in general are in `shell_verbs`."""
+
+import os
+import re
+
+from kode.permissions import sensitive
+from kode.permissions.shell_judge import (
+    Finding,
+    Scene,
+    absolute,
+    destructive,
+    has_option,
+    network,
+    option_values,
+    positionals,
+    reads_path,
+    safe,
+    system,
+    together,
+    unknown,
+    with_more,
+    write,
+    writes_path,
+)
+from kode.permissions.shell_words import UNKNOWN, Word
+
+_READS = frozenset(
+    "status log diff show blame annotate rev-parse ls-files ls-tree describe shortlog cat-file "
+    "rev-list merge-base name-rev for-each-ref show-ref grep whatchanged cherry count-objects "
+    "check-ignore check-attr check-ref-format check-mailmap var version diff-tree diff-index "
+    "diff-files range-diff show-branch verify-commit verify-tag verify-pack show-index fsck "
+    "merge-tree patch-id stripspace column get-tar-commit-id help --version".split()
+)
+_LISTS_ONLY = frozenset("status ls-files check-ignore check-attr rev-parse ls-tree".split())
+_WRITES = frozenset(
+    "add stage commit mv init switch merge rebase cherry-pick revert am apply format-patch "
+    "sparse-checkout bundle notes pack-refs update-index merge-file merge-index commit-tree "
+    "write-tree mktree mktag pack-objects index-pack unpack-objects repack rerere "
+    "commit-graph multi-pack-index fast-export stage request-pull".split()
+)
+_NETWORK = frozenset(
+    "fetch pull clone push ls-remote fetch-pack send-pack send-email imap-send svn p4 lfs annex "
+    "remote-http remote-https http-fetch http-push archive-remote daemon cvsimport".split()
+)
+_QUIET_SETTINGS = re.compile(
+    r"(?:color\.\w+|core\.pager=(?:cat|)|core\.quotepath|advice\.\w+|user\.(?:name|email)"
+    r"|log\.\w+|diff\.(?:noprefix|mnemonicprefix|renames|context|algorithm)|init\.defaultbranch"
+    r"|commit\.gpgsign=false|tag\.gpgsign=false|pull\.rebase|merge\.conflictstyle"
+    r"|safe\.directory|core\.(?:autocrlf|longpaths|abbrev)|column\.ui|status\.\w+"
+    r"|grep\.(?:linenumber|patterntype)|protocol\.version)(?:=[\w./:@+ -]*)?",
+    re.IGNORECASE,
+)
+
+
+def git(words: list[Word], scene: Scene) -> Finding:
+    """`words` begins with git itself."""
+    rest, before = words[1:], safe("reads the repository")
+    while rest and rest[0].text.startswith("-"):
+        option = rest.pop(0)
+        name, _, attached = option.text.partition("=")
+        if name in ("--version", "--help", "-v", "-h", "--html-path", "--man-path"):
+            return safe("prints")
+        if name in (
+            "--no-pager",
+            "-P",
+            "--no-optional-locks",
+            "--literal-pathspecs",
+            "--no-replace-objects",
+            "--glob-pathspecs",
+            "--icase-pathspecs",
+            "--bare",
+        ):
+            continue
+        value = Word(attached) if attached else rest.pop(0) if rest else Word(UNKNOWN)
+        before = together(before, _global_option(name, value, scene))
+    if not rest:
+        return together(before, safe("prints help"))
+    sub, arguments = rest[0], rest[1:]
+    if not sub.known or sub.glob:
+        return unknown("the git command is not fixed text")
+    found = _subcommand(sub.text, arguments, scene)
+    if found.klass == "safe" and any(not word.known for word in arguments):
+        found = together(found, unknown("arguments are not known beforehand"))
+    return together(found, before) if before.klass != "safe" else found
+
+
+def _global_option(name: str, value: Word, scene: Scene) -> Finding:
+    if name == "-C":
+        path = absolute(value, scene)
+        if path is None or UNKNOWN in path:
+            return unknown("works in a folder that is not known")
+        place = sensitive.place(path, scene.where)
+        return safe() if place in ("root", "temp") else unknown("works in another repository")
+    if name == "-c":
+        if _QUIET_SETTINGS.fullmatch(value.text):
+            return safe()
+        command = re.match(r"alias\.[\w-]+=!(.*)", value.text, re.DOTALL)
+        if command:
+            return with_more(unknown("an alias that runs a command"), scene.run_text(command[1]))
+        return unknown("a setting that may run a program")
+    if name in ("--git-dir", "--work-tree"):
+        path = absolute(value, scene)
+        if path is None or sensitive.place(path, scene.where) not in ("root",):
+            return system("works on a tree elsewhere")
+        return unknown("works on a tree elsewhere")
+    return unknown(f"git {name} may run a program")
+
+
+def _subcommand(sub: str, words: list[Word], scene: Scene) -> Finding:
+    special = _SPECIAL.get(sub)
+    if special is not None:
+        return special(words, scene)
+    if sub in _READS:
+        return _reading(sub, words, scene)
+    if sub in _NETWORK:
+        return network("talks to another repository")
+    if sub in _WRITES:
+        return _writing(sub, words, scene)
+    return unknown("a git command or alias that is not known")
+
+
+def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--ext-diff", "--textconv", "--open-files-in-pager", "--filters"):
+        return unknown("may run a program that the repository names")
+    if sub == "grep" and any(word.text.startswith("-O") for word in words):
+        return unknown("opens files in a program")
+    if sub == "help" or has_option(words, "--help"):
+        return safe("prints help") if sub == "help" else unknown("opens the manual")
+    found = safe("reads the repository")
+    outputs = [w for w in words if w.text.startswith("--outp")]
+    if outputs:
+        for value in option_values(words, ("--output",)):
+            found = together(found, writes_path(value, scene, replaces=True))
+    if sub in _LISTS_ONLY or (sub == "log" and not has_option(words, "-p", "--patch", "-u")):
+        return found
+    for word in words:
+        if word.text.startswith("-") or (sub == "grep" and word is words[0]):
+            continue
+        name = Word(word.text.rsplit(":", 1)[-1], word.glob)
+        outside = name.text.startswith(("/", "~", "../"))
+        read = reads_path(name, scene)
+        if read.secret or read.klass == "system" or (outside and read.klass != "safe"):
+            found = together(found, read)
+    return found
+
+
+def _writing(sub: str, words: list[Word], scene: Scene) -> Finding:
+    if sub in ("rebase",) and has_option(words, "-x", "--exec"):
+        commands = [
+            p for v in option_values(words, ("--exec", "-x")) for p in scene.run_text(v.text)
+        ]
+        return with_more(unknown("runs a command at each step"), commands)
+    if (
+        sub in ("merge", "rebase", "cherry-pick", "revert")
+        and has_option(words, "-s", "--strategy")
+        and any(re.search(r"[/]|^-s=?\.", w.text) for w in words)
+    ):
+        return unknown("a merge program of its own")
+    if sub == "switch" and (has_option(words, "-f", "--force", "--discard-changes")):
+        return destructive("discards changes that are not committed")
+    if sub == "repack" and has_option(words, "-a", "-d"):
+        return write("packs the repository")
+    if sub == "init" and has_option(words, "--template"):
+        return unknown("copies hooks from a template")
+    if sub == "merge" and has_option(words, "--abort"):
+        return destructive("discards changes that are not committed")
+    if sub in ("rebase", "am", "cherry-pick", "revert") and has_option(words, "--skip", "--quit"):
+        return write("drops a step")
+    if sub in ("format-patch", "bundle", "mv", "init", "apply"):
+        targets = option_values(words, ("--output-directory", "-o", "--directory"))
+        if sub in ("mv", "init"):
+            targets += positionals(words)
+        return together(
+            write("changes the repository"), *(writes_path(word, scene) for word in targets)
+        )
+    return write("changes the repository")
+
+
+def _push(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--dry-run") or Word("-n") in words:
+        return network("talks to another repository")
+    if has_option(
+        words,
+        "-f",
+        "--force",
+        "--force-with-lease",
+        "--force-if-includes",
+        "--mirror",
+        "--delete",
+        "-d",
+        "--prune",
+    ):
+        return destructive("rewrites or deletes what was pushed")
+    if any(word.text.startswith(("+", ":")) for word in words):
+        return destructive("rewrites or deletes what was pushed")
+    if has_option(words, "--exec", "--receive-pack"):
+        return unknown("runs a program on the other side")
+    return network("sends commits to another repository")
+
+
+def _reaching(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--upload-pack", "-u", "--exec", "--config", "-c", "--template") or any(
+        word.text.startswith("ext::") for word in words
+    ):
+        return unknown("may run a program")
+    outside = [
+        writes_path(word, scene)
+        for word in positionals(words)[1:]
+        if word.text.startswith(("/", "~", ".."))
+    ]
+    return together(network("talks to another repository"), *outside)
+
+
+def _fetch(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--upload-pack") or any(w.text.startswith("ext::") for w in words):
+        return unknown("may run a program")
+    return network("talks to another repository")
+
+
+def _checkout(words: list[Word], scene: Scene) -> Finding:
+    if has_option(
+        words, "-f", "--force", "-p", "--patch", "--ours", "--theirs", "-m", "--pathspec-from-file"
+    ):
+        return destructive("discards changes that are not committed")
+    texts = [word.text for word in words]
+    if "--" in texts:
+        behind = texts[texts.index("--") + 1 :]
+        return destructive("discards changes that are not committed") if behind else write()
+    if has_option(words, "-b", "-B", "--orphan", "-t", "--track", "--detach"):
+        return write("switches to another commit")
+    given = positionals(words)
+    if len(given) > 1 or any(_looks_like_a_path(word, scene) for word in given):
+        return destructive("discards changes that are not committed")
+    if any(not word.known for word in given):
+        return destructive("may discard changes that are not committed")
+    return write("switches to another commit")
+
+
+def _looks_like_a_path(word: Word, scene: Scene) -> bool:
+    text = word.text
+    if word.glob or text in (".", "..") or text.endswith("/") or text.startswith(("./", ":")):
+        return True
+    if re.search(r"\.(?!\d)\w{1,5}$", text):
+        return True
+    path = absolute(word, scene)
+    return path is not None and UNKNOWN not in path and os.path.exists(path)
+
+
+def _restore(words: list[Word], scene: Scene) -> Finding:
+    staged = has_option(words, "--staged", "-S")
+    if staged and not has_option(words, "--worktree", "-W"):
+        return write("takes files out of the next commit")
+    return destructive("discards changes that are not committed")
+
+
+def _reset(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--hard", "--merge", "--keep"):
+        return destructive("discards changes that are not committed")
+    return write("moves the branch or takes files out of the next commit")
+
+
+def _clean(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-n", "--dry-run"):
+        return safe("only lists what would go")
+    return destructive("deletes files that are in no commit")
+
+
+def _stash(words: list[Word], scene: Scene) -> Finding:
+    match words[0].text if words else "push":
+        case "list" | "show":
+            return safe("reads the repository")
+        case "drop" | "clear":
+            return destructive("throws stashed changes away")
+        case "push" | "save" | "apply" | "pop" | "branch" | "create" | "store":
+            return write("moves changes to or from the stash")
+        case text if text.startswith("-"):
+            return write("moves changes to or from the stash")
+    return unknown("not a known stash command")
+
+
+def _branch(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-D") or (
+        has_option(words, "-d", "--delete") and has_option(words, "-f", "--force")
+    ):
+        return destructive("deletes a branch that may not be merged")
+    if has_option(
+        words,
+        "-d",
+        "--delete",
+        "-m",
+        "--move",
+        "-M",
+        "-c",
+        "--copy",
+        "-C",
+        "-f",
+        "--force",
+        "-u",
+        "--set-upstream-to",
+        "--unset-upstream",
+        "-t",
+        "--track",
+    ):
+        return write("changes branches")
+    if has_option(words, "--edit-description"):
+        return unknown("opens an editor")
+    given = positionals(
+        words,
+        (
+            "--sort",
+            "--format",
+            "--contains",
+            "--no-contains",
+            "--merged",
+            "--no-merged",
+            "--points-at",
+            "--color",
+        ),
+    )
+    listing = has_option(
+        words,
+        "-l",
+        "--list",
+        "-a",
+        "-r",
+        "-v",
+        "--contains",
+        "--merged",
+        "--no-merged",
+        "--points-at",
+        "--show-current",
+    )
+    return safe("reads the repository") if listing or not given else write("makes a branch")
+
+
+def _tag(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-d", "--delete"):
+        return destructive("deletes a tag")
+    given = positionals(words, ("--sort", "--format", "--contains", "--points-at", "--merged"))
+    listing = has_option(words, "-l", "--list", "-n", "--contains", "--points-at", "--merged")
+    if has_option(words, "-v", "--verify"):
+        return unknown("runs gpg")
+    return safe("reads the repository") if listing or not given else write("makes a tag")
+
+
+def _remote(words: list[Word], scene: Scene) -> Finding:
+    given = positionals(words)
+    match given[0].text if given else "":
+        case "" | "get-url":
+            return safe("reads the repository")
+        case "show" | "update" | "prune":
+            return network("talks to another repository")
+    return system("changes where the repository pushes to and pulls from")
+
+
+def _config(words: list[Word], scene: Scene) -> Finding:
+    reads = has_option(
+        words,
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "-l",
+        "--list",
+        "--get-color",
+        "--get-colorbool",
+        "--show-origin",
+        "--name-only",
+    )
+    given = positionals(words, ("-f", "--file", "--blob", "--type", "--default"))
+    elsewhere = option_values(words, ("--file", "-f"))
+    if any(reads_path(word, scene).klass != "safe" for word in elsewhere):
+        return system("reads or changes a configuration elsewhere")
+    if given and given[0].text in ("list", "get"):
+        reads = True
+    if reads and not has_option(words, "--add", "--unset", "--unset-all", "--replace-all"):
+        return safe("reads settings")
+    if has_option(words, "-e", "--edit"):
+        return system("opens an editor on settings that run programs")
+    changes = has_option(
+        words,
+        "--add",
+        "--unset",
+        "--unset-all",
+        "--replace-all",
+        "--rename-section",
+        "--remove-section",
+    )
+    subcommand = given and given[0].text in ("set", "unset", "rename-section", "edit")
+    if len(given) == 1 and not changes and not subcommand:
+        return safe("reads a setting")
+    return system("changes settings that can run programs later")
+
+
+def _worktree(words: list[Word], scene: Scene) -> Finding:
+    match words[0].text if words else "list":
+        case "list":
+            return safe("reads the repository")
+        case "remove":
+            forced = has_option(words, "-f", "--force")
+            return destructive("deletes a work tree") if forced else write("removes a work tree")
+        case "add" | "lock" | "unlock" | "move" | "prune" | "repair":
+            return write("changes work trees")
+    return unknown("not a known worktree command")
+
+
+def _submodule(words: list[Word], scene: Scene) -> Finding:
+    given = positionals(words)
+    match given[0].text if given else "status":
+        case "status" | "summary":
+            return safe("reads the repository")
+        case "update" | "add" | "sync" | "init":
+            return network("fetches other repositories")
+        case "foreach":
+            text = " ".join(word.text for word in given[1:])
+            return with_more(unknown("runs a command in each submodule"), scene.run_text(text))
+        case "deinit":
+            return destructive("deletes a submodule's files")
+    return unknown("not a known submodule command")
+
+
+def _reflog(words: list[Word], scene: Scene) -> Finding:
+    if words and words[0].text in ("expire", "delete", "drop"):
+        return destructive("deletes what lost commits are found by")
+    return safe("reads the repository")
+
+
+def _gc(words: list[Word], scene: Scene) -> Finding:
+    prunes = any(word.text.startswith("--prune=") for word in words)
+    if prunes or (has_option(words, "--aggressive") and prunes):
+        return destructive("deletes what lost commits are found by")
+    return write("packs the repository")
+
+
+def _rm(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-n", "--dry-run"):
+        return safe("only lists what would go")
+    if has_option(words, "--cached"):
+        return write("takes files out of the next commit")
+    if has_option(words, "-f", "--force", "-r"):
+        return destructive("deletes files")
+    return write("deletes files that are committed")
+
+
+def _lost(words: list[Word], scene: Scene) -> Finding:
+    return destructive("rewrites history")
+
+
+def _update_ref(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-d", "--stdin"):
+        return destructive("deletes a branch or tag")
+    return write("moves a branch or tag")
+
+
+def _symbolic_ref(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-d", "--delete"):
+        return destructive("deletes a reference")
+    return write("moves a reference") if len(positionals(words)) > 1 else safe()
+
+
+def _checkout_index(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "-f", "--force", "-a", "-u"):
+        return destructive("overwrites files")
+    return write()
+
+
+def _read_tree(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--reset", "-u", "-m"):
+        return destructive("overwrites files")
+    return write("replaces what the next commit holds")
+
+
+def _archive(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words, "--remote", "--exec"):
+        return unknown("asks another machine, or runs a program there")
+    outputs = option_values(words, ("--output", "-o"))
+    return together(safe("prints"), *(writes_path(w, scene, replaces=True) for w in outputs))
+
+
+def _hash_object(words: list[Word], scene: Scene) -> Finding:
+    reading = together(safe(), *(reads_path(word, scene) for word in positionals(words, ("-t",))))
+    return (
+        together(write("adds to the repository"), reading) if has_option(words, "-w") else reading
+    )
+
+
+def _bisect(words: list[Word], scene: Scene) -> Finding:
+    if words and words[0].text == "run":
+        return with_more(unknown("runs a command at each step"), scene.run_words(words[1:]))
+    if words and words[0].text in ("log", "view", "visualize"):
+        return safe() if words[0].text == "log" else unknown("opens a program")
+    return write("switches to another commit")
+
+
+def _notes(words: list[Word], scene: Scene) -> Finding:
+    if not words or words[0].text in ("list", "show"):
+        return safe("reads the repository")
+    if words[0].text in ("remove", "prune"):
+        return destructive("deletes notes")
+    return write("changes notes")
+
+
+def _plant(words: list[Word], scene: Scene) -> Finding:
+    return system("hands out passwords, or plants what runs later")
+
+
+def _tool(words: list[Word], scene: Scene) -> Finding:
+    return unknown("runs another program")
+
+
+_SPECIAL = {
+    "push": _push,
+    "clone": _reaching,
+    "fetch": _fetch,
+    "pull": _fetch,
+    "ls-remote": _fetch,
+    "checkout": _checkout,
+    "restore": _restore,
+    "reset": _reset,
+    "clean": _clean,
+    "stash": _stash,
+    "branch": _branch,
+    "tag": _tag,
+    "remote": _remote,
+    "config": _config,
+    "worktree": _worktree,
+    "submodule": _submodule,
+    "reflog": _reflog,
+    "gc": _gc,
+    "prune": _lost,
+    "prune-packed": _gc,
+    "rm": _rm,
+    "filter-branch": _lost,
+    "filter-repo": _lost,
+    "replace": _lost,
+    "update-ref": _update_ref,
+    "symbolic-ref": _symbolic_ref,
+    "checkout-index": _checkout_index,
+    "read-tree": _read_tree,
+    "archive": _archive,
+    "hash-object": _hash_object,
+    "bisect": _bisect,
+    "notes": _notes,
+    "credential": _plant,
+    "credential-store": _plant,
+    "credential-cache": _plant,
+    "maintenance": _plant,
+    "difftool": _tool,
+    "mergetool": _tool,
+    "gui": _tool,
+    "hook": _tool,
+    "instaweb": _tool,
+    "fast-import": _lost,
+}

@@ -1,0 +1,108 @@
+"""Small programs inside commands: sed scripts, awk programs, jq filters. Is one a plain filter?
+
+Everything that is not surely harmless is not. Nothing is run.
+"""
+
+import re
+
+_SED_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|\+\d+|~\d+|/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])*/[IM]*)")
+
+
+def sed_is_plain(script: str) -> bool:
+    """Whether a sed script only edits the stream: no `e`, `w`, `r`, `W`, `R`."""
+    position, end = 0, len(script)
+    while position < end:
+        if script[position] in " \t\n;{}":
+            position += 1
+            continue
+        if script[position] == "#":
+            position = _line_end(script, position)
+            continue
+        position = _after_addresses(script, position)
+        if position >= end:
+            return False
+        command = script[position]
+        position += 1
+        if command in "pdnNgGhHxDPqQ=lFz{}":
+            match = re.compile(r"\s*\d*\s*").match(script, position)
+            position = match.end() if match else position
+            if position < end and script[position] not in ";\n}#":
+                return command == "{" and sed_is_plain(script[position:])
+        elif command in "btT:":
+            position = _line_end(script, position)
+        elif command in "aic":
+            position = _line_end(script, position)
+            while position > 0 and script[position - 1 : position] == "\\" and position < end:
+                position = _line_end(script, position + 1)
+        elif command in "sy":
+            after = _after_substitution(script, position, flags=command == "s")
+            if after is None:
+                return False
+            position = after
+        else:
+            return False
+    return True
+
+
+def _line_end(script: str, position: int) -> int:
+    found = script.find("\n", position)
+    return len(script) if found < 0 else found
+
+
+def _after_addresses(script: str, position: int) -> int:
+    match = _SED_ADDRESS.match(script, position)
+    if match is None:
+        return position
+    position = match.end()
+    comma = re.compile(r"\s*,\s*").match(script, position)
+    if comma is not None:
+        second = _SED_ADDRESS.match(script, comma.end())
+        if second is not None:
+            position = second.end()
+    bang = re.compile(r"\s*!?\s*").match(script, position)
+    return bang.end() if bang else position
+
+
+def _after_substitution(script: str, position: int, *, flags: bool) -> int | None:
+    if position >= len(script):
+        return None
+    delimiter = script[position]
+    if delimiter in "\\\n":
+        return None
+    position += 1
+    for _ in range(2):
+        while position < len(script) and script[position] != delimiter:
+            position += 2 if script[position] == "\\" else 1
+        if position >= len(script):
+            return None
+        position += 1
+    match = re.compile(r"[gpiIM\d]*" if flags else r"").match(script, position)
+    position = match.end() if match else position
+    rest = re.compile(r"[ \t]*").match(script, position)
+    position = rest.end() if rest else position
+    if position < len(script) and script[position] not in ";\n}#":
+        return None
+    return position
+
+
+def awk_is_plain(program: str) -> bool:
+    """Whether an awk program only reads and prints: no `system`, pipes, files or loaded code."""
+    text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', program)
+    text = re.sub(r"(^|[~(,!&|{;}\n])(\s*)/(?:[^/\\\n]|\\.)*/", r"\1\2 0 ", text)
+    if re.search(r"\bsystem\b|\bgetline\b|\bclose\b|@|\bENVIRON\b|\bfflush\b|/inet", text):
+        return False
+    if re.search(r"(?<!\|)\|(?!\|)", text):
+        return False
+    return re.search(r"\bprintf?\b[^;}\n]*>", text) is None
+
+
+def jq_is_plain(program: str) -> bool:
+    """Whether a jq or yq filter stays with its input: no environment, no other files."""
+    return (
+        re.search(
+            r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bload\w*\b|\bstrenv\b|\benvsubst\b|\bsystem\b"
+            r"|\bget_search_list\b|\binput_filename\b\s*\|\s*load|\beval\b",
+            program,
+        )
+        is None
+    )
