@@ -231,7 +231,7 @@ class Conversation:
 
     def diff(self) -> str:
         """What this session has changed in files through tools, as a unified diff."""
-        return self.checkpoints.diff()
+        return self.checkpoints.diff(self.cwd)
 
     def last_answer(self) -> str:
         """The latest text of the model; "" when there is none."""

@@ -90,12 +90,13 @@ class Checkpoints:
                 restored.append(change.path)
         return Undone(turn=changes[0].turn, restored=tuple(restored), left_alone=tuple(left))
 
-    def diff(self) -> str:
-        """What the session has changed so far, as a unified diff against the first contents."""
+    def diff(self, seen_from: Path) -> str:
+        """What the session has changed so far, as a unified diff against the first contents; files
+        inside `seen_from` are named relative to it."""
         first: dict[str, str | None] = {}
         for change in self._changes():
             first.setdefault(change.path, change.before)
-        pieces = (self._diff_of(path, before) for path, before in first.items())
+        pieces = (self._diff_of(path, before, seen_from) for path, before in first.items())
         return "".join(piece for piece in pieces if piece)
 
     def _restore(self, change: Change) -> str:
@@ -166,18 +167,20 @@ class Checkpoints:
         # A turn that a crash cut short left no hash of its own: what is there now is its work.
         return [c if c.done else replace(c, after=_hash_of(Path(c.path))) for c in newest.values()]
 
-    def _diff_of(self, path: str, before: str | None) -> str:
+    def _diff_of(self, path: str, before: str | None, seen_from: Path) -> str:
         if before == TOO_LARGE:
             return f"{path}: too large to compare\n"
         old = "" if before is None else _text(self.folder / before)
         new = _text(Path(path))
         if old == new:
             return ""
+        inside = Path(path).is_relative_to(seen_from)
+        name = os.path.relpath(path, seen_from) if inside else path
         lines = difflib.unified_diff(
             old.splitlines(keepends=True),
             new.splitlines(keepends=True),
-            fromfile="/dev/null" if before is None else path,
-            tofile=path if Path(path).exists() else "/dev/null",
+            fromfile="/dev/null" if before is None else name,
+            tofile=name if Path(path).exists() else "/dev/null",
         )
         return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
