@@ -386,7 +386,7 @@ def _private_keys(text: str) -> Iterator[Credential]:
 def _tokens(text: str) -> Iterator[Credential]:
     # Nearly all of a text is words too short to hold a token: look for prefixes in the rest first.
     long_words = "\n".join(word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS)
-    for token in TOKENS:
+    for token in TOKENS if long_words else ():
         prefix = token.prefix
         if prefix not in long_words:
             continue

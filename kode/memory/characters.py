@@ -200,12 +200,15 @@ _IN_LATIN_WORDS = frozenset("асеорхуіјѕһԁԛԝѵѡӏкαειοκνρ�
 """Letters that pass for Latin ones in a Latin word. Not μ, λ, π, Δ, σ, β: they are units and
 symbols, and look like no Latin letter."""
 
+_SUSPECT = re.compile(f"[{''.join(sorted(_IN_LATIN_WORDS))}]")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _DECLINED = re.compile(r"[A-Z]{2,}[а-яё]{1,3}")
 
 
 def lookalike(text: str) -> tuple[int, str, str] | None:
     """The first word that mixes Latin letters with others that look the same."""
+    if _SUSPECT.search(text) is None:
+        return None
     for word in _WORD.finditer(text):
         letters = word[0]
         if letters.isascii():
@@ -265,19 +268,23 @@ _LATIN = _Folds(lookalikes=True)
 _NATIVE = _Folds(lookalikes=False)
 
 
-def folded(text: str, *, latin: bool = True) -> tuple[str, list[int] | None]:
-    """The text as it reads: compatibility forms, case, marks and (with `latin`) look-alikes gone.
-
-    Also, for every character of the result, where it came from; None means the same place.
-    """
+def folded(text: str, *, latin: bool = True) -> str:
+    """The text as it reads: without compatibility forms, case, marks and (`latin`) look-alikes."""
     if text.isascii():
-        return text.lower(), None
+        return text.lower()
+    return "".join(map((_LATIN if latin else _NATIVE).__getitem__, text))
+
+
+def origin(text: str, at: int, *, latin: bool = True) -> int:
+    """Where in the text the character at `at` of the folded text came from."""
+    if text.isascii():
+        return at
     folds = _LATIN if latin else _NATIVE
-    pieces = [folds[char] for char in text]
-    result = "".join(pieces)
-    if len(result) == len(text) and all(len(piece) == 1 for piece in pieces):
-        return result, None
-    return result, [place for place, piece in enumerate(pieces) for _ in piece]
+    for place, char in enumerate(text):
+        at -= len(folds[char])
+        if at < 0:
+            return place
+    return max(0, len(text) - 1)
 
 
 def _describe(char: str) -> str:

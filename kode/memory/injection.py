@@ -286,7 +286,8 @@ _OVERRIDES = (
     _order(
         "override",
         "trea cons rega inte read hand acce take > syst deve admi inst comm orde trus",
-        rf"{_B}(?:treat|consider|regard|interpret|read|handle|accept|take) {_up_to(6)}as (?:an? |the |"
+        rf"{_B}(?:treat|consider|regard|interpret|read|handle|accept|take) {_up_to(6)}as "
+        rf"(?:an? |the |"
         rf"your )?(?:new |real |trusted |direct )*(?:(?:system|developer|admin\w*) (?:messages?|"
         rf"prompts?|instructions?|commands?|orders?)|instructions?|commands? (?:from|to)|"
         rf"orders? (?:from|to)){_E}",
@@ -608,7 +609,8 @@ _EXFILTRATIONS = (
         "exfiltration",
         "at in with to into on > answ repl resp mess outp comm requ; incl appe add put atta past "
         "embe inse enco writ copy leak reve",
-        rf"{_B}(?:at the (?:end|start|top|bottom) of|in|with|to|into|on) (?:each|every|all|any|your) "
+        rf"{_B}(?:at the (?:end|start|top|bottom) of|in|with|to|into|on) "
+        rf"(?:each|every|all|any|your) "
         rf"{_up_to(2)}(?:answers?|repl(?:y|ies)|responses?|messages?|outputs?|commits?|requests?)"
         rf"[^.!?\n]{{0,30}}?{_B}(?:include|append|add|put|attach|paste|embed|insert|encode|write|"
         rf"copy|leak|reveal) (?:the |all |their |any |your )?(?:users?|owner|developer|stored|full|"

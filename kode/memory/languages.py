@@ -297,7 +297,7 @@ def _table() -> _Table:
             language.ignore, language.earlier, language.rules, language.conceal, language.user,
         )  # fmt: skip
         compiled.append(_Compiled(*(_roots(group) for group in groups)))
-        for root in folded(f"{language.ignore}|{language.conceal}", latin=False)[0].split("|"):
+        for root in folded(f"{language.ignore}|{language.conceal}", latin=False).split("|"):
             start = re.match(r"\w+", root)
             if start and start[0] < "\u0e00":
                 starts.setdefault(start[0][:4], set()).add(place)
@@ -314,7 +314,7 @@ def _table() -> _Table:
 
 def _roots(group: str) -> re.Pattern[str]:
     """Roots begin a word where the script has words; the text is folded the same way."""
-    roots = folded(group, latin=False)[0].split("|")
+    roots = folded(group, latin=False).split("|")
     spaced = [root for root in roots if root and root[0] < "\u0e00"]
     parts = [root for root in roots if root and root[0] >= "\u0e00"]
     if spaced:

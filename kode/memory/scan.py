@@ -102,6 +102,7 @@ def _finding(text: str, at: int, category: str, what: str) -> Finding:
 # ── credentials ──────────────────────────────────────────────────────────────────────────────
 
 _SPACED = re.compile(r"(?<![A-Za-z0-9_])(?:[A-Za-z0-9_-][ \t\n.|,]{1,2}){10,}[A-Za-z0-9_-]?")
+_MANY_SINGLES = 6
 _WORD_BEFORE = re.compile(r"\S{1,16}\s{1,2}$")
 _GAPS = re.compile(r"[ \t\n.|,]+")
 _PARTS = re.compile(
@@ -131,7 +132,7 @@ def _credential(text: str) -> tuple[int, str] | None:
         found = credentials.find(plain) if plain != text else []
         if found:
             return min(found[0].start, len(text) - 1), found[0].kind
-    for spaced in _SPACED.finditer(text):
+    for spaced in _SPACED.finditer(text) if _is_set_apart(text) else ():
         before = _WORD_BEFORE.search(text, max(0, spaced.start() - 20), spaced.start())
         joined = _GAPS.sub("", spaced[0])
         found = credentials.find(joined)
@@ -143,12 +144,21 @@ def _credential(text: str) -> tuple[int, str] | None:
         prefix = _PREFIXES.search(text)
         if prefix and _PARTS.search(text) and _rest_is_random(text, prefix):
             return prefix.start(), "in parts"
-    for run in _RUN.finditer(text):
+    for run in _RUN.finditer(text) if _has_long_word(text) else ():
         decoded = _decoded(run[0])
         found = credentials.find(decoded) if decoded else []
         if found:
             return run.start(), f"{found[0].kind}, encoded"
     return None
+
+
+def _is_set_apart(text: str) -> bool:
+    """Whether letters stand alone more often than in any prose."""
+    return sum(len(word) == 1 for word in text.split()) > _MANY_SINGLES
+
+
+def _has_long_word(text: str) -> bool:
+    return any(len(word) >= 16 for word in text.split())
 
 
 def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
@@ -212,17 +222,16 @@ _MIRRORS = tuple(
 
 
 def _order(text: str) -> tuple[int, str] | None:
-    plain, places = characters.folded(text)
-    plain = plain.replace("’", "'")
+    plain = characters.folded(text).replace("’", "'")
     found = injection.find(plain)
     if found and found[2] == "dangerous command" and _is_famous(plain, found[0], found[1]):
         found = None
     if found:
-        return (places[found[0]] if places else found[0]), found[2]
-    native, places = characters.folded(text, latin=False)
+        return characters.origin(text, found[0]), found[2]
+    native = characters.folded(text, latin=False)
     found = languages.find(native)
     if found and not injection.excused(native, *found):
-        return (places[found[0]] if places else found[0]), found[2]
+        return characters.origin(text, found[0], latin=False), found[2]
     disguised = _disguised(plain)
     return (0, disguised) if disguised else None
 
@@ -234,17 +243,16 @@ def _is_famous(text: str, start: int, end: int) -> bool:
 
 def _disguised(plain: str) -> str:
     """The category of an order that shows only when a disguise is undone, or ""."""
-    if _LEET.search(plain):
+    if len(_LEET.findall(plain)) > 1:
         letters = plain.translate(_LEET_LETTERS)
         ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS)
         for variant in (letters, ones_as_i):
             if found := injection.find(variant, injection.CORE):
                 return found[2]
-    apart = " ".join(
-        _LETTERS.sub("", run[0].translate(_LEET_LETTERS)) for run in _APART.finditer(plain)
-    )
-    if apart and injection.SQUEEZED.search(_LETTERS.sub("", apart)):
-        return "override"
+    if _is_set_apart(plain):
+        runs = (run[0].translate(_LEET_LETTERS) for run in _APART.finditer(plain))
+        if injection.SQUEEZED.search("".join(_LETTERS.sub("", run) for run in runs)):
+            return "override"
     if len(_BROKEN.findall(plain)) >= _MANY_BREAKS:
         found = injection.find(_BREAK.sub("", plain), injection.CORE)
         if found:
@@ -266,5 +274,6 @@ def _encoded(plain: str) -> list[str]:
     if ("\\" in plain or "%" in plain or "&#" in plain) and _ESCAPED.search(plain):
         text = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
         hidden.append(html.unescape(urllib.parse.unquote(text, errors="replace")))
-    hidden.extend(bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain))
+    if _has_long_word(plain):
+        hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain)]
     return hidden
