@@ -6,16 +6,18 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.config import Config, ProviderChoice, resolve_provider
+from kode.config import Config, Embedding, ProviderChoice, resolve_provider
 from kode.contracts import AskModel, MemoryContext, Provider, Request
 from kode.engine.agent import Agent, Limits, Spend
-from kode.errors import ConfigError
+from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
 from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Usage, text_of, user_message
+from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
@@ -25,6 +27,13 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.log import Session
 from kode.tools import BUILTIN
+
+if TYPE_CHECKING:
+    from kode.subagents.parent import Delegation
+    from kode.subagents.protocol import Answer, Question, Start, Used
+
+STEPS_KEPT = 3
+"""Of a turn's steps, for the parent to use what its subagents found."""
 
 PASSED_ON = frozenset(
     "PATH HOME LANG LANGUAGE TERM SHELL USER LOGNAME TMPDIR TZ PWD VIRTUAL_ENV CONDA_PREFIX "
@@ -116,6 +125,7 @@ def make_agent(
         memory=open_memory(config.memory),
         limits=Limits(
             max_steps=config.max_steps,
+            max_tree_steps=config.max_steps,
             timeout_s=config.timeout_s,
             max_budget_usd=config.max_budget_usd,
             max_attempts=config.retry.max_attempts,
@@ -136,6 +146,107 @@ def make_agent(
         before_edit=lambda path: checkpoints.keep(session.turns, path),
         report_bug=write_report,
     )
+
+
+def make_delegation(
+    config: Callable[[], Config],
+    agent: Callable[[], Agent],
+    session: Session,
+    *,
+    folder: Path,
+    checkpoints: Checkpoints,
+    ask: Ask | None,
+    emit: Emit,
+) -> "Delegation":
+    """What the subagents of one session have in common. `config` and `agent` give what is in force
+    when a child is started: model and permission mode may change in between."""
+    from kode.subagents.parent import Delegation, child_environment
+    from kode.subagents.protocol import Answer
+
+    def start() -> "Start":
+        return _start_of_child(config(), agent(), session, checkpoints, may_ask=ask is not None)
+
+    async def ask_person(question: "Question", asker: str) -> "Answer":
+        assert ask is not None
+        gate = _person_gate(agent())
+        if question.rules and set(question.rules) <= set(gate.approved_in_session):
+            return Answer(id=question.id, choice="session")
+        fields = question.model_dump(exclude={"type", "id", "asker"})
+        answer = await ask(gate_module.Question(**fields, asker=asker))
+        if answer.choice == "session":
+            gate.approve_in_session(question.rules)
+        return Answer(id=question.id, choice=answer.choice, message=answer.message)
+
+    def record(used: "Used") -> None:
+        usage = Usage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+        )
+        entry = UsageEntry(
+            purpose="subagent", usage=usage, cost_usd=used.cost_usd, model=agent().provider.model
+        )
+        try:
+            session.append(entry)
+        except StorageError as error:
+            emit(Notice(text=str(error), level="error"))
+
+    limits = config().subagent
+    return Delegation(
+        folder=folder,
+        session_id=session.id,
+        cwd=agent().cwd,
+        environment=child_environment(os.environ, agent().secrets, config().shell.environment),
+        start=start,
+        snapshot=agent().memory.snapshot,
+        memory_system=agent().memory.name,
+        ask=None if ask is None else ask_person,
+        spend=agent().spend,
+        record=record,
+        max_concurrency=limits.max_concurrency,
+        timeout_s=limits.timeout_s,
+        max_steps=limits.max_steps,
+    )
+
+
+def _start_of_child(
+    config: Config, agent: Agent, session: Session, checkpoints: Checkpoints, *, may_ask: bool
+) -> "Start":
+    from kode.subagents.protocol import Start
+
+    choice = resolve_provider(config, os.environ)
+    gate, spend = _person_gate(agent), agent.spend
+    whole = agent.limits.max_tree_steps or agent.limits.max_steps
+    handed = config.model_copy(
+        update={
+            "provider": choice.name,
+            "model": agent.provider.model,
+            "base_url": choice.base_url,
+            "api_key": choice.api_key,
+            # No other key than the one in use.
+            "providers": {},
+            "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
+            "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
+        }
+    )
+    return Start(
+        parent_pid=os.getpid(),
+        config=handed.model_dump(mode="json"),
+        may_ask=may_ask,
+        approved=gate.approved_in_session,
+        tainted=session.tainted,
+        elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
+        elsewhere_steps=spend.steps + spend.elsewhere_steps,
+        max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
+        checkpoints=str(checkpoints.folder),
+        turn=session.turns,
+    )
+
+
+def _person_gate(agent: Agent) -> PersonGate:
+    assert isinstance(agent.gate, PersonGate)
+    return agent.gate
 
 
 def make_memory_context(

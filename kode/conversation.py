@@ -11,18 +11,19 @@ import tempfile
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.assembly import (
     cost_function,
     make_agent,
+    make_delegation,
     make_memory_context,
     make_provider,
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import InjectReason, PermissionMode, Provider
+from kode.contracts import InjectReason, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, context_tokens, fixed_tokens, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
@@ -33,7 +34,11 @@ from kode.messages import Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
+from kode.session.entries import TaintEntry
 from kode.session.log import Session
+
+if TYPE_CHECKING:
+    from kode.subagents.parent import Delegation
 
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0
@@ -75,7 +80,13 @@ class Conversation:
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
+    late_results: bool = False
+    """Whether subagents may have left results that the model has not seen."""
+    own_agents_folder: Path | None = None
+    """Where records of subagents go; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    delegation: "Delegation | None" = None
+    """What the subagents of this session have in common; None before they can be started."""
     background: set["asyncio.Task[None]"] = field(default_factory=set)
 
     @property
@@ -92,7 +103,8 @@ class Conversation:
                 self.agent, self.config, self.session, home=self.home, emit=self.emit
             )
             await memory.open(context, self.session.state(memory.name))
-            self.agent = replace(self.agent, tools=(*self.agent.tools, *memory.tools()))
+            tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            self.agent = replace(self.agent, tools=tools)
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.session, self.context, reason)
             self.opened = True
@@ -104,9 +116,12 @@ class Conversation:
         Raises: StorageError when not even the text could be recorded.
         """
         await self.open()
+        if self.late_results:
+            await self._take_in_late_results()
         attachments, self.attachments = self.attachments, ()
         ended = await run_turn(self.agent, self.session, self.context, text, self.emit, attachments)
         self.interrupted = ended.status == "interrupted"
+        self.late_results = ended.status != "success"
         try:
             self.checkpoints.end_turn()
         except StorageError as error:
@@ -281,6 +296,7 @@ class Conversation:
     def _enter(self, session: Session, *, resumed: bool) -> None:
         choice = resolve_provider(self.config, os.environ)
         self.session, self.resumed, self.opened, self.interrupted = session, resumed, False, False
+        self.late_results = resumed
         self.context = Context()
         self.checkpoints = open_checkpoints(self.home, session)
         self.agent = make_agent(
@@ -307,6 +323,52 @@ class Conversation:
             provider=self.agent.provider.name,
             model=self.agent.provider.model,
             resumed=self.resumed,
+        )
+
+    @property
+    def agents_folder(self) -> Path:
+        """Where records of subagents are; of a session without a file they go with the process."""
+        if self.own_agents_folder is not None:
+            return self.own_agents_folder
+        if self.session.id is None:
+            return self.checkpoints.folder / "agents"
+        return paths.agents_folder(self.home, self.session.id)
+
+    def _delegation_tools(self) -> tuple[Tool, ...]:
+        if self.config.subagent.max_depth == 0:
+            return ()
+        from kode.subagents.delegate import delegate_tool
+
+        self.delegation = make_delegation(
+            lambda: self.config,
+            lambda: self.agent,
+            self.session,
+            folder=self.agents_folder,
+            checkpoints=self.checkpoints,
+            ask=self.ask,
+            emit=self.emit,
+        )
+        return (delegate_tool(self.delegation),)
+
+    async def _take_in_late_results(self) -> None:
+        """What subagents left when kode ended or was stopped goes with the next message, once."""
+        self.late_results = False
+        if not self.agents_folder.is_dir():
+            return
+        from kode.subagents import records
+
+        await records.settle(self.agents_folder)
+        late = records.unseen(self.agents_folder, self.session.entries)
+        if not late:
+            return
+        if any(map(records.is_tainted, late)):
+            self.session.append(TaintEntry(source="a subagent"))
+        told = records.note(late, self.agent.output_dir)
+        self.attachments += (Text(text=told, source="note"),)
+        self.emit(
+            Notice(
+                text=f"{len(late)} unread subagent result(s) go with your message.", level="info"
+            )
         )
 
     async def _maintain(self) -> None:
@@ -369,6 +431,7 @@ async def open_conversation(
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
+        late_results=session_id is not None,
     )
     emit(conversation.started())
     return conversation

@@ -143,6 +143,15 @@ class PersonGate:
         """Takes effect with the next check, one that waits for its question included."""
         self._mode = mode
 
+    @property
+    def approved_in_session(self) -> tuple[str, ...]:
+        """The rules that answers of "session" have added."""
+        return tuple(str(rule) for rule in self._session)
+
+    def approve_in_session(self, rules: Sequence[str]) -> None:
+        """Adds rules as an answer of "session" does. Raises: ConfigError for a bad rule."""
+        self._session = tuple(dict.fromkeys((*self._session, *parse_all(rules))))
+
     def describe_rules(self) -> tuple[str, ...]:
         """One line a rule, with where it came from, for a person."""
         return (

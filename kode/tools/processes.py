@@ -50,10 +50,11 @@ async def end(group: int, mark: str) -> None:
         while time.monotonic() < deadline and found(group, mark):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
     finally:
-        _kill(group, mark)
+        kill(group, mark)
 
 
-def _kill(group: int, mark: str) -> None:
+def kill(group: int, mark: str) -> None:
+    """Kills all at once, without asking."""
     # Until none is found: one may have started another in between.
     for _ in range(_MAX_ROUNDS):
         processes = found(group, mark)

@@ -1,0 +1,495 @@
+"""`kode subagent`: one focused task in a process of its own; JSON lines on stdout, the result last.
+
+Whatever happens, set-up failures and signals included, the last line is the result. What makes a
+process a child is `kode.subagents.child`; here it is wired together.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.cli.flags import MODES, PROVIDERS, seconds, whole, working_directory
+from kode.cli.main import Parser
+from kode.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_STARTED,
+    ConfigError,
+    KodeError,
+    UserError,
+)
+from kode.subagents.child import STOP_GRACE_S, Stop, Voice, Watchdog
+from kode.subagents.protocol import EXIT_CODES, MAX_FILE_BYTES, Result, Task
+
+if TYPE_CHECKING:
+    from kode.config import Config
+    from kode.conversation import Conversation
+    from kode.events import Emit, Event, Status, TurnEnded
+    from kode.session.log import Session
+    from kode.subagents.child import ParentLink
+    from kode.subagents.protocol import Start
+
+PARENT_GONE = "The kode that started it has ended."
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AFTER_DEADLINE_S = 8.0
+"""A turn that does not end so long after its deadline is stuck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a child starts from."""
+
+    arguments: argparse.Namespace
+    cwd: Path
+    task: Task
+    memory: str
+    """The section of the system prompt; "" for none."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode subagent` with these arguments and returns its exit code. Never raises KodeError:
+    what went wrong is in the result."""
+    voice = Voice()
+    parent = _parent_session(argv)
+    started = False
+
+    def end_early(number: int, frame: object) -> None:
+        voice.conclude(_failure("Interrupted.", parent, "interrupted"))
+        os._exit(EXIT_INTERRUPTED)
+
+    for number in SIGNALS:
+        signal.signal(number, end_early)
+    try:
+        setting = _setting(argv, voice)
+        started = True
+        return asyncio.run(_run(setting, voice))
+    except KodeError as error:
+        text, code = str(error), error.exit_code if started else EXIT_NOT_STARTED
+    except SystemExit:  # --help
+        raise
+    except BaseException as error:
+        from kode.fault_reports import write_report
+
+        text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+        code = EXIT_FAILED
+    print(f"kode subagent: {text}", file=sys.stderr)
+    voice.conclude(_failure(text, parent))
+    return code
+
+
+def _setting(argv: Sequence[str], voice: Voice) -> Setting:
+    """Reads the command line and the files it names. Raises: UserError."""
+    from kode.subagents.protocol import parse_snapshot, parse_task, snapshot_text
+
+    arguments = _parse(argv)
+    cwd = working_directory(arguments)
+    if arguments.task is None:
+        if not arguments.goal.strip():
+            raise ConfigError("kode subagent: --goal is empty. Say what is to be done.")
+        task = Task(goal=arguments.goal, context=arguments.context)
+    else:
+        path = cwd / arguments.task
+        task = parse_task(_read(path, "--task"), arguments.task)
+        if arguments.from_parent:
+            voice.result_file = path.parent / "result.json"
+    if not arguments.from_parent:
+        _mark_as_own()
+    memory = ""
+    if arguments.memory_snapshot is not None:
+        data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
+        memory = snapshot_text(parse_snapshot(data, arguments.memory_snapshot))
+    return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        "kode subagent", "One focused task in a process of its own; JSON lines on stdout."
+    )
+    add = parser.add_argument
+    add("--goal", metavar="G", help="the task")
+    add("--context", metavar="C", help="with --goal: what it needs to know")
+    add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
+    add("--memory-snapshot", metavar="FILE", help="what it may know of memory, as JSON")
+    add("--timeout", metavar="S", type=seconds, help="end after so many seconds (120)")
+    add("--max-steps", metavar="N", type=whole, help="requests to the model (15)")
+    add("--quiet", action="store_true", help="no progress on stderr")
+    add("--parent-session", metavar="ID", help="the session it works for")
+    add("--from-parent", action="store_true", help=argparse.SUPPRESS)
+    add("--model", metavar="M", help="the model to ask")
+    add("--provider", choices=PROVIDERS, help="whose wire format to speak")
+    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
+    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
+    add("--cwd", metavar="DIR", help="work in this directory")
+    add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
+    add("--allow", metavar="RULE", action="append", default=[], help="as 'shell(pytest:*)'")
+    add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
+    arguments = parser.parse(argv)
+    if (arguments.goal is None) == (arguments.task is None):
+        raise ConfigError("kode subagent: give either --goal or --task, and not both.")
+    if arguments.context is not None and arguments.goal is None:
+        raise ConfigError("kode subagent: --context goes with --goal; put it into the task file.")
+    return arguments
+
+
+async def _run(setting: Setting, voice: Voice) -> int:
+    """The child's life from an open configuration to its result."""
+    from kode.subagents.child import ParentLink, open_stdin, read_start
+
+    loop = asyncio.get_running_loop()
+    arguments = setting.arguments
+    stop = Stop()
+    watchdog = Watchdog(on_stuck=lambda: _give_up(voice, stop, arguments.parent_session))
+    start: Start | None = None
+    link: ParentLink | None = None
+
+    def gone() -> None:
+        watchdog.end_within(STOP_GRACE_S)
+        stop("interrupted", PARENT_GONE)
+
+    def interrupted() -> None:
+        watchdog.end_within(STOP_GRACE_S)
+        stop("interrupted", "Interrupted.")
+
+    with _signals(loop, interrupted):
+        background: list[asyncio.Task[None]] = []
+        if arguments.from_parent:
+            reader = await open_stdin()
+            start = await read_start(reader)
+            if start is None:
+                voice.conclude(_failure(PARENT_GONE, arguments.parent_session, "interrupted"))
+                return EXIT_INTERRUPTED
+            link = ParentLink(voice, on_gone=gone)
+            watchdog.parent_pid = start.parent_pid
+            watchdog.on_gone = lambda: _soon(loop, gone)
+            background.append(asyncio.create_task(link.listen(reader)))
+        watchdog.start()
+        conversation = _conversation(setting, start, link, _emit(arguments, voice, link, stop))
+        try:
+            ended = await _turn(conversation, setting, link, stop, watchdog, background)
+            watchdog.end_within(STOP_GRACE_S)
+            result = _result(conversation, ended, arguments.parent_session)
+            if link is not None:
+                link.report()
+            voice.conclude(result)
+        finally:
+            for task in background:
+                task.cancel()
+            await conversation.close()
+    return EXIT_CODES[ended.status]
+
+
+async def _turn(
+    conversation: "Conversation",
+    setting: Setting,
+    link: "ParentLink | None",
+    stop: Stop,
+    watchdog: Watchdog,
+    background: list["asyncio.Task[None]"],
+) -> "TurnEnded":
+    """The one turn, ended by its deadline, a signal or the loss of the parent."""
+    from kode.subagents.child import expire, request_text
+
+    config = conversation.config
+    timeout_s = setting.arguments.timeout or config.subagent.timeout_s
+
+    async def deadline() -> None:
+        await expire(timeout_s, lambda: link is not None and bool(link.waiting))
+        watchdog.end_within(AFTER_DEADLINE_S)
+        stop("timeout", f"The time limit of {timeout_s:g} s was reached.")
+
+    # Opened before the turn can be cancelled, so that the turn records what was asked.
+    await conversation.open()
+    stop.task = asyncio.ensure_future(conversation.turn(request_text(setting.task)))
+    if stop.status is not None:
+        stop(stop.status, stop.error)
+    background.append(asyncio.create_task(deadline()))
+    try:
+        ended = await stop.task
+    except asyncio.CancelledError:  # before the turn itself began
+        ended = _never_began(stop)
+    if ended.status == "interrupted" and stop.status is not None:
+        return replace(ended, status=stop.status, error=stop.error)
+    return ended
+
+
+def _conversation(
+    setting: Setting, start: "Start | None", link: "ParentLink | None", emit: "Emit"
+) -> "Conversation":
+    """The child's agent with its session, memory a snapshot. Raises: UserError."""
+    from kode.assembly import make_agent, make_provider
+    from kode.config import Loaded, resolve_provider
+    from kode.conversation import Conversation, open_checkpoints
+    from kode.engine.context import Context
+    from kode.memory.guarded import Guarded
+    from kode.memory.snapshot import SnapshotMemory
+    from kode.paths import home
+    from kode.permissions.gate import PersonGate
+    from kode.session import log
+    from kode.session.checkpoints import Checkpoints
+    from kode.session.entries import TaintEntry
+
+    config = _config(setting, start, emit)
+    choice = resolve_provider(config, os.environ)
+    provider = make_provider(config, choice)
+    folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
+    if folder is None:
+        session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
+    else:
+        session = _transcript(folder, setting, provider.model, provider.name)
+    if start is not None and start.tainted:
+        session.append(TaintEntry(source="the session that delegated this"))
+    checkpoints = (
+        open_checkpoints(home(), session)
+        if start is None
+        else Checkpoints(folder=Path(start.checkpoints))
+    )
+    ask = link.ask if link is not None and start is not None and start.may_ask else None
+    agent = make_agent(
+        config,
+        choice,
+        provider,
+        home=home(),
+        cwd=setting.cwd,
+        session=session,
+        checkpoints=checkpoints,
+        emit=emit,
+        ask=ask,
+    )
+    agent = replace(agent, memory=Guarded(SnapshotMemory(setting.memory)))
+    if start is not None and folder is not None:
+        turn = start.turn
+        agent = replace(
+            agent,
+            output_dir=folder / "outputs",
+            limits=replace(agent.limits, max_tree_steps=start.max_tree_steps),
+            before_edit=lambda path: checkpoints.keep(turn, path),
+        )
+        agent.spend.elsewhere_usd = start.elsewhere_usd
+        agent.spend.elsewhere_steps = start.elsewhere_steps
+        assert isinstance(agent.gate, PersonGate)
+        agent.gate.approve_in_session(start.approved)
+    conversation = Conversation(
+        loaded=Loaded(config=config, origins={}),
+        home=home(),
+        cwd=setting.cwd,
+        emit=emit,
+        ask=ask,
+        session=session,
+        agent=agent,
+        context=Context(),
+        checkpoints=checkpoints,
+        keep_session=False,
+        own_agents_folder=folder / "agents" if folder is not None else None,
+    )
+    if link is not None:
+        _connect(link, conversation)
+    return conversation
+
+
+def _connect(link: "ParentLink", conversation: "Conversation") -> None:
+    """The link reports what this conversation uses, and passes on what it hears."""
+    from kode.messages import Usage
+    from kode.subagents.parent import tell_elsewhere
+
+    def pass_on() -> None:
+        if conversation.delegation is not None:
+            tell_elsewhere(conversation.delegation)
+
+    link.spend = conversation.agent.spend
+    link.price_known = conversation.agent.cost_usd(Usage()) is not None
+    link.tainted = lambda: conversation.session.tainted
+    link.on_elsewhere = pass_on
+
+
+def _config(setting: Setting, start: "Start | None", emit: "Emit") -> "Config":
+    """The settings of a child: its parent's, or those of this directory, within a child's limits.
+
+    A child never gets a wider permission mode than its parent has. On its own the flag counts
+    before the task file, and the task file before the configuration.
+    """
+    from kode.config import Config, load_config
+    from kode.events import Notice
+    from kode.paths import home
+    from kode.prompts import template
+
+    arguments, task = setting.arguments, setting.task
+    if start is not None:
+        config = Config.model_validate(start.config)
+        mode = _narrower(task.permission_mode or config.permissions.mode, config.permissions.mode)
+    else:
+        flags = {
+            "model": arguments.model or task.model,
+            "provider": arguments.provider,
+            "base_url": arguments.base_url,
+            "script": arguments.script,
+            "permissions.mode": arguments.permission_mode or task.permission_mode,
+            "permissions.allow": arguments.allow or None,
+            "permissions.deny": arguments.deny or None,
+        }
+        given = {key: value for key, value in flags.items() if value is not None}
+        loaded = load_config(home(), setting.cwd, environ=os.environ, flags=given)
+        for warning in loaded.warnings:
+            emit(Notice(text=warning))
+        config, mode = loaded.config, loaded.config.permissions.mode
+    limits = config.subagent
+    return config.model_copy(
+        update={
+            "model": (task.model if start is not None else None) or config.model,
+            "system": template("subagent"),
+            "append_system": "",
+            "timeout_s": None,
+            "max_steps": arguments.max_steps or limits.max_steps,
+            "permissions": config.permissions.model_copy(update={"mode": mode}),
+            "subagent": limits.model_copy(update={"max_depth": max(0, limits.max_depth - 1)}),
+            "memory": config.memory.model_copy(update={"enabled": False}),
+        }
+    )
+
+
+def _narrower(wanted: str, limit: str) -> str:
+    order = ("plan", "ask", "auto-edit", "full")
+    return min(wanted, limit, key=order.index)
+
+
+def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> "Session":
+    """A session whose file is among the records of this child. Raises: StorageError."""
+    from kode import durable
+    from kode.session.entries import Header, line_of, timestamp
+    from kode.session.log import Session, new_session_id
+
+    header = Header(
+        id=new_session_id(),
+        created_at=timestamp(),
+        cwd=str(setting.cwd),
+        model=model,
+        provider=provider,
+        parent=setting.arguments.parent_session,
+    )
+    path = folder / "transcript.jsonl"
+    with durable.storage_errors(path, "create"):
+        file = durable.open_for_append(path)
+        durable.append_to(file, line_of(header), path)
+    return Session(header=header, path=path, file=file)
+
+
+def _emit(
+    arguments: argparse.Namespace, voice: Voice, link: "ParentLink | None", stop: Stop
+) -> "Emit":
+    """Events as lines on stdout; for people as progress on stderr unless --quiet."""
+    from kode.events import silent
+    from kode.subagents.child import event_line
+
+    show: Emit = silent
+    if not arguments.quiet:
+        from kode.cli.render import ProgressRenderer
+
+        show = ProgressRenderer().emit
+
+    def emit(event: "Event") -> None:
+        show(event)
+        line = event_line(event)
+        if line is None:
+            return
+        try:
+            voice.say(line)
+        except OSError:
+            stop("interrupted", "Nobody reads its output any more.")
+        if link is not None:
+            link.report()
+
+    return emit
+
+
+def _result(conversation: "Conversation", ended: "TurnEnded", parent: str | None) -> Result:
+    from kode.cli.output import relative_path
+    from kode.subagents.child import result_of
+
+    files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
+    usage = conversation.agent.spend.usage
+    return result_of(ended, conversation.session.messages, files, usage, parent)
+
+
+def _never_began(stop: Stop) -> "TurnEnded":
+    from kode.events import TurnEnded
+    from kode.messages import Usage
+
+    return TurnEnded(
+        status=stop.status or "interrupted",
+        result="",
+        error=stop.error or "Interrupted.",
+        steps=0,
+        usage=Usage(),
+        cost_usd=None,
+        files_changed=(),
+        duration_ms=0,
+    )
+
+
+def _mark_as_own() -> None:
+    """Gives what this process starts a mark of its own, as a parent does for its children."""
+    from kode.tools import processes
+
+    outer = os.environ.get(processes.MARK, "")
+    mark = secrets.token_hex(12)
+    os.environ[processes.MARK] = f"{outer}:{mark}" if outer else mark
+
+
+def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
+    """The hard end of a process that does not end by itself: from the watchdog's thread."""
+    from kode.tools import processes
+
+    status = stop.status or "interrupted"
+    voice.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
+    # The last mark is our own; the ones before are of those that started us.
+    mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
+    if mark:
+        processes.kill(processes.NO_GROUP, mark)
+    os._exit(EXIT_CODES[voice.status])
+
+
+@contextlib.contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, interrupted: Callable[[], None]) -> Iterator[None]:
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupted)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+            # What comes now is too late to matter: the result has been said.
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call)
+
+
+def _read(path: Path, flag: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{flag} {path}: {error.strerror}. Name a file that can be read.") from None
+
+
+def _failure(error: str, parent: str | None, status: "Status" = "error") -> Result:
+    return Result(status=status, summary="", error=error, parent_session=parent)
+
+
+def _parent_session(argv: Sequence[str]) -> str | None:
+    """Read before the command line is parsed, so that even a wrong flag is reported with it."""
+    for index, word in enumerate(argv):
+        if word.startswith("--parent-session="):
+            return word.partition("=")[2]
+        if word == "--parent-session" and index + 1 < len(argv):
+            return argv[index + 1]
+    return None

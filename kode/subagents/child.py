@@ -1,0 +1,311 @@
+"""What makes a process a child: what it is told, what it says, its line to the parent, its end.
+
+The wiring (configuration, provider, session) is in `cli/subagent.py`. Whatever happens, the last
+line on stdout is the result, and nothing the child started outlives it.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from kode import durable
+from kode.engine.agent import Spend
+from kode.errors import KodeError
+from kode.events import Event, Status, TextDelta, ThinkingDelta, ToolOutput, TurnEnded
+from kode.messages import Message, Text, ToolCall, Usage
+from kode.permissions import gate
+from kode.subagents.protocol import (
+    MAX_LINE_BYTES,
+    Answer,
+    Elsewhere,
+    Question,
+    Result,
+    Start,
+    Task,
+    Used,
+    line_of,
+)
+
+POLL_S = 0.25
+STOP_GRACE_S = 6.0
+"""A child that was told to end and has not by then is stuck: it ends itself hard."""
+MAX_SUMMARY_CHARS = 50_000
+
+
+def request_text(task: Task) -> str:
+    """The user message of a task."""
+    pieces = [f"# Goal\n{task.goal}"]
+    if task.guidance:
+        pieces.append(f"# Guidance\n{task.guidance}")
+    if task.context:
+        pieces.append(f"# Context\n{task.context}")
+    return "\n\n".join(pieces)
+
+
+def result_of(
+    ended: TurnEnded,
+    messages: list[Message],
+    files: tuple[str, ...],
+    usage: Usage,
+    parent: str | None,
+) -> Result:
+    """The result of a child's turn. One that did not finish tells how far it came."""
+    summary = ended.result.strip()
+    if ended.status != "success":
+        summary = partial_summary(ended, messages, files)
+    return Result(
+        status=ended.status,
+        summary=summary[:MAX_SUMMARY_CHARS],
+        error=ended.error,
+        files_changed=files,
+        tokens_used=usage.input_tokens + usage.output_tokens,
+        steps=ended.steps,
+        parent_session=parent,
+    )
+
+
+def partial_summary(ended: TurnEnded, messages: list[Message], files: tuple[str, ...]) -> str:
+    """What is known of a task that did not finish: what was said last, done and changed."""
+    said = [
+        part.text.strip()
+        for message in messages
+        if message.role == "assistant"
+        for part in message.parts
+        if isinstance(part, Text) and part.text.strip()
+    ]
+    calls = [
+        f"{part.name} {part.arguments[:120]}"
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    ]
+    lines = [f"Not finished: {ended.error or ended.status}"]
+    if said:
+        lines.append(f"Last said: {said[-1]}")
+    if calls:
+        lines.append("Last calls:\n" + "\n".join(f"- {call}" for call in calls[-5:]))
+    if files:
+        lines.append(f"Files changed: {', '.join(files)}")
+    return "\n".join(lines)
+
+
+@dataclass
+class Voice:
+    """The child's stdout: JSON lines, the result last and once."""
+
+    result_file: Path | None = None
+    """Where the result goes before it is said; None for a child without a parent."""
+    over: bool = False
+    status: Status = "interrupted"
+    """Of the result, once it has been said."""
+    lock: "threading.RLock" = field(default_factory=threading.RLock)
+
+    def say(self, message: BaseModel | dict[str, Any]) -> None:
+        """Writes one line, unless the result has been said. Raises: OSError."""
+        with self.lock:
+            if not self.over:
+                _write_stdout(line_of(message))
+
+    def conclude(self, result: Result) -> None:
+        """Puts the result on disk, then says it. Never raises; a second result is dropped."""
+        with self.lock:
+            if self.over:
+                return
+            self.over, self.status = True, result.status
+            line = line_of(result)
+            if self.result_file is not None:
+                with contextlib.suppress(KodeError, OSError):
+                    durable.replace(self.result_file, line)
+            with contextlib.suppress(OSError, ValueError):
+                _write_stdout(line)
+
+
+@dataclass
+class Stop:
+    """Ends the turn once, and remembers why."""
+
+    task: "asyncio.Future[TurnEnded] | None" = None
+    status: Status | None = None
+    error: str = ""
+
+    def __call__(self, status: Status, error: str) -> None:
+        if self.status is None:
+            self.status, self.error = status, error
+        if self.task is not None:
+            self.task.cancel()
+
+
+@dataclass
+class Watchdog:
+    """A thread that sees what a stuck loop cannot: that the parent is gone (a sibling may hold our
+    stdin open), and that an end that was asked for does not come."""
+
+    on_stuck: Callable[[], None]
+    parent_pid: int | None = None
+    on_gone: Callable[[], None] = lambda: None
+    ends_at: float | None = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+
+    def end_within(self, seconds: float) -> None:
+        """From now on the process has so long to end by itself."""
+        if self.ends_at is None:
+            self.ends_at = time.monotonic() + seconds
+
+    def _run(self) -> None:
+        gone = False
+        while True:
+            time.sleep(POLL_S)
+            if not gone and self.parent_pid is not None and os.getppid() != self.parent_pid:
+                gone = True
+                self.end_within(STOP_GRACE_S)
+                self.on_gone()
+            if self.ends_at is not None and time.monotonic() > self.ends_at:
+                self.on_stuck()
+
+
+@dataclass
+class ParentLink:
+    """The child's end of the pipes. Questions and figures go out, answers and figures come in."""
+
+    voice: Voice
+    on_gone: Callable[[], None]
+    spend: Spend = field(default_factory=Spend)
+    """Of this process; what the parent tells of the rest of the tree goes in here too."""
+    price_known: bool = True
+    tainted: Callable[[], bool] = lambda: False
+    on_elsewhere: Callable[[], None] = lambda: None
+    """Called when the parent has told what the rest of the tree has used."""
+    waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
+    asked: int = 0
+    told: Used = field(default_factory=Used)
+    """What the parent has been told so far, in all."""
+
+    def report(self) -> None:
+        """Tells the parent what has been used since it was last told."""
+        usage, told, tainted = self.spend.usage, self.told, self.tainted()
+        total = Used(
+            **asdict(usage),
+            cost_usd=self.spend.cost_usd,
+            steps=self.spend.steps,
+            untrusted=tainted,
+        )
+        if total == told:
+            return
+        self.told = total
+        known = told.cost_usd or 0.0
+        self._send(
+            Used(
+                input_tokens=total.input_tokens - told.input_tokens,
+                output_tokens=total.output_tokens - told.output_tokens,
+                cached_tokens=total.cached_tokens - told.cached_tokens,
+                cache_write_tokens=total.cache_write_tokens - told.cache_write_tokens,
+                cost_usd=self.spend.cost_usd - known if self.price_known else None,
+                steps=total.steps - told.steps,
+                untrusted=tainted,
+            )
+        )
+
+    async def ask(self, question: gate.Question) -> gate.Answer:
+        """Puts a permission question to the person at the parent's terminal."""
+        self.asked += 1
+        line = Question(id=self.asked, **asdict(question))
+        if len(line_of(line)) > MAX_LINE_BYTES:
+            return gate.Answer(choice="no", message="It is too large to be shown. Do it in parts.")
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.waiting[line.id] = answered
+        self._send(line)
+        try:
+            answer = await answered
+        finally:
+            del self.waiting[line.id]
+        return gate.Answer(choice=answer.choice, message=answer.message)
+
+    async def listen(self, reader: asyncio.StreamReader) -> None:
+        """Takes answers and figures until stdin ends, which means that the parent is gone."""
+        while line := await read_line(reader):
+            self._take(line)
+        self.on_gone()
+
+    def _send(self, message: BaseModel) -> None:
+        try:
+            self.voice.say(message)
+        except OSError:
+            self.on_gone()
+
+    def _take(self, line: bytes) -> None:
+        with contextlib.suppress(ValueError, ValidationError, AttributeError):
+            value = json.loads(line)
+            if value.get("type") == "answer":
+                answer = Answer.model_validate(value)
+                waiting = self.waiting.get(answer.id)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answer)
+            elif value.get("type") == "elsewhere":
+                told = Elsewhere.model_validate(value)
+                self.spend.elsewhere_usd = told.cost_usd
+                self.spend.elsewhere_steps = told.steps
+                self.on_elsewhere()
+
+
+async def expire(timeout_s: float, is_waiting: Callable[[], bool]) -> None:
+    """Returns when `timeout_s` have passed; the time a person takes to answer does not count."""
+    left_s = timeout_s
+    while left_s > 0:
+        began = time.monotonic()
+        await asyncio.sleep(min(left_s, POLL_S))
+        if not is_waiting():
+            left_s -= time.monotonic() - began
+
+
+async def open_stdin() -> asyncio.StreamReader:
+    """Stdin as a stream of lines."""
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+async def read_line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; b"" at the end, or when what comes is no line."""
+    try:
+        return await reader.readline()
+    except (ValueError, OSError):
+        return b""
+
+
+async def read_start(reader: asyncio.StreamReader) -> Start | None:
+    """The parent's first line; None when it is gone before it said anything."""
+    line = await read_line(reader)
+    try:
+        return Start.model_validate_json(line) if line else None
+    except ValidationError:
+        return None
+
+
+def event_line(event: Event) -> dict[str, Any] | None:
+    """An event as a line, without what only a transcript needs. Deltas and tool output stay here:
+    stdout tells what a child does, not what it says."""
+    if isinstance(event, (TextDelta, ThinkingDelta, ToolOutput, TurnEnded)):
+        return None
+    fields = asdict(event)
+    for heavy in ("message", "text", "diff"):
+        fields.pop(heavy, None)
+    return {"type": "event", "event": fields}
+
+
+def _write_stdout(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]
