@@ -15,11 +15,11 @@ damaged file is thrown away: then it is empty and its fingerprint is "".
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kode import durable
 from kode.errors import StorageError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float32]
+
+T = TypeVar("T")
 
 CANDIDATES = 60
 """How many texts the rarest words choose for ranking; more where more are asked for."""
@@ -90,80 +92,110 @@ class Collection:
 
     def fingerprint(self) -> str:
         """What `set_fingerprint` was last told; "" for a new, damaged or emptied collection."""
-        with self._guarded() as database:
-            return _note(database, "fingerprint")
-        return ""
+        return self._read(lambda database: _note(database, "fingerprint"), "")
 
     def set_fingerprint(self, value: str) -> None:
-        """Says what the collection is now a faithful image of."""
-        with self._guarded() as database, database:
-            _set_note(database, "fingerprint", value)
+        """Says what the collection is now a faithful image of. Raises: StorageError."""
+        self._change(lambda database: _set_note(database, "fingerprint", value))
 
     def stamps(self) -> dict[str, str]:
         """Every id with its stamp: what to compare with when the fingerprint differs."""
-        with self._guarded() as database:
-            return dict(database.execute("SELECT id, stamp FROM texts"))
-        return {}
+        return self._read(lambda db: dict(db.execute("SELECT id, stamp FROM texts")), {})
 
     def __len__(self) -> int:
-        with self._guarded() as database:
-            return int(_note(database, "texts") or 0)
-        return 0
+        return self._read(lambda database: int(_note(database, "texts") or 0), 0)
 
     def put(self, rows: Iterable[Row]) -> None:
-        """Adds texts, or replaces those whose id is there, in one transaction."""
-        with self._guarded() as database, database:
-            for row in rows:
-                _delete(database, row.id)
-                words = terms.search_terms(row.text)
-                place = database.execute(
-                    "INSERT INTO texts (id, stamp, terms, length) VALUES (?, ?, ?, ?)",
-                    (row.id, row.stamp, " ".join(words), len(words)),
-                ).lastrowid
-                database.execute(
-                    "INSERT INTO words (rowid, terms) VALUES (?, ?)", (place, " ".join(words))
-                )
-                _count(database, 1, len(words))
-                if self._space and row.vector is not None and place is not None:
-                    self._write_vector(database, place, row.vector)
+        """Adds texts, or replaces those whose id is there, in one transaction.
+
+        Raises: StorageError; then none of them is in.
+        """
+        given = list(rows)
+
+        def put_all(database: sqlite3.Connection) -> None:
+            for row in given:
+                self._put(database, row)
+
+        self._change(put_all)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Takes texts out; ids that are not there are no error."""
-        with self._guarded() as database, database:
-            for id in ids:
+        """Takes texts out; ids that are not there are no error. Raises: StorageError."""
+        given = list(ids)
+
+        def remove_all(database: sqlite3.Connection) -> None:
+            for id in given:
                 _delete(database, id)
 
+        self._change(remove_all)
+
     def search(self, query: str, k: int, vector: "Vector | None" = None) -> list[Found]:
-        """The best `k`; nothing for a query that matches nothing.
+        """The best `k`; nothing for a query that matches nothing, or when the file cannot be read.
 
         `vector` is the query's under the neural embedder of this collection.
         """
-        with self._guarded() as database:
+        many = max(CANDIDATES, 3 * k)
+
+        def search_in(database: sqlite3.Connection) -> list[Found]:
             holding = _holding(database, terms.search_terms(query))
-            places = _candidates(database, holding, max(CANDIDATES, 3 * k))
-            cosines = self._cosines(database, vector, max(CANDIDATES, 3 * k))
-            found = _ranked(database, {*places, *cosines}, holding, cosines)
-            return found[:k]
-        return []
+            cosines = self._cosines(database, vector, many)
+            places = _candidates(database, holding, many)
+            return _ranked(database, {*places, *cosines}, holding, cosines)[:k]
+
+        return self._read(search_in, [])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def _guarded(self) -> Iterator[sqlite3.Connection]:
-        """The open database; a fault of the file ends the block quietly, damage empties it."""
-        with suppress(StorageError, sqlite3.OperationalError, OSError):
+    def _read(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """What `work` finds; `otherwise` when the file is locked too long, unreadable or damaged
+        (then it is thrown away, and its fingerprint tells the owner to fill it again)."""
+        try:
+            return work(self._open())
+        except (sqlite3.OperationalError, StorageError, OSError):
+            self.close()
+        except sqlite3.DatabaseError:
+            self.throw_away()
+        return otherwise
+
+    def _change(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Runs `work` in one transaction; a damaged file is first thrown away."""
+        for attempt in (1, 2):
             try:
-                yield self._open()
-            except sqlite3.OperationalError:
+                with self._open() as database:
+                    database.execute("BEGIN IMMEDIATE")
+                    work(database)
+                return
+            except (sqlite3.OperationalError, OSError) as error:
                 self.close()
-                raise
-            except sqlite3.DatabaseError:
+                raise StorageError(
+                    f"Could not write the search index {self.path} ({error}). "
+                    "Check the disk; the index is made again at the next start."
+                ) from error
+            except sqlite3.DatabaseError as error:
                 self.throw_away()
+                if attempt == 2:
+                    raise StorageError(
+                        f"The search index {self.path} stays damaged ({error}). Delete it."
+                    ) from error
+
+    def _put(self, database: sqlite3.Connection, row: Row) -> None:
+        _delete(database, row.id)
+        words = terms.search_terms(row.text)
+        joined = " ".join(words)
+        place = database.execute(
+            "INSERT INTO texts (id, stamp, terms, length) VALUES (?, ?, ?, ?)",
+            (row.id, row.stamp, joined, len(words)),
+        ).lastrowid
+        database.execute("INSERT INTO words (rowid, terms) VALUES (?, ?)", (place, joined))
+        _count(database, 1, len(words))
+        if self._space and row.vector is not None and place is not None:
+            self._write_vector(database, place, row.vector)
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             durable.make_folder(self.path.parent)
-            database = sqlite3.connect(self.path, timeout=5.0, check_same_thread=False)
+            database = sqlite3.connect(
+                self.path, timeout=5.0, check_same_thread=False, isolation_level=None
+            )
             try:
                 # No fsync: after a power cut the file is damaged at worst, and made again.
                 database.execute("PRAGMA journal_mode=WAL")

@@ -188,6 +188,10 @@ _APART = re.compile(r"(?:(?<![a-z0-9])[a-z0-9][\s._*|/~-]{1,3}){7,}[a-z0-9](?![a
 _LETTERS = re.compile(r"[^a-z]+")
 _BROKEN = re.compile(r"[a-z][._*|~-][a-z]")
 _BREAK = re.compile(r"(?<=[a-z])[._*|~-](?=[a-z])")
+_TELLING = (
+    "ignor", "disregard", "forget", "overrid", "bypass", "tell", "previous", "prior", "instruction",
+    "rule", "prompt", "user",
+)  # fmt: skip
 _MANY_BREAKS = 3
 """Signs inside words (`ig-no-re pre.vious`) before they are taken for a disguise."""
 _ESCAPED = re.compile(r"\\u00[0-9a-f]{2}|\\x[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,4};")
@@ -232,7 +236,7 @@ def _order(text: str) -> tuple[int, str] | None:
     found = languages.find(native)
     if found and not injection.excused(native, *found):
         return characters.origin(text, found[0], latin=False), found[2]
-    disguised = _disguised(plain)
+    disguised = _disguised(plain, text)
     return (0, disguised) if disguised else None
 
 
@@ -241,39 +245,42 @@ def _is_famous(text: str, start: int, end: int) -> bool:
     return _FAMOUS_INSTALLERS.search(text, start, end) is not None
 
 
-def _disguised(plain: str) -> str:
+def _disguised(plain: str, text: str) -> str:
     """The category of an order that shows only when a disguise is undone, or ""."""
-    if len(_LEET.findall(plain)) > 1:
-        letters = plain.translate(_LEET_LETTERS)
-        ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS)
-        for variant in (letters, ones_as_i):
-            if found := injection.find(variant, injection.CORE):
-                return found[2]
+    letters = plain.translate(_LEET_LETTERS) if len(_LEET.findall(plain)) > 1 else ""
+    ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS) if letters else ""
+    joined = _BREAK.sub("", plain) if len(_BROKEN.findall(plain)) >= _MANY_BREAKS else ""
+    for variant in (letters, ones_as_i, joined):
+        found = injection.find(variant, injection.CORE) if _says_more(variant, plain) else None
+        if found:
+            return found[2]
     if _is_set_apart(plain):
         runs = (run[0].translate(_LEET_LETTERS) for run in _APART.finditer(plain))
         if injection.SQUEEZED.search("".join(_LETTERS.sub("", run) for run in runs)):
             return "override"
-    if len(_BROKEN.findall(plain)) >= _MANY_BREAKS:
-        found = injection.find(_BREAK.sub("", plain), injection.CORE)
-        if found:
-            return found[2]
     for hints, undo in _MIRRORS:
         if any(hint in plain for hint in hints):
             found = injection.find(undo(plain), injection.CORE)
             if found:
                 return found[2]
-    for hidden in _encoded(plain):
+    for hidden in _encoded(plain, text):
         found = injection.find(hidden.lower())
         if found:
             return found[2]
     return ""
 
 
-def _encoded(plain: str) -> list[str]:
+def _says_more(variant: str, plain: str) -> bool:
+    """Whether a word that orders need shows only in the variant."""
+    return any(variant.count(word) > plain.count(word) for word in _TELLING)
+
+
+def _encoded(plain: str, text: str) -> list[str]:
     hidden = []
     if ("\\" in plain or "%" in plain or "&#" in plain) and _ESCAPED.search(plain):
-        text = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
-        hidden.append(html.unescape(urllib.parse.unquote(text, errors="replace")))
+        unescaped = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
+        hidden.append(html.unescape(urllib.parse.unquote(unescaped, errors="replace")))
     if _has_long_word(plain):
+        hidden += [_decoded(run[0]) for run in _RUN.finditer(text)]
         hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain)]
     return hidden

@@ -1,0 +1,143 @@
+"""Credentials in a text: found and masked, and what is none left alone."""
+
+import random
+import string
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kode.credentials import find, redact
+
+CREDENTIALS = {
+    "anthropic": "sk-ant-api03-AbCdEf0123456789AbCdEf0123456789",
+    "openai": "sk-abcdefghijklmnopqrst",
+    "openai project": "sk-proj-9aB3_dE-fG7hIjKlMnOpQrStUv",
+    "github": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+    "github fine-grained": "github_pat_11ABCDEFG0aBcDeFgHiJkL_mNoPqRsTuVwXyZ012345",
+    "gitlab": "glpat-sS2WVNs2MkviqfoBvYtH",
+    "aws id": "AKIAQ3EGRZ7T2XYLMNOP",
+    "aws secret": "aws_secret_access_key = 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",
+    "google": "AIzaSyA1bC2dE3fG4hI5jK6lM7nO8pQ9rS0tU1v",
+    "google refresh": "1//0vmpenByfzsBwOqPxQh8WRPSiHkurjt69jPm",
+    "slack": "xoxb-325016107014-3722591157477-OaYqMrUWGrLLNQvU5PWf8EJz",
+    "stripe": "sk_live_ldyRSg5CZBMYjffqkMWEffth",
+    "twilio": "SK5a3a460b0c2e13c68c974d986efde2a3",
+    "sendgrid": "SG.abcdefghij1lmnopqrstuv.ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefg",
+    "npm": "npm_a1b2c3d4e5f6g7h8i9j0k1l2m3n4o5p6q7r8",
+    "hugging face": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345678",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9",
+    "private key": "-----BEGIN RSA PRIVATE KEY-----\ndbuLSwMJqjL7ZuhKMdd1rbBAP3AgtcGF\n"
+    "-----END RSA PRIVATE KEY-----",
+    "escaped key": '"-----BEGIN PRIVATE KEY-----\\n7t/isGkBp9RwWQ/e+/hdCDbHwUntDvzJ\\n'
+    '-----END PRIVATE KEY-----"',
+    "bearer": "Authorization: Bearer lK6goatxwHqVStOT5o3D1FZAuoVy2lBOnPbYhQn55j9sLhWt",
+    "basic": "Authorization: Basic ZGVwbG95OmdiUmZFcUszOUQ2cHBVS2c=",
+    "url": "postgresql://app:69h7Ue5fB0g4n2TjZU@db.internal:5432/app",
+    "password": "password: hunter2",
+    "password in prose": "the staging password is e7IAWk!L9metnJr#9",
+    "json": '{"api_key": "3e8f50c07bbe98c6e95ac767e2242e5b"}',
+    "netrc": "machine api.example.com login bob password xzqCj0xkwFiNIIMw",
+    "docker": '{"auths":{"r.io":{"auth":"dTpMWTRWcTE2M3NCbVFRRHhhbWVudA=="}}}',
+}
+
+INNOCENT = [
+    "last good commit is 86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+    "request id 550e8400-e29b-41d4-a716-446655440000 reproduces it",
+    "sha256:18ac3e7343f016890c510e93f935261169d9e3f565436429830faf0934f4f8e4",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJq9u2Xv2o0YHfXr0m9z1m9z1m9z1m9z1m9z1m9z deploy",
+    "go.sum h1:qqlAJmTxpB9A67xSyZk+tmrrNmYClY/fqig7ceZNsSM=",
+    "logo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ",
+    "-----BEGIN CERTIFICATE----- blocks are public",
+    "-----BEGIN PRIVATE KEY----- must never be committed",
+    "keys look like sk-ant-... and must never be logged",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx is a placeholder",
+    "AKIAIOSFODNN7EXAMPLE is the key of the manual",
+    "password = os.environ['DB_PASSWORD']",
+    "password=${DB_PASSWORD}",
+    "token = get_token()",
+    "the token budget is 32000",
+    "postgres://postgres:postgres@localhost:5432/test",
+    "password policy: min 12 chars",
+    "https://user@host/repo.git",
+]
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
+    text = CREDENTIALS[name]
+    found = find(f"before {text} after")
+    assert found
+    masked = redact(f"before {text} after")
+    for credential in found:
+        assert f"before {text} after"[credential.start : credential.end] not in masked
+    assert "[redacted " in masked
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_what_is_no_credential_stays_as_it_is(text: str) -> None:
+    assert find(text) == []
+    assert redact(text) == text
+
+
+def test_only_the_value_of_an_assignment_is_masked() -> None:
+    assert redact("DB_PASSWORD=x8Kq2LmN4v psql") == "DB_PASSWORD=[redacted password] psql"
+
+
+def test_a_url_keeps_its_host_and_user() -> None:
+    masked = redact("redis://bob:1ad9UQ5mCejjUcBu@cache:6379/0")
+    assert masked == "redis://bob:[redacted password]@cache:6379/0"
+
+
+def test_two_credentials_in_one_text_are_both_masked() -> None:
+    text = f"{CREDENTIALS['github']} and {CREDENTIALS['aws id']}"
+    assert redact(text) == "[redacted GitHub token] and [redacted AWS access key]"
+
+
+def test_a_letter_that_grows_in_lower_case_does_not_shift_what_is_masked() -> None:
+    assert redact("İİİİ password=x8Kq2LmN4v!") == "İİİİ password=[redacted password]!"
+
+
+_pieces = st.sampled_from([*CREDENTIALS.values(), *INNOCENT, " ", "\n", "://", "=", ":", '"', "@"])
+
+
+@given(st.lists(st.one_of(_pieces, st.text(max_size=12)), max_size=8).map("".join))
+@example("password=[redacted password] password=abcdef12")
+def test_masking_again_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+@given(st.text(max_size=300))
+def test_findings_are_in_order_and_inside_the_text(text: str) -> None:
+    end = 0
+    for credential in find(text):
+        assert end <= credential.start < credential.end <= len(text)
+        end = credential.end
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["sk-", "eyJ", "-eyJ", "-----BEGIN PRIVATE KEY-----", "://a:", "password ", "password=",
+     "password for ", "token is ", ".abcdef.", "Q~", "-us", "bearer ", "api_key", "ghp_", "a"],
+)  # fmt: skip
+def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
+    def seconds(chars: int) -> float:
+        text = (unit * (chars // len(unit) + 1))[:chars]
+        started = time.process_time()
+        find(text)
+        return time.process_time() - started
+
+    short, long = min(seconds(20_000) for _ in range(3)), seconds(160_000)
+    # Eight times the text: linear is 8, quadratic 64.
+    assert long < 30 * short + 0.05
+
+
+def test_random_text_of_letters_and_digits_is_searched_to_its_end() -> None:
+    rng = random.Random(1)
+    noise = "".join(rng.choices(string.ascii_letters + string.digits + " =:", k=20_000))
+    key = CREDENTIALS["github"]
+    assert any(c.kind == "GitHub token" for c in find(f"{noise} {key}"))
