@@ -2,43 +2,50 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kode import paths
+from kode.cli.lines import one_line, plural
 from kode.cli.main import Parser, nearest
-from kode.config import Loaded, ProviderPart, flat, load_config, masked, project_file
-from kode.errors import EXIT_OK, ConfigError
+from kode.cli.output import to_json
+from kode.config import Faults, Loaded, flat, load_config, project_file, shown
+from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 
-ACTIONS = ("show", "path", "check")
+COMMANDS = {
+    "show": "every key, its value, and where that came from (--json: one object)",
+    "path": "the config files of this directory",
+    "check": "what is wrong with them",
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode config ...` and returns its exit code. Raises: ConfigError."""
-    action, *rest = argv or ["--help"]
-    if action in ("-h", "--help"):
-        print(
-            "usage: kode config show [--json]   every key, its value, where it came from\n"
-            "       kode config path            the config files of this directory\n"
-            "       kode config check           what is wrong with them"
-        )
-        return EXIT_OK
-    if action not in ACTIONS:
+    command, *rest = argv or ["--help"]
+    if command in ("-h", "--help"):
+        lines = (f"  kode config {name:<6} {what}" for name, what in COMMANDS.items())
+        print("usage: kode config COMMAND\n\n" + "\n".join(lines))
+        return EXIT_OK if argv else EXIT_NOT_STARTED
+    if command not in COMMANDS:
         raise ConfigError(
-            f"kode config: unknown action {action!r}.{nearest(action, ACTIONS)} "
-            f"The actions are: {', '.join(ACTIONS)}."
+            f"kode config: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
+            f"The commands are: {', '.join(COMMANDS)}."
         )
-    parser = Parser(f"kode config {action}", "Settings and where they came from.")
-    if action == "show":
+    parser = Parser(f"kode config {command}", COMMANDS[command])
+    if command == "show":
         parser.add_argument("--json", action="store_true", help="one JSON object")
     arguments = parser.parse(rest)
-    if action == "path":
-        return _path()
-    loaded = load_config(paths.home(), Path.cwd(), environ=os.environ, flags={})
-    if action == "check":
-        return _check(loaded)
-    return _show(loaded, as_json=arguments.json)
+    match command:
+        case "path":
+            return _path()
+        case "check":
+            return _check()
+    return _show(_load(), as_json=arguments.json)
+
+
+def _load() -> Loaded:
+    return load_config(paths.home(), Path.cwd(), environ=os.environ, flags={})
 
 
 def _path() -> int:
@@ -49,48 +56,52 @@ def _path() -> int:
 
 
 def _show(loaded: Loaded, *, as_json: bool) -> int:
-    values = {key: _shown(key, value) for key, value in flat(loaded.config).items()}
+    values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
     if as_json:
-        print(
-            json.dumps(
-                {key: {"value": v, "from": loaded.origins[key]} for key, v in values.items()},
-                ensure_ascii=False,
-            )
-        )
+        print(to_json({k: {"value": v, "from": loaded.origins[k]} for k, v in values.items()}))
         return EXIT_OK
     width = max(map(len, values))
     for key, value in values.items():
-        print(f"{key:<{width}}  {json.dumps(value, ensure_ascii=False)}  ({loaded.origins[key]})")
+        text = one_line(json.dumps(value, ensure_ascii=False))
+        origin = "" if loaded.origins[key] == "default" else f"  ({loaded.origins[key]})"
+        print(f"{key:<{width}}  {text}{origin}")
+    print("\nWhat has no place in brackets is the default.")
     for warning in loaded.warnings:
-        print(f"! {warning}")
+        print(f"kode: {warning}", file=sys.stderr)
     return EXIT_OK
 
 
-def _check(loaded: Loaded) -> int:
-    """The files could be read and every value is allowed, or `load_config` had raised."""
+def _check() -> int:
+    """Names every fault. Exits 3 when kode cannot start with these settings."""
+    try:
+        loaded = _load()
+    except Faults as error:
+        return _tell(list(error.faults))
+    except ConfigError as error:
+        return _tell([str(error)])
     from kode.permissions.rules import never_matches, parse
 
-    faults = list(loaded.warnings)
-    permissions = loaded.config.permissions
-    for text in (*permissions.allow, *permissions.ask, *permissions.deny):
-        why = never_matches(parse(text))
-        if why:
-            faults.append(f"The rule {text!r} can never match: {why}")
-    for fault in faults:
-        print(f"! {fault}")
+    faults, remarks = [], list(loaded.warnings)
+    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        for text in flat(loaded.config)[key]:
+            try:
+                why = never_matches(parse(text))
+            except ConfigError as error:
+                faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
+                continue
+            if why:
+                remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
+    for remark in remarks:
+        print(f"remark: {remark}")
+    if faults:
+        return _tell(faults)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
-    print(f"{names}: {'see above' if faults else 'no faults'}")
+    print(f"{names}: no faults")
     return EXIT_OK
 
 
-def _shown(key: str, value: Any) -> Any:
-    """A value as it may be shown."""
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, dict):
-        return {name: _shown(f"{key}.{name}", item) for name, item in value.items()}
-    if isinstance(value, ProviderPart) or hasattr(value, "model_dump"):
-        return {name: _shown(name, item) for name, item in value.model_dump().items()}
-    if key.endswith("api_key") and isinstance(value, str):
-        return masked(value)
-    return value
+def _tell(faults: list[str]) -> int:
+    for fault in faults:
+        print(fault)
+    print(f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed")
+    return EXIT_NOT_STARTED

@@ -1,0 +1,34 @@
+"""Settings: what they are, where their values come from, and which provider they choose.
+
+model.py    the nested parts with their defaults
+layers.py   defaults < own file < project file < environment < flags, and the origin of each
+files.py    a JSON file → values and the line of each key
+choice.py   which provider to ask, with which key
+"""
+
+from kode.config.choice import LOCAL_KEY, ProviderChoice, resolve_provider
+from kode.config.layers import (
+    FORBIDDEN_IN_PROJECT,
+    Faults,
+    Loaded,
+    load_config,
+    project_file,
+)
+from kode.config.model import Config, Embedding, MemoryConfig, Permissions, flat, shown
+
+__all__ = [
+    "FORBIDDEN_IN_PROJECT",
+    "LOCAL_KEY",
+    "Config",
+    "Embedding",
+    "Faults",
+    "Loaded",
+    "MemoryConfig",
+    "Permissions",
+    "ProviderChoice",
+    "flat",
+    "load_config",
+    "project_file",
+    "resolve_provider",
+    "shown",
+]

@@ -1,0 +1,145 @@
+"""A config file: read, decoded, each key with its line, `${VAR}` replaced. What the keys mean is in
+`model.py`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kode.errors import ConfigError
+
+MAX_FILE_BYTES = 1_000_000
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One source of settings."""
+
+    values: Mapping[str, Any]
+    """Nested, as in a config file."""
+    places: Mapping[str, str]
+    """Dotted key → how to name its place: `FILE:LINE`, a variable, a flag."""
+
+
+def read_layer(path: Path) -> Layer | None:
+    """The settings of a file; None when there is no file.
+
+    Raises: ConfigError that names the place and what to do.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}. It must be a file that you can read."
+        ) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than 1 MB, which no config is. Make it smaller.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
+        ) from None
+    values = _decoded(text, path)
+    return Layer(values=values, places={k: f"{path}:{n}" for k, n in _lines(text, values).items()})
+
+
+def expanded(layer: Layer, environ: Mapping[str, str], path: Path, *, trusted: bool) -> Layer:
+    """The layer with `${VAR}` in string values replaced from the environment.
+
+    A file that is not trusted, because a repository brought it, gets no variable whose name sounds
+    like a secret: the value would end up in requests, logs and on the screen.
+
+    Raises: ConfigError for a variable that is not set or may not be used.
+    """
+
+    def expand(value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {name: expand(item, _dotted(key, name)) for name, item in value.items()}
+        if isinstance(value, list):
+            return [expand(item, key) for item in value]
+        if not isinstance(value, str):
+            return value
+
+        def variable(match: re.Match[str]) -> str:
+            name = match.group(1)
+            where = layer.places.get(key, str(path))
+            if not trusted and _SECRET_NAME.search(name):
+                raise ConfigError(
+                    f"{where}: `{key}` uses ${{{name}}}, which a project's file may not read. "
+                    "Set the key in your own config, or remove it."
+                )
+            if name not in environ:
+                raise ConfigError(
+                    f"{where}: `{key}` uses ${{{name}}}, which is not set. Set {name} in the "
+                    "environment, or write the value itself."
+                )
+            return environ[name]
+
+        return _VARIABLE.sub(variable, value)
+
+    return replace(layer, values=expand(dict(layer.values), ""))
+
+
+def _decoded(text: str, path: Path) -> dict[str, Any]:
+    def no_constant(name: str) -> NoReturn:
+        raise ConfigError(f"{path} uses {name}, which is not JSON. Write a number.")
+
+    def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"{path} has the key `{twice}` twice in one section. Keep one.")
+        return values
+
+    try:
+        values = json.loads(
+            text if text.strip() else "{}",
+            parse_constant=no_constant,
+            object_pairs_hook=without_doubles,
+        )
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Mend that place."
+        ) from None
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(f"{path} is not a config: {error}. Mend it.") from None
+    if not isinstance(values, dict):
+        raise ConfigError(
+            f"{path} holds {json.dumps(values)[:40]}; a config is one JSON object: {{...}}."
+        )
+    return values
+
+
+def _lines(text: str, values: Mapping[str, Any]) -> dict[str, int]:
+    """Dotted key → its line, found in the order of the text, which JSON keeps."""
+    lines: dict[str, int] = {}
+    position = 0
+
+    def walk(section: Mapping[str, Any], prefix: str) -> None:
+        nonlocal position
+        for key, value in section.items():
+            quoted = re.escape(json.dumps(key, ensure_ascii=False))
+            found = re.compile(quoted + r"\s*:").search(text, position)
+            if found is not None:
+                position = found.start() + 1
+            lines[_dotted(prefix, key)] = text.count("\n", 0, position) + 1
+            if isinstance(value, dict):
+                walk(value, _dotted(prefix, key))
+
+    walk(values, "")
+    return lines
+
+
+def _dotted(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name

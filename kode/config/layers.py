@@ -1,0 +1,300 @@
+"""Where settings come from, and the origin of each.
+
+Layers, later wins: defaults < `$KODE_HOME/config.json` < `./kode.json` (found upward to the
+repository root) < `KODE_*` environment < flags. A project file may not set what would let a
+repository take over its reader (`FORBIDDEN_IN_PROJECT`). Every wrong value names its place, the
+key, what was found and what is allowed.
+"""
+
+import copy
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from kode import paths
+from kode.config.files import Layer, expanded, read_layer
+from kode.config.model import Config, Price, ProviderPart, flat
+from kode.credentials import redact
+from kode.errors import ConfigError
+
+FORBIDDEN_IN_PROJECT = (
+    "provider",
+    "base_url",
+    "api_key",
+    "providers",
+    "script",
+    "system",
+    "append_system",
+    "add_dirs",
+    "permissions.allow",
+    "permissions.mode",
+    "shell.environment",
+    "prices",
+    "max_budget_usd",
+    "memory.enabled",
+    "memory.system",
+    "memory.model",
+    "memory.embedding",
+    "memory.vault",
+    "memory.journal",
+    "memory.notes",
+)
+"""What a repository's own file may not decide for whoever opens it: where requests and keys go,
+what runs unasked, what is spent, what the model is told on kode's behalf, and where memory is.
+Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
+that is stricter than the person's own may stay."""
+
+STRICTNESS = ("full", "auto-edit", "ask", "plan")
+"""Permission modes, the loosest first."""
+
+ADDED_UP = ("permissions.allow", "permissions.ask", "permissions.deny")
+"""Lists of which every layer's part counts."""
+
+ENVIRONMENT = {
+    "KODE_PROVIDER": "provider",
+    "KODE_MODEL": "model",
+    "KODE_BASE_URL": "base_url",
+    "KODE_API_KEY": "api_key",
+    "KODE_MAX_STEPS": "max_steps",
+    "KODE_PERMISSION_MODE": "permissions.mode",
+    "KODE_MEMORY": "memory.system",
+}
+
+MEMORY_OFF = ("off", "none")
+"""Values of KODE_MEMORY and --memory that turn memory off."""
+
+FLAGS = {
+    "timeout_s": "--timeout",
+    "permissions.mode": "--permission-mode",
+    "permissions.allow": "--allow",
+    "permissions.deny": "--deny",
+    "memory.system": "--memory",
+    "memory.enabled": "--no-memory",
+    "agents_files": "--no-agents",
+    "add_dirs": "--add-dir",
+}
+"""Keys whose flag is not called like them."""
+
+MAPPINGS: Mapping[str, type[BaseModel]] = {"providers": ProviderPart, "prices": Price}
+"""Sections whose keys are names; what is under a name."""
+
+SHOWN_CHARS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    config: Config
+    origins: Mapping[str, str]
+    """Dotted key → where its value came from: `default`, `FILE:LINE`, a variable, a flag."""
+    warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    """The config files that were read."""
+
+
+class Faults(ConfigError):
+    """What is wrong with the settings. Its text tells the first; `faults` has them all."""
+
+    def __init__(self, faults: list[str]) -> None:
+        more = len(faults) - 1
+        rest = f" ({more} more: `kode config check` names them.)" if more else ""
+        super().__init__(faults[0] + rest)
+        self.faults = tuple(faults)
+
+
+def load_config(
+    home: Path, cwd: Path, *, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> Loaded:
+    """The settings in force in `cwd`. `flags` are dotted keys.
+
+    Raises: ConfigError (`Faults` where several things are wrong) that names file, line, key, what
+        was found and what is allowed.
+    """
+    merged: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    warnings: list[str] = []
+    files: list[Path] = []
+
+    def add(layer: Layer) -> None:
+        for key, place in layer.places.items():
+            both = key in ADDED_UP and key in places
+            places[key] = f"{places[key]} + {place}" if both else place
+        _merge(merged, layer.values)
+
+    own = paths.config_file(home)
+    layer = read_layer(own)
+    if layer is not None:
+        add(expanded(layer, environ, own, trusted=True))
+        files.append(own)
+    path = project_file(cwd)
+    layer = read_layer(path) if path is not None else None
+    if layer is not None and path is not None:
+        layer, ignored = _without_forbidden(layer, _mode_of(merged))
+        if ignored:
+            warnings.append(
+                f"{path} may not set {', '.join(ignored)}: a repository must not decide that "
+                f"for whoever opens it. Set it in {own} if you want it."
+            )
+        add(expanded(layer, environ, path, trusted=False))
+        files.append(path)
+    add(_environment_layer(environ))
+    add(_flag_layer(flags))
+    config = _validated(merged, places)
+    origins = {key: places.get(key, "default") for key in flat(config)}
+    return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
+
+
+def project_file(cwd: Path) -> Path | None:
+    """`kode.json` in `cwd` or a folder above it, up to the repository root; None when there is
+    none. Outside a repository only `cwd` itself counts."""
+    root = paths.repository_root(cwd)
+    folder = Path(os.path.realpath(cwd))
+    while True:
+        if os.path.lexists(folder / "kode.json"):
+            return folder / "kode.json"
+        if root is None or folder in (root, folder.parent):
+            return None
+        folder = folder.parent
+
+
+# ── the layers ───────────────────────────────────────────────────────────────────────────────
+
+
+def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:
+    """The layer of a project file without the keys it may not set, and those keys."""
+    values = copy.deepcopy(dict(layer.values))
+    ignored: list[str] = []
+    for key in FORBIDDEN_IN_PROJECT:
+        section, _, name = key.rpartition(".")
+        holder = values.get(section) if section else values
+        if not isinstance(holder, dict) or name not in holder:
+            continue
+        if key == "permissions.mode" and _is_stricter(holder[name], own_mode):
+            continue
+        del holder[name]
+        ignored.append(key)
+    places = {
+        key: place
+        for key, place in layer.places.items()
+        if not any(key == name or key.startswith(f"{name}.") for name in ignored)
+    }
+    return Layer(values=values, places=places), ignored
+
+
+def _mode_of(values: Mapping[str, Any]) -> str:
+    section = values.get("permissions")
+    mode = section.get("mode") if isinstance(section, dict) else None
+    return mode if mode in STRICTNESS else Config().permissions.mode
+
+
+def _is_stricter(mode: Any, than: str) -> bool:
+    return mode in STRICTNESS and STRICTNESS.index(mode) >= STRICTNESS.index(than)
+
+
+def _environment_layer(environ: Mapping[str, str]) -> Layer:
+    given: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for variable, key in ENVIRONMENT.items():
+        value = environ.get(variable, "").strip()
+        if not value:
+            continue
+        given[key] = int(value) if key == "max_steps" and _is_whole(value) else value
+        places[key] = variable
+    return _choosing_memory(given, places)
+
+
+def _flag_layer(flags: Mapping[str, Any]) -> Layer:
+    places = {key: FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
+    return _choosing_memory(dict(flags), places)
+
+
+def _choosing_memory(given: dict[str, Any], places: dict[str, str]) -> Layer:
+    """Whoever names a memory system wants memory; `off` names none."""
+    system = given.get("memory.system")
+    if system is not None and "memory.enabled" not in given:
+        given["memory.enabled"] = system not in MEMORY_OFF
+        places["memory.enabled"] = places["memory.system"]
+    if system in MEMORY_OFF:
+        del given["memory.system"], places["memory.system"]
+    return Layer(values=_nested(given), places=places)
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]{1,18}", text) is not None
+
+
+def _nested(flat_values: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat_values.items():
+        holder = nested
+        *sections, name = key.split(".")
+        for section in sections:
+            holder = holder.setdefault(section, {})
+        holder[name] = list(value) if isinstance(value, tuple) else value
+    return nested
+
+
+def _merge(into: dict[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
+    for key, value in values.items():
+        name = prefix + key
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value, f"{name}.")
+        elif name in ADDED_UP and isinstance(value, list) and isinstance(into.get(key), list):
+            into[key] = [*into[key], *value]
+        else:
+            into[key] = copy.deepcopy(value)
+
+
+# ── what is wrong ────────────────────────────────────────────────────────────────────────────
+
+
+def _validated(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
+    try:
+        # As JSON and strictly: "yes" is no boolean, "90" and true are no numbers.
+        return Config.model_validate_json(json.dumps(merged), strict=True)
+    except ValidationError as error:
+        raise Faults([_explained(fault, places) for fault in error.errors()]) from None
+
+
+def _explained(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
+    """One fault in a sentence: where, which key, what was found, what is allowed."""
+    steps = [str(step) for step in fault["loc"] if step != "[key]"]
+    key = ".".join(steps)
+    named = (".".join(steps[:end]) for end in range(len(steps), 0, -1))
+    place = next((places[known] for known in named if known in places), "config")
+    if fault["type"] == "extra_forbidden":
+        allowed_keys = _keys_beside(steps)
+        near = difflib.get_close_matches(steps[-1], allowed_keys, n=1, cutoff=0.5)
+        hint = f"Did you mean `{near[0]}`?" if near else f"Allowed: {', '.join(allowed_keys)}."
+        return f"{place}: there is no key `{key}`. {hint}"
+    if fault["type"] == "value_error":
+        return f"{place}: in `{key}` {fault['ctx']['error']}."
+    if fault["type"] == "missing":
+        return f"{place}: `{key}` is missing. Add it."
+    allowed = re.sub(r"^Input should be ", "", fault["msg"])
+    return f"{place}: `{key}` is {_found(steps, fault['input'])}; allowed is {allowed}."
+
+
+def _found(steps: list[str], value: Any) -> str:
+    if steps[-1:] == ["api_key"] or steps[:1] == ["providers"]:
+        return "a value that is not shown"
+    text = redact(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+def _keys_beside(steps: list[str]) -> list[str]:
+    """The keys of the section in which the last step was looked for."""
+    part: type[BaseModel] = Config
+    for step in steps[:-1]:
+        if step in MAPPINGS:
+            part = MAPPINGS[step]
+        elif step in part.model_fields:
+            annotation = part.model_fields[step].annotation
+            part = annotation if isinstance(annotation, type) else part
+    return list(part.model_fields)

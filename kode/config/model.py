@@ -1,0 +1,182 @@
+"""The settings themselves: nested parts with their defaults and what each may be.
+
+`docs/configuration.md` says what each key does, and `config.example.json` has every key with its
+default. Where the values come from is in `layers.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kode.contracts import PermissionMode
+from kode.credentials import redact
+
+ProviderName = Literal["openai", "anthropic", "scripted"]
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Part(BaseModel):
+    """A section of the settings: fixed once loaded, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Permissions(Part):
+    mode: PermissionMode = "ask"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Subagent(Part):
+    max_concurrency: Annotated[int, Field(ge=1, le=8)] = 3
+    timeout_s: Seconds = 120
+    max_steps: AtLeastOne = 15
+    max_depth: Count = 1
+
+
+class ContextPart(Part):
+    window: AtLeastOne | None = None
+    compact_at: Annotated[float, Field(ge=0.1, le=0.95)] = 0.8
+    keep_tool_output_tokens: Count = 40_000
+    keep_user_tokens: Count = 20_000
+
+
+class Shell(Part):
+    environment: tuple[str, ...] = ()
+
+
+class Retry(Part):
+    max_attempts: Annotated[int, Field(ge=1, le=5)] = 5
+    idle_timeout_s: Seconds = 120
+    total_timeout_s: Seconds = 1800
+
+
+class Price(Part):
+    input: Money
+    output: Money
+    cached: Money | None = None
+    cache_write: Money | None = None
+
+
+class ProviderPart(Part):
+    api_key: str | None = Field(default=None, repr=False)
+    base_url: str | None = None
+    model: str | None = None
+
+
+class Repl(Part):
+    vi_mode: bool = False
+    notify: bool = True
+
+
+class Embedding(Part):
+    provider: Literal["local", "openai"] = "local"
+    base_url: str | None = None
+    model: str | None = None
+    api_key: str | None = Field(default=None, repr=False)
+    dims: Annotated[int, Field(ge=16, le=8192)] = 256
+    timeout_s: Seconds = 10
+
+
+class Vault(Part):
+    facts_allowlist: tuple[str, ...] | None = None
+    facts_budget_bytes: AtLeastOne | None = None
+
+
+class Journal(Part):
+    max_memory_size: AtLeastOne = 8192
+    consolidation_timeout_s: Seconds = 30
+    memory_window: Annotated[int, Field(ge=2)] = 50
+
+
+class Notes(Part):
+    strict_ttl: bool = False
+    user: str = "default"
+
+
+class MemoryConfig(Part):
+    enabled: bool = True
+    system: Literal["tiered", "vault", "journal", "notes"] = "tiered"
+    facts_limit_user: AtLeastOne = 1500
+    facts_limit_env: AtLeastOne = 2500
+    buffer_lines: Annotated[int, Field(ge=0, le=1000)] = 20
+    buffer_enabled: bool = True
+    merge_on_write: bool = True
+    extract_on_end: bool = True
+    llm_search: bool = True
+    llm_extract: bool = True
+    llm_consolidate: bool = True
+    merge_threshold: Share = 0.7
+    add_threshold: Share = 0.3
+    min_turns_for_extraction: AtLeastOne = 3
+    end_deadline_s: Seconds = 30
+    model: str | None = None
+    embedding: Embedding = Embedding()
+    vault: Vault = Vault()
+    journal: Journal = Journal()
+    notes: Notes = Notes()
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "MemoryConfig":
+        if self.add_threshold > self.merge_threshold:
+            raise ValueError("`add_threshold` must not be above `merge_threshold`")
+        return self
+
+
+class Config(Part):
+    """All settings. Secrets are in `api_key` fields only; `shown` hides them."""
+
+    provider: ProviderName | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = Field(default=None, repr=False)
+    providers: Mapping[ProviderName, ProviderPart] = {}
+    script: str | None = None
+    max_steps: AtLeastOne = 90
+    max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    timeout_s: Seconds | None = None
+    system: str | None = None
+    append_system: str = ""
+    agents_files: bool = True
+    add_dirs: tuple[str, ...] = ()
+    permissions: Permissions = Permissions()
+    subagent: Subagent = Subagent()
+    context: ContextPart = ContextPart()
+    shell: Shell = Shell()
+    retry: Retry = Retry()
+    prices: Mapping[str, Price] = {}
+    repl: Repl = Repl()
+    memory: MemoryConfig = MemoryConfig()
+
+
+def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
+    """Every key, dotted, with its value; sections are walked into, mappings are not."""
+    values: dict[str, Any] = {}
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            values.update(flat(value, f"{prefix}{name}."))
+        else:
+            values[prefix + name] = value
+    return values
+
+
+def shown(key: str, value: Any) -> Any:
+    """A value as plain JSON that may be shown: a key only by its last four characters."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        return {name: shown(name, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(key, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key.rpartition(".")[2] == "api_key":
+        return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
+    return redact(value)
