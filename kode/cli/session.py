@@ -126,9 +126,22 @@ def _show(parser: Parser, argv: Sequence[str]) -> int:
         print(to_json(as_json(header, entries)))
         return EXIT_OK
     print(clean(as_markdown(header, entries)), end="")
+    _show_agents(session_id)
     for fault in faults:
         print(f"kode: {fault}", file=sys.stderr)
     return EXIT_OK
+
+
+def _show_agents(session_id: str) -> None:
+    """What became of the session's subagents."""
+    folder = paths.agents_folder(paths.home(), session_id)
+    if not folder.is_dir():
+        return
+    from kode.subagents.records import describe
+
+    print("\n## Subagents\n")
+    for line in describe(folder):
+        print(f"- {clean(line)}")
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> int:

@@ -267,7 +267,7 @@ async def _wait(
     """Until the child has ended; "timeout" when it does not, None when its result counts."""
     assert child.process is not None
     left_s = child.timeout_s + delegation.patience_s
-    while not reading.done() and child.process.returncode is None:
+    while child.result is None and not reading.done() and child.process.returncode is None:
         if left_s <= 0:
             return "timeout"
         began = time.monotonic()
@@ -276,6 +276,7 @@ async def _wait(
         await asyncio.wait([reading], timeout=min(POLL_S, left_s))
         if not child.asking:
             left_s -= time.monotonic() - began
+    # Its result is all that counts; it gets a moment to close what it has open.
     deadline = time.monotonic() + (0 if child.flooded else EXIT_GRACE_S)
     while child.process.returncode is None and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S / 10)

@@ -1,0 +1,70 @@
+"""A family of stand-in children: small Python programs that speak, or fail to speak, as a child."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import SnapshotSection
+from kode.engine.agent import Spend
+from kode.events import Event
+from kode.subagents.parent import Child, Delegation, run_tasks
+from kode.subagents.protocol import Start, Task, Used
+
+PRELUDE = """
+import json, os, sys, time
+def say(**fields): print(json.dumps(fields), flush=True)
+def result(summary="done", status="success", error=None, **more):
+    say(type="result", status=status, summary=summary, error=error, **more)
+def argument(name): return sys.argv[sys.argv.index(name) + 1]
+def task(): return json.load(open(argument("--task")))
+"""
+
+
+class Family:
+    """A delegation whose children run `code`, and what was seen of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events: list[Event] = []
+        self.used: list[Used] = []
+        self.fields: dict[str, Any] = {}
+        self.delegation: Delegation | None = None
+
+    async def run(
+        self, code: str, goals: Sequence[str] = ("a task",), **fields: Any
+    ) -> list[Child]:
+        program = self.folder / "child.py"
+        program.write_text(PRELUDE + code)
+        made = Delegation(
+            folder=self.folder / "agents",
+            session_id="20260101-000000-abcdef",
+            cwd=self.folder,
+            environment={"PATH": "/usr/bin:/bin"},
+            start=lambda: Start(parent_pid=1, config={"api_key": "k"}, checkpoints="/nowhere"),
+            snapshot=no_memory,
+            memory_system="none",
+            ask=None,
+            spend=Spend(),
+            record=self.used.append,
+            max_concurrency=3,
+            timeout_s=20,
+            max_steps=15,
+            command=(sys.executable, str(program)),
+            patience_s=0.2,
+        )
+        self.delegation = replace(made, **fields)
+        tasks = [Task(goal=goal) for goal in goals]
+        return await run_tasks(self.delegation, tasks, "call_1", self.events.append)
+
+
+async def no_memory() -> tuple[SnapshotSection, ...]:
+    return ()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Family:
+    return Family(tmp_path)

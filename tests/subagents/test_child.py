@@ -1,0 +1,89 @@
+"""What a child is told and says."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.events import TurnEnded
+from kode.messages import Message, Text, ToolCall, Usage, user_message
+from kode.subagents import child
+from kode.subagents.child import Voice, expire, partial_summary, request_text
+from kode.subagents.protocol import Result, Task, parse_snapshot, snapshot_text
+
+
+def test_the_request_names_goal_guidance_and_context() -> None:
+    text = request_text(Task(goal="g", context="c", guidance="u"))
+
+    assert text == "# Goal\ng\n\n# Guidance\nu\n\n# Context\nc"
+
+
+def test_a_partial_summary_tells_what_was_said_done_and_changed() -> None:
+    call = ToolCall(id="1", name="shell", arguments='{"command": "make"}')
+    messages = [
+        user_message("go"),
+        Message(role="assistant", parts=(Text(text="I look first."), call)),
+    ]
+    ended = TurnEnded(
+        status="timeout",
+        result="",
+        error="The time limit was reached.",
+        steps=1,
+        usage=Usage(),
+        cost_usd=None,
+        files_changed=(),
+        duration_ms=1,
+    )
+
+    summary = partial_summary(ended, messages, ("a.py",))
+
+    assert summary.splitlines() == [
+        "Not finished: The time limit was reached.",
+        "Last said: I look first.",
+        "Last calls:",
+        '- shell {"command": "make"}',
+        "Files changed: a.py",
+    ]
+
+
+def test_the_result_is_on_disk_before_it_is_said_and_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[bytes, bool]] = []
+    file = tmp_path / "result.json"
+    monkeypatch.setattr(child, "_write_stdout", lambda data: written.append((data, file.exists())))
+    voice = Voice(result_file=file)
+
+    voice.conclude(Result(status="success", summary="s \udcff", error=None))
+    voice.conclude(Result(status="error", summary="", error="late"))
+    voice.say({"type": "event"})
+
+    assert [on_disk for _, on_disk in written] == [True]
+    assert json.loads(file.read_text())["status"] == "success"
+
+
+async def test_time_spent_waiting_for_a_person_does_not_count() -> None:
+    waiting = True
+    over = asyncio.create_task(expire(0.3, lambda: waiting))
+    await asyncio.sleep(0.7)
+    assert not over.done()
+    waiting = False
+    await over
+
+
+def test_the_snapshot_becomes_a_section_with_titles() -> None:
+    data = {
+        "version": 1,
+        "system": "tiered",
+        "created_at": "now",
+        "sections": [
+            {"title": "User Profile", "content": "likes tea"},
+            {"title": "Environment", "content": "  "},
+        ],
+    }
+
+    text = snapshot_text(parse_snapshot(json.dumps(data).encode(), "f"))
+
+    assert text.startswith("# Memory Context (read-only)\n── User Profile ──\nlikes tea\n")
+    assert "Environment" not in text

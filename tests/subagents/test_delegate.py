@@ -1,0 +1,76 @@
+"""The `delegate_tasks` tool."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.events import silent
+from kode.subagents.delegate import delegate_tool
+from tests.subagents.conftest import Family
+
+
+async def made(family: Family, code: str, tasks: list[dict[str, Any]]) -> ToolOutput:
+    await family.run(code)
+    assert family.delegation is not None
+    tool = delegate_tool(family.delegation)
+    context = ToolContext(
+        cwd=family.folder,
+        call_id="c",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        output_dir=family.folder / "outputs",
+    )
+    arguments = tool.check({"tasks": tasks})
+    assert tool.preview is not None
+    tool.preview(context, arguments)
+    output = await tool.run(context, arguments)
+    assert isinstance(output, ToolOutput)
+    return output
+
+
+@pytest.mark.parametrize("count", [0, 9])
+async def test_none_or_more_than_eight_tasks_are_refused(family: Family, count: int) -> None:
+    with pytest.raises(ToolError, match="1 to 8 tasks"):
+        await made(family, "result()", [{"goal": "g"}] * count)
+
+
+@pytest.mark.parametrize("task", [{}, {"goal": " "}, {"goal": "g", "model": "big"}])
+async def test_a_task_that_is_none_is_refused(family: Family, task: dict[str, Any]) -> None:
+    with pytest.raises(ToolError):
+        await made(family, "result()", [task])
+
+
+async def test_results_come_in_task_order_with_status_files_and_errors(family: Family) -> None:
+    code = """
+goal = task()["goal"]
+if goal == "slow": time.sleep(0.3)
+if goal == "bad": result("half", "error", "It broke.")
+else: result(f"did {goal}", files_changed=["x.py"])
+"""
+    output = await made(family, code, [{"goal": "slow"}, {"goal": "bad"}])
+
+    assert output.text.index("did slow") < output.text.index("Error: It broke.")
+    assert output.summary == "2 subagents: 1 error, 1 success"
+    assert output.files_changed == (str(family.folder / "x.py"),)
+
+
+async def test_a_tainted_child_taints_its_parent(family: Family) -> None:
+    output = await made(
+        family, "say(type='used', untrusted=True, steps=1); result()", [{"goal": "g"}]
+    )
+
+    assert output.untrusted
+
+
+async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_path: Path) -> None:
+    await family.run("result()")
+    assert family.delegation is not None
+    tool = delegate_tool(family.delegation)
+
+    assert len(tool.description + json.dumps(tool.parameters())) / 4 < 300
+    assert set(tool.parameters()["properties"]) == {"tasks", "description"}

@@ -1,0 +1,267 @@
+"""The parent against children that behave, and against those that do not."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import SnapshotSection
+from kode.engine.agent import Spend
+from kode.events import AgentFinished, AgentProgress
+from kode.subagents import parent, records
+from kode.subagents.parent import child_environment
+from kode.subagents.protocol import Answer, Question
+from kode.tools import processes
+from tests.subagents.conftest import Family
+
+
+def alive(mark: str) -> list[processes.Process]:
+    return processes.found(processes.NO_GROUP, mark)
+
+
+async def test_a_result_is_on_disk_and_announced(family: Family) -> None:
+    (child,) = await family.run("result('found it', files_changed=['a.py'], steps=2)")
+
+    assert child.result is not None
+    assert (child.result.status, child.result.summary) == ("success", "found it")
+    assert records.records(family.folder / "agents")[0].result == child.result
+    finished = [event for event in family.events if isinstance(event, AgentFinished)]
+    assert [event.status for event in finished] == ["success"]
+
+
+async def test_at_most_max_concurrency_live_and_results_keep_the_order(family: Family) -> None:
+    code = """
+open("log", "a").write(f"+ {time.monotonic()}\\n")
+time.sleep(0.4 if task()["goal"] == "0" else 0.05)
+open("log", "a").write(f"- {time.monotonic()}\\n")
+result(task()["goal"])
+"""
+    children = await family.run(code, [str(n) for n in range(8)])
+
+    assert [child.result and child.result.summary for child in children] == list("01234567")
+    lines = [line.split() for line in (family.folder / "log").read_text().splitlines()]
+    running = most = 0
+    for sign, _ in sorted(lines, key=lambda pair: float(pair[1])):
+        running += 1 if sign == "+" else -1
+        most = max(most, running)
+    assert most == 3
+
+
+async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
+    family: Family,
+) -> None:
+    async def snapshot() -> tuple[SnapshotSection, ...]:
+        return (SnapshotSection(title="User Profile", content="likes tea"),)
+
+    code = "result(open(argument('--memory-snapshot')).read())"
+    one, two = await family.run(code, ["a", "b"], snapshot=snapshot)
+
+    assert one.result is not None
+    assert two.result is not None
+    assert one.result.summary == two.result.summary
+    assert "likes tea" in one.result.summary
+    assert not (one.folder / "snapshot.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        ("pass", "error", "exit code 0 and without a result"),
+        ("sys.stderr.write('no disk'); sys.exit(3)", "error", "no disk"),
+        ("sys.exit(2)", "timeout", "exit code 2"),
+        ("print('x' * 10_000_000); result()", "success", ""),
+        ("os.write(1, b'\\xff\\xfe{\\n\\x00\\n'); result()", "success", ""),
+        ("print('[' * 100_000); print('[]'); print('{}'); print('null'); result()", "success", ""),
+        ("say(type='event', event=None); say(type='used', steps='x'); result()", "success", ""),
+        ("say(type='result', status='splendid'); sys.exit(1)", "error", "without a result"),
+        ("for _ in range(1_000_000): print()", "error", "more than 200000 lines"),
+        ("os.close(1); os.close(2); time.sleep(60)", "error", "without a result"),
+        ("result(); time.sleep(60)", "success", ""),
+    ],
+)  # fmt: skip
+async def test_whatever_a_child_writes_ends_in_a_clear_result(
+    family: Family, monkeypatch: pytest.MonkeyPatch, code: str, status: str, says: str
+) -> None:
+    monkeypatch.setattr(parent, "EXIT_GRACE_S", 0.3)
+    (child,) = await family.run(code)
+
+    assert child.result is not None
+    assert child.result.status == status
+    assert says in (child.result.error or "")
+    assert not alive(child.mark)
+
+
+async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
+    (child,) = await family.run("time.sleep(60)", timeout_s=0.3)
+
+    assert child.result is not None
+    assert child.result.status == "timeout"
+    assert not alive(child.mark)
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent, "TERM_GRACE_S", 0.2)
+    monkeypatch.setattr(processes, "GRACE_S", 0.2)
+    code = """
+import signal, subprocess
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+time.sleep(600)
+"""
+    (child,) = await family.run(code, timeout_s=0.5)
+
+    assert child.result is not None
+    assert child.result.status == "timeout"
+    assert not alive(child.mark)
+
+
+async def test_a_child_asked_to_end_tells_how_far_it_came(family: Family) -> None:
+    code = """
+import signal
+def end(*_): result("half of it", "interrupted", "Interrupted."); sys.exit(130)
+signal.signal(signal.SIGTERM, end)
+time.sleep(60)
+"""
+    (child,) = await family.run(code, timeout_s=0.5)
+
+    assert child.result is not None
+    assert (child.result.status, child.result.summary) == ("timeout", "half of it")
+
+
+async def test_cancelling_ends_all_children_and_gives_each_a_result(family: Family) -> None:
+    code = """
+import subprocess
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+open("begun", "a").write("x")
+time.sleep(600)
+"""
+    running = asyncio.create_task(family.run(code, ["a", "b", "c"], max_concurrency=2))
+    begun = family.folder / "begun"
+    while not (begun.exists() and len(begun.read_text()) == 2):
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    kept = records.records(family.folder / "agents")
+    assert [record.result and record.result.status for record in kept] == ["interrupted"] * 3
+    assert not [record for record in kept if record.alive]
+
+
+async def test_a_question_reaches_the_person_and_names_the_asker(family: Family) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def ask(question: Question, asker: str) -> Answer:
+        asked.append((question.subject, asker))
+        return Answer(id=0, choice="session")
+
+    code = """
+sys.stdin.readline()
+say(type="question", id=7, tool="shell", subject="make", title="Run", preview="make", reason="r")
+while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
+result(f"{line['id']} {line['choice']}")
+"""
+    (child,) = await family.run(code, ["build it"], ask=ask)
+
+    assert child.result is not None
+    assert child.result.summary == "7 session"
+    assert asked == [("make", "subagent 1: build it")]
+
+
+async def test_without_a_person_a_question_is_answered_with_no(family: Family) -> None:
+    code = """
+sys.stdin.readline()
+say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
+result(line["choice"])
+"""
+    (child,) = await family.run(code)
+
+    assert child.result is not None
+    assert child.result.summary == "no"
+
+
+async def test_the_time_a_person_takes_does_not_count(family: Family) -> None:
+    async def slow(question: Question, asker: str) -> Answer:
+        await asyncio.sleep(0.9)
+        return Answer(id=0, choice="once")
+
+    code = """
+sys.stdin.readline()
+say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+while json.loads(sys.stdin.readline())["type"] != "answer": pass
+result()
+"""
+    (child,) = await family.run(code, ask=slow, timeout_s=0.4)
+
+    assert child.result is not None
+    assert child.result.status == "success"
+
+
+async def test_what_one_child_uses_is_counted_and_told_to_the_others(family: Family) -> None:
+    code = """
+if task()["goal"] == "spends":
+    say(type="used", input_tokens=100, output_tokens=10, cost_usd=0.5, steps=2)
+    time.sleep(0.3)
+    result()
+else:
+    while (line := json.loads(sys.stdin.readline())).get("cost_usd") != 0.75: pass
+    result(json.dumps(line))
+"""
+    spend = Spend(cost_usd=0.25, steps=1)
+    _, other = await family.run(code, ["spends", "listens"], spend=spend)
+
+    assert other.result is not None
+    assert other.result.summary == '{"type": "elsewhere", "cost_usd": 0.75, "steps": 3}'
+    assert (spend.cost_usd, spend.steps, spend.usage.input_tokens) == (0.75, 3, 100)
+    assert [used.input_tokens for used in family.used] == [100]
+
+
+async def test_a_child_gets_no_more_time_than_the_parents_turn_has_left(family: Family) -> None:
+    spend = Spend(turn_ends_at=time.monotonic() + 10)
+    (child,) = await family.run("result(argument('--timeout'))", spend=spend)
+
+    assert child.result is not None
+    assert 7 < float(child.result.summary) < 9
+
+
+async def test_progress_tells_what_a_child_does(family: Family) -> None:
+    code = """
+say(type="event", event={"type": "tool_started", "name": "shell", "subject": "make test"})
+result()
+"""
+    await family.run(code)
+
+    seen = [event.activity for event in family.events if isinstance(event, AgentProgress)]
+    assert "shell make test" in seen
+
+
+async def test_the_key_is_neither_in_command_line_nor_files_nor_environment(
+    family: Family,
+) -> None:
+    key = "sk-very-secret-value"
+    environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": key, "ODD": f"x{key}", "GH_TOKEN": "t"}
+    environment = child_environment(environ, (key,), kept=("GH_TOKEN",))
+    code = """
+start = json.loads(sys.stdin.readline())
+result(json.dumps([dict(os.environ), sys.argv, start["config"]["api_key"]]))
+"""
+    (child,) = await family.run(code, environment=environment)
+
+    assert child.result is not None
+    assert key not in child.result.summary
+    assert '"k"]' in child.result.summary
+    assert "GH_TOKEN" in child.result.summary
+    assert not [p for p in child.folder.iterdir() if key.encode() in Path(p).read_bytes()]
+
+
+async def test_a_command_that_cannot_be_started_is_an_error(family: Family) -> None:
+    (child,) = await family.run("", command=("/nowhere/python",))
+
+    assert child.result is not None
+    assert child.result.status == "error"
+    assert "could not be started" in (child.result.error or "")

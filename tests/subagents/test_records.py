@@ -1,0 +1,88 @@
+"""What is on disk of children, and what the model is told of it."""
+
+from pathlib import Path
+
+import pytest
+
+from kode.messages import Text, ToolResult
+from kode.session.entries import MessageEntry
+from kode.subagents import records
+from kode.subagents.protocol import Result, Snapshot, Task
+
+
+def made(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
+    snapshot = Snapshot(system="none", created_at="now")
+    folder = agents / name
+    records.create(folder, Task(goal="g " + name), snapshot, mark=mark, call_id="c", at="now")
+    if result is not None:
+        records.keep_result(folder, result)
+
+
+def done(summary: str = "all good") -> Result:
+    return Result(status="success", summary=summary, error=None, steps=2, tokens_used=30)
+
+
+def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
+    for name in (
+        "20260101-000000-1-aaaaaa",
+        "20260101-000000-2-bbbbbb",
+        "20260101-000000-3-cccccc",
+    ):
+        made(tmp_path, name, done())
+    told = ToolResult(
+        call_id="c", name="delegate_tasks", text="[agent 20260101-000000-1-aaaaaa: …]"
+    )
+    note = Text(text="[agent 20260101-000000-3-cccccc: success]", source="note")
+    entries = [MessageEntry(role="tool", parts=(told,)), MessageEntry(role="user", parts=(note,))]
+
+    unseen = records.unseen(tmp_path, entries)
+
+    assert [record.id for record in unseen] == ["20260101-000000-2-bbbbbb"]
+    assert "20260101-000000-2-bbbbbb" in records.note(unseen, tmp_path / "outputs")
+
+
+async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_path: Path) -> None:
+    made(tmp_path, "one", None)
+
+    await records.settle(tmp_path)
+
+    (record,) = records.records(tmp_path)
+    assert record.result is not None
+    assert record.result.status == "interrupted"
+    assert not (tmp_path / "one" / "snapshot.json").exists()
+
+
+def test_a_short_mark_is_never_searched_for(tmp_path: Path) -> None:
+    made(tmp_path, "one", None, mark="a")
+
+    assert not records.records(tmp_path)[0].alive
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "splendid"}', "\x00"])
+def test_a_damaged_result_counts_as_none(tmp_path: Path, content: str) -> None:
+    made(tmp_path, "one", None)
+    (tmp_path / "one" / "result.json").write_text(content)
+
+    assert records.records(tmp_path)[0].result is None
+
+
+def test_a_long_report_is_clipped_and_kept_whole_in_a_named_file(tmp_path: Path) -> None:
+    text = records.told("id-1", "goal", done("x" * 9_000), tmp_path / "outputs", 8_000)
+
+    assert len(text) < 8_400
+    assert str(tmp_path / "outputs" / "agent-id-1.md") in text
+    assert (tmp_path / "outputs" / "agent-id-1.md").read_text() == "x" * 9_000
+
+
+def test_eight_long_results_fit_one_tool_result() -> None:
+    assert records.room(8) * 8 < 60_000 - 8 * 500
+
+
+def test_describe_says_what_became_of_each(tmp_path: Path) -> None:
+    made(tmp_path, "a", done())
+    made(tmp_path, "b", None)
+
+    assert records.describe(tmp_path) == [
+        "a  success, 2 steps  g a",
+        "b  interrupted, without a result  g b",
+    ]
