@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
-from kode.contracts import AskModel, MemoryContext, Provider, Request
+from kode.contracts import AskModel, AskReply, MemoryContext, Provider, Request
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
 from kode.fault_reports import write_report
 from kode.memory import open_memory
-from kode.messages import Usage, text_of, user_message
+from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate
 from kode.prompts import system_prompt
@@ -250,35 +250,44 @@ def _person_gate(agent: Agent) -> PersonGate:
 
 
 def make_memory_context(
-    agent: Agent, config: Config, session: Session, *, home: Path, emit: Emit
+    agent: Agent,
+    config: Config,
+    session: Session,
+    *,
+    home: Path,
+    emit: Emit,
+    current: "Callable[[], tuple[Agent, Config]] | None" = None,
 ) -> MemoryContext:
-    """What memory may know of this session."""
+    """What memory may know of this session. `current` gives the agent and the settings of the
+    moment, where they may change (`/model`); without it they stay as given."""
+    ask = ask_reply(current or (lambda: (agent, config)), session)
     return MemoryContext(
         root=paths.memory_folder(home),
         cwd=agent.cwd,
         project_root=paths.repository_root(agent.cwd),
         session_id=session.id,
         emit=emit,
-        ask_model=ask_model(agent, config, session),
+        ask_model=ask_model(ask),
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
+        ask_reply=ask,
     )
 
 
-def ask_model(agent: Agent, config: Config, session: Session) -> AskModel:
+def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
     """The door through which memory asks a model: one attempt, counted in the session, with the
     cheaper model of `memory.model` where one is set."""
-    provider = agent.provider
-    if config.memory.model and config.memory.model != provider.model:
-        asked = config.model_copy(update={"model": config.memory.model})
-        provider = make_provider(config, resolve_provider(asked, os.environ))
+    cheaper: dict[str, Provider] = {}
 
-    async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
-        request = Request(
-            system=system,
-            messages=(user_message(prompt),),
-            max_output_tokens=max_output_tokens,
-        )
+    async def ask(request: Request) -> Message:
+        agent, config = current()
+        provider = agent.provider
+        model = config.memory.model
+        if model and model != provider.model:
+            if model not in cheaper:
+                asked = config.model_copy(update={"model": model})
+                cheaper[model] = make_provider(config, resolve_provider(asked, os.environ))
+            provider = cheaper[model]
         message = await provider.reply(request, silent)
         usage = message.usage or Usage()
         cost = cost_function(config, provider)(usage)
@@ -287,9 +296,23 @@ def ask_model(agent: Agent, config: Config, session: Session) -> AskModel:
         session.append(
             UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
         )
-        return text_of(message)
+        return message
 
     return ask
+
+
+def ask_model(ask: AskReply) -> AskModel:
+    """The same door for a question that wants a text."""
+
+    async def ask_text(system: str, prompt: str, max_output_tokens: int) -> str:
+        request = Request(
+            system=system,
+            messages=(user_message(prompt),),
+            max_output_tokens=max_output_tokens,
+        )
+        return text_of(await ask(request))
+
+    return ask_text
 
 
 def cost_function(config: Config, provider: Provider) -> Callable[[Usage], float | None]:

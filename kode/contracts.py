@@ -182,6 +182,10 @@ AskModel = Callable[[str, str, int], Awaitable[str]]
 """`await ask_model(system, prompt, max_output_tokens)` → the answer's text, one attempt, counted in
 the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
 
+AskReply = Callable[[Request], Awaitable[Message]]
+"""`await ask_reply(request)` → the whole message, with its stop reason and its calls: for memory
+that hands the model tools, or must know whether an answer was cut. Otherwise as `AskModel`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryContext:
@@ -201,6 +205,8 @@ class MemoryContext:
     read_only: bool = False
     session_path: Path | None = None
     """The session's file, named in raw fallback entries."""
+    ask_reply: AskReply | None = None
+    """The same model as `ask_model`; None where no model is to be had, or only texts."""
 
 
 @dataclass(frozen=True, kw_only=True)

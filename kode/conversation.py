@@ -100,7 +100,12 @@ class Conversation:
                 return
             memory = self.agent.memory
             context = make_memory_context(
-                self.agent, self.config, self.session, home=self.home, emit=self.emit
+                self.agent,
+                self.config,
+                self.session,
+                home=self.home,
+                emit=self.emit,
+                current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())

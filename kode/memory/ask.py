@@ -1,18 +1,22 @@
 """The one way memory calls a model: bounded in size, time and number, never raising.
 
-`Door` asks. `read_object`, `read_list` and `read_numbers` make the best of what came back: models
-wrap JSON in fences and prose, and leave it cut off. Not here: prompts, and what an answer means.
+`Door` asks for a text, or for a whole reply with its calls and its stop reason. `read_object`,
+`read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
+prose, and leave it cut off. Not here: prompts, and what an answer means.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
-from kode.contracts import AskModel
+from kode.contracts import AskModel, AskReply, Request
 from kode.errors import KodeError
+from kode.messages import Message, Part, Text, ToolResult, text_of
+
+T = TypeVar("T")
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
@@ -32,18 +36,29 @@ class Answer:
     """For a person: what the provider said."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    message: Message | None
+    """None when there is none; `failure` says why. Its stop is None where the model was asked for a
+    text only, so that nobody knows how it ended."""
+    failure: Failure = ""
+    detail: str = ""
+
+
 class Door:
     """Asks the model of one session. `ask_model` of None answers every question with `no model`."""
 
     def __init__(
         self,
         ask_model: AskModel | None,
+        ask_reply: AskReply | None = None,
         *,
         max_calls: int = MAX_CALLS,
         max_prompt_chars: int = MAX_PROMPT_CHARS,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._ask_model = ask_model
+        self._ask_reply = ask_reply
         self._max_calls = max_calls
         self._max_prompt_chars = max_prompt_chars
         self._timeout_s = timeout_s
@@ -66,26 +81,73 @@ class Door:
 
         Raises nothing but CancelledError; a question cut off by `timeout_s` is cancelled.
         """
-        if self._ask_model is None:
+        ask_model = self._ask_model
+        if ask_model is None:
             return Answer(text=None, failure="no model")
-        if self.calls >= self._max_calls:
-            return Answer(text=None, failure="too many calls", detail=f"{self.calls} so far")
-        self.calls += 1
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
         prompt = keep_ends(prompt, self._max_prompt_chars)
-        try:
-            async with asyncio.timeout(limit_s):
-                text = await self._ask_model(system, prompt, max_output_tokens)
-        except TimeoutError:
-            return Answer(text=None, failure="timeout", detail=f"no answer within {limit_s:g} s")
-        except KodeError as error:
-            return Answer(text=None, failure="error", detail=str(error))
-        except Exception as error:
-            # The provider's boundary promises ProviderError; memory must survive a broken promise.
-            return Answer(text=None, failure="error", detail=f"{type(error).__name__}: {error}")
+        text, failure, detail = await self._attempt(
+            lambda: ask_model(system, prompt, max_output_tokens), timeout_s
+        )
+        if failure:
+            return Answer(text=None, failure=failure, detail=detail)
         if not isinstance(text, str) or not text.strip():
             return Answer(text=None, failure="empty", detail="the model answered with nothing")
         return Answer(text=text)
+
+    @property
+    def hands_tools(self) -> bool:
+        """Whether a request with tools can be answered."""
+        return self._ask_reply is not None and self.calls < self._max_calls
+
+    async def reply(self, request: Request, *, timeout_s: float | None = None) -> Reply:
+        """One request, one attempt, for a whole reply. Each text and each result in it that is too
+        long keeps both its ends. Raises as `ask`.
+
+        Without a model that gives whole replies, a request without tools is asked as a text.
+        """
+        request = replace(request, messages=[self._bounded(m) for m in request.messages])
+        ask_reply = self._ask_reply
+        if ask_reply is None:
+            if self._ask_model is None or request.tools:
+                return Reply(message=None, failure="no model")
+            prompt = "\n\n".join(text_of(message) for message in request.messages)
+            answer = await self.ask(
+                request.system,
+                prompt,
+                max_output_tokens=request.max_output_tokens or 4_096,
+                timeout_s=timeout_s,
+            )
+            if answer.text is None:
+                return Reply(message=None, failure=answer.failure, detail=answer.detail)
+            return Reply(message=Message(role="assistant", parts=(Text(text=answer.text),)))
+        message, failure, detail = await self._attempt(lambda: ask_reply(request), timeout_s)
+        return Reply(message=message, failure=failure, detail=detail)
+
+    async def _attempt(
+        self, start: Callable[[], Awaitable[T]], timeout_s: float | None
+    ) -> tuple[T | None, Failure, str]:
+        if self.calls >= self._max_calls:
+            return None, "too many calls", f"{self.calls} so far"
+        self.calls += 1
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await start(), "", ""
+        except TimeoutError:
+            return None, "timeout", f"no answer within {limit_s:g} s"
+        except KodeError as error:
+            return None, "error", str(error)
+        except Exception as error:
+            # The provider's boundary promises ProviderError; memory must survive a broken promise.
+            return None, "error", f"{type(error).__name__}: {error}"
+
+    def _bounded(self, message: Message) -> Message:
+        def bounded(part: Part) -> Part:
+            if isinstance(part, Text | ToolResult) and len(part.text) > self._max_prompt_chars:
+                return replace(part, text=keep_ends(part.text, self._max_prompt_chars))
+            return part
+
+        return replace(message, parts=tuple(map(bounded, message.parts)))
 
 
 def keep_ends(text: str, max_chars: int) -> str:
