@@ -159,7 +159,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> int:
     )
     arguments, session_id = _session_argument(parser, argv)
     kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
-    print(f"{session_id}: {kept} messages kept, {dropped} dropped (they stay in the file)")
+    print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
     return EXIT_OK
 
 

@@ -12,6 +12,7 @@ from kode.session.entries import (
     MessageEntry,
     StateEntry,
     SystemEntry,
+    TurnEntry,
     UsageEntry,
 )
 from kode.session.told import effective, said, turns_of
@@ -22,9 +23,12 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
     system prompt first; what was trimmed or taken back is not among them."""
     kept = effective(entries)
     usage = Usage()
+    cost_usd = 0.0
     for entry in entries:
         if isinstance(entry, MessageEntry | UsageEntry):
             usage += entry.usage or Usage()
+        if isinstance(entry, TurnEntry | UsageEntry):
+            cost_usd += entry.cost_usd or 0.0
     system = next((e.text for e in reversed(entries) if isinstance(e, SystemEntry)), "")
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for message in said(kept):
@@ -45,6 +49,7 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
             "output_tokens": usage.output_tokens,
             "cached_tokens": usage.cached_tokens,
         },
+        "cost_usd": round(cost_usd, 6),
     }
 
 

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+from kode.messages import Message, Text, ToolCall, user_message
+from kode.session.entries import CompactionEntry, StateEntry, SystemEntry
+from kode.session.export import as_json, as_markdown
+from tests.session.stories import answer, new_session, plain_turn, results, whole_story
+
+
+def test_the_document_has_the_system_prompt_and_every_message_of_three_turns(
+    tmp_path: Path,
+) -> None:
+    session = new_session(tmp_path)
+    session.append(SystemEntry(text="sys"))
+    for task in ("one", "two", "three"):
+        plain_turn(session, task)
+    session.append(StateEntry(system="tiered", state={"buffer": ["10:00  user  one"]}))
+    session.append(StateEntry(system="vault", state={"shown": True}))
+    session.close()
+
+    document = as_json(session.header, session.entries)
+
+    assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 3
+    assert document["messages"][1] == {"role": "user", "content": "one"}
+    assert document["turns"] == 3
+    assert document["buffer"] == ["10:00  user  one"]
+    assert document["usage"] == {"input_tokens": 30, "output_tokens": 15, "cached_tokens": 0}
+    assert document["cost_usd"] == 1.5
+    assert document["id"] == session.id
+    assert document["updated_at"] >= document["created_at"]
+
+
+def test_a_compaction_shortens_what_is_told_and_not_the_document(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    plain_turn(session, "one")
+    session.append(CompactionEntry(summary="sum"))
+    plain_turn(session, "two")
+    session.close()
+
+    document = as_json(session.header, session.entries)
+
+    assert [m["content"] for m in document["messages"]] == ["one", "re: one", "two", "re: two"]
+
+
+def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
+    session = whole_story(tmp_path)
+
+    messages = as_json(session.header, session.entries)["messages"]
+
+    assert messages[2]["tool_calls"][0] == {
+        "id": "c1",
+        "name": "shell",
+        "arguments": '{"command":"ls"}',
+    }
+    assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == ["c1", "c2", "c3"]
+
+
+def test_what_was_put_beside_a_persons_words_is_apart_from_them(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    parts = (Text(text="recalled", source="memory"), Text(text="do it"))
+    session.append_message(Message(role="user", parts=parts))
+    session.append_message(answer("done"))
+    session.close()
+
+    message = as_json(session.header, session.entries)["messages"][0]
+
+    assert message["content"] == "do it"
+    assert message["added"] == [{"source": "memory", "text": "recalled"}]
+
+
+def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    call = ToolCall(id="a", name="shell", arguments="{}")
+    session.append_message(Message(role="assistant", parts=(call,), stop="tool_calls"))
+    session.append_message(results("a", text="```\nnot out"))
+    session.close()
+
+    text = as_markdown(session.header, session.entries)
+
+    assert "````\n```\nnot out\n````" in text
+    assert f"# Session {session.id}" in text
