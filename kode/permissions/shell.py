@@ -26,6 +26,7 @@ from kode.permissions.shell_judge import (
     destructive,
     reads_path,
     safe,
+    system,
     unknown,
     writes_path,
 )
@@ -154,6 +155,8 @@ class _Walk:
             case kind if kind in _SEQUENCES:
                 self._children(node)
             case kind if kind in _WORD_TYPES:
+                if _evaluates_text(node):
+                    self._note(source(node), unknown("text that may be evaluated"))
                 self._nested(node)
             case kind if kind in _INERT:
                 return
@@ -221,7 +224,7 @@ class _Walk:
         redirects = [child for child in node.named_children if child != body]
         outer = self.feed
         for redirect in redirects:
-            self._redirect(redirect, bare=body is None)
+            self._redirect(redirect, bare=body is None or _prints_nothing(body))
         if body is not None:
             self.statement(body)
         self.feed = outer
@@ -246,6 +249,7 @@ class _Walk:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 self._nested(child)
+                self._heredoc_body(node, child)
                 dynamic = any(c.type != "heredoc_content" for c in child.named_children)
                 text = None if dynamic else source(child)
             elif child.type not in ("heredoc_start", "heredoc_end"):
@@ -263,6 +267,17 @@ class _Walk:
                 if child.type == "pipeline":
                     self.feed = Feed(text=text)
                 self.statement(child)
+
+    def _heredoc_body(self, node: "Node", body: "Node") -> None:
+        """The grammar overlooks some substitutions in a here-document: those are found here."""
+        marker = next((source(c) for c in node.named_children if c.type == "heredoc_start"), "")
+        if re.search(r"[\"'\\]", marker):
+            return
+        text = re.sub(r"\\.", "", source(body), flags=re.DOTALL)
+        seen = sum(child.type == "command_substitution" for child in _descend(body))
+        if "`" in text or text.count("$(") - text.count("$((") > seen:
+            self._note(text[:80], unknown("a substitution in a here-document"))
+            self.parts.extend(self._run_text(f': "{text.replace(chr(34), "")}"'))
 
     def _file_redirect(self, node: "Node", *, bare: bool) -> None:
         operator = next((source(c) for c in node.children if not c.is_named), ">")
@@ -324,7 +339,7 @@ class _Walk:
         for child in node.children[1:]:
             if child.type == "variable_assignment":
                 self._assignment(child, alone=True, keeps=verb in ("export", "declare", "typeset"))
-                words.append(Word(source(child)))
+                words.append(Word(source(child).split("=", 1)[0] + "="))
             elif child.is_named:
                 self._nested(child)
                 words += (
@@ -348,6 +363,8 @@ class _Walk:
         finding = assignment_finding(plain, value, keeps=keeps)
         if finding.klass != "safe":
             self._note(source(node), finding)
+        if re.search(r"\$\(|`", value.text):
+            self._note(source(node), unknown("a value that may be evaluated"))
         if alone:
             self._set(plain, value if value.known else None)
 
@@ -359,12 +376,11 @@ class _Walk:
 
     def _test(self, node: "Node") -> None:
         """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
+        evaluates = node.type != "test_command" or re.search(r"-v|-[engl][qetE]\b", source(node))
         for descendant in _descend(node):
-            if descendant.type in ("raw_string", "string", "ansi_c_string") and re.search(
-                r"\$\(|`|\[", source(descendant)
-            ):
-                if node.type != "test_command" or "-v" in source(node) or "-eq" in source(node):
-                    self._note(source(node), unknown("text that may be evaluated"))
+            quoted = descendant.type in ("raw_string", "string", "ansi_c_string")
+            if quoted and evaluates and re.search(r"\$\(|`|\[", source(descendant)):
+                self._note(source(node), unknown("text that may be evaluated"))
         for child in node.named_children:
             if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
                 self.statement(child)
@@ -385,9 +401,16 @@ class _Walk:
                 self._nested(child)
         self.downloads = any(part.klass == "network" for part in self.parts[begin:])
         words = self._words(node)
-        self._add(self._judged(words), source(node), words)
+        found = self._judged(words)
+        if found.klass in ("safe", "write") and self._shows_secret(node):
+            found = replace(system("shows a variable that may hold a key"), secret=True)
+        self._add(found, source(node), words)
         self._follow(words)
         self.feed, self.downloads = outer
+
+    def _shows_secret(self, node: "Node") -> bool:
+        names = re.findall(r"\$\{?!?([A-Za-z_]\w*)", source(node))
+        return any(_SECRET_VARIABLE.search(n) and n not in self.variables for n in names)
 
     def _words(self, node: "Node") -> list[Word]:
         out: list[Word] = []
@@ -444,6 +467,10 @@ class _Walk:
             self._apart_of_substitution(node)
             self.feed = outer
             return
+        if node.type == "expansion" and re.match(
+            r"\$\{!(?!\w+(?:[*@]|\[[*@]\])\})|\$\{[^}]*@[A-Za-z]\}", source(node)
+        ):
+            self._note(source(node), unknown("a variable whose value is evaluated"))
         if node.type == "heredoc_content" or not node.named_children:
             return
         for child in node.named_children:
@@ -515,9 +542,24 @@ class _Walk:
         self.parts.extend(finding.more)
 
 
+def _prints_nothing(node: "Node") -> bool:
+    """Whether a redirected command only empties its target: `: > file`."""
+    text = source(node).strip()
+    return text in (":", "true", "cat /dev/null", "echo -n", "printf ''", 'printf ""')
+
+
 def _shown(text: str) -> str:
     text = text.replace(UNKNOWN, "…").replace(FOUND, "{}")
     return text if len(text) <= 400 else text[:399] + "…"
+
+
+_SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PASS|_PWD|_AUTH|_DSN", re.I)
+
+
+def _evaluates_text(node: "Node") -> bool:
+    """Whether quoted text stands where bash calculates, and would evaluate it."""
+    quoted = node.type in ("raw_string", "ansi_c_string")
+    return quoted and re.search(r"\$\(|`|\[", source(node)) is not None
 
 
 _BIDI = frozenset("Cc Cf Cs Co Zl Zp".split())
@@ -559,6 +601,8 @@ def _lists_names(parts: Sequence[PartClass]) -> bool:
     if any(UNKNOWN in word for word in argv) or any(
         word.startswith(("/", "~")) or ".." in word for word in argv[1:]
     ):
+        return False
+    if argv[0] == "ls" and any(re.match(r"-\w*[aAl]|--a", word) for word in argv[1:]):
         return False
     if argv[0] == "git":
         return argv[1:2] in (("ls-files",), ("diff",)) and (

@@ -1,4 +1,4 @@
-"""What setting a variable does: some change what the programs after it run. Commands are not here."""
+"""What setting a variable does: some change what runs after it. Commands are not here."""
 
 import re
 

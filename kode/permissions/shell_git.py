@@ -125,7 +125,7 @@ def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
     if sub == "grep" and any(word.text.startswith("-O") for word in words):
         return unknown("opens files in a program")
     if sub == "help" or has_option(words, "--help"):
-        return safe("prints help") if sub == "help" else unknown("opens the manual")
+        return unknown("opens the manual") if words else safe("prints help")
     found = safe("reads the repository")
     outputs = [w for w in words if w.text.startswith("--outp")]
     if outputs:

@@ -124,6 +124,8 @@ def absolute(word: Word, scene: Scene) -> str | None:
 def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding:
     """Reading a file, or (`names_only`) only listing it."""
     path = absolute(word, scene)
+    if path is not None and path.startswith(("/dev/fd/", "/dev/stdin", "/dev/null")):
+        return safe()
     if path is not None and not names_only and sensitive.is_secret(path, scene.where):
         return Finding(
             klass="system", reason="reads what may hold keys", secret=True, reads=(path,)
@@ -135,8 +137,6 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return destructive("opens a connection from the shell")
     place = sensitive.place(path, scene.where)
-    if path.startswith("/dev/fd/"):
-        return safe()
     if place == "protected":
         return Finding(klass="system", reason="reads what kode keeps", reads=(path,))
     if place in ("root", "temp", "system") or names_only:

@@ -87,13 +87,40 @@ def _after_substitution(script: str, position: int, *, flags: bool) -> int | Non
 
 def awk_is_plain(program: str) -> bool:
     """Whether an awk program only reads and prints: no `system`, pipes, files or loaded code."""
-    text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', program)
-    text = re.sub(r"(^|[~(,!&|{;}\n])(\s*)/(?:[^/\\\n]|\\.)*/", r"\1\2 0 ", text)
-    if re.search(r"\bsystem\b|\bgetline\b|\bclose\b|@|\bENVIRON\b|\bfflush\b|/inet", text):
+    if re.search(r"\bsystem\b|\bgetline\b|@|\bENVIRON\b|/inet", program):
         return False
-    if re.search(r"(?<!\|)\|(?!\|)", text):
+    text = _awk_without_texts(program)
+    if text is None or re.search(r"(?<!\|)\|(?!\|)", text):
         return False
     return re.search(r"\bprintf?\b[^;}\n]*>", text) is None
+
+
+_AWK_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
+
+
+def _awk_without_texts(program: str) -> str | None:
+    """The program without its strings, regular expressions and comments; None when it is not sure
+    which is which."""
+    out, position = "", 0
+    while position < len(program):
+        c = program[position]
+        pattern = _AWK_TEXT if c == '"' else _AWK_REGEX if c == "/" else None
+        if c == "#":
+            position = _line_end(program, position)
+            continue
+        if c == "/":
+            before = out.rstrip(" \t")[-1:]
+            if before and before not in "(,{;}!~&|\n?:":
+                if '"' in program[position : _line_end(program, position)]:
+                    return None
+                pattern = None
+        match = pattern.match(program, position) if pattern else None
+        if pattern is not None and match is None:
+            return None
+        out += "0" if match else c
+        position = match.end() if match else position + 1
+    return out
 
 
 def jq_is_plain(program: str) -> bool:

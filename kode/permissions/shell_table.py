@@ -23,8 +23,8 @@ TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", ".to
 
 PRINTERS = _names(
     "echo pwd true false : seq expr whoami groups id logname arch nproc uptime tty basename "
-    "dirname sleep cal factor users who w last getconf lscpu lsblk free uname sw_vers "
-    "break continue return exit shift wait times dirs jobs getopts yes shopt ulimit umask numfmt "
+    "dirname sleep cal factor users who w last getconf lscpu lsblk free uname sw_vers break "
+    "continue return exit shift wait times dirs jobs getopts yes shopt ulimit umask numfmt "
     "tput clear reset type hash which whereis whence figlet cowsay locale ncal pathchk "
     "vm_stat iostat vmstat mpstat lsusb lspci lsmod bc"
 )
@@ -35,11 +35,11 @@ LISTERS = _names("ls dir vdir stat du realpath readlink lsattr exa eza lsd namei
 
 READERS = _names(
     "cat head tail wc nl tac rev fold fmt cut paste join comm cmp diff diff3 sdiff od hexdump "
-    "strings md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum md5 "
-    "base32 base64 basenc column expand unexpand pr tsort look zcat bzcat xzcat zgrep zdiff "
-    "colordiff cloc tokei scc wdiff shellcheck readelf nm size otool "
-    "iconv hd gzcat zless bzgrep xzgrep lz4cat zstdcat colrm ul asa jsonlint tomlq xmllint "
-    "egrep fgrep ack ag ldd"
+    "strings md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum "
+    "md5 base32 base64 basenc column expand unexpand pr tsort look zcat bzcat xzcat zgrep "
+    "zdiff colordiff cloc tokei scc wdiff shellcheck readelf nm size otool iconv hd gzcat "
+    "zless bzgrep xzgrep lz4cat zstdcat colrm ul asa jsonlint tomlq xmllint egrep fgrep ack "
+    "ag"
 )
 """Read files and print; every argument that is no option may be a file."""
 
@@ -82,7 +82,6 @@ READER_DANGERS: dict[str, str] = {
     "readelf": "--dwarf-follow-links",
     "zgrep": "-f",
     "look": "-t",
-    "ldd": "-v -d -r -u",
     "pr": "",
     "shellcheck": "--external-sources -x --source-path",
     "wc": "--files0-from",
@@ -95,13 +94,14 @@ READER_DANGERS: dict[str, str] = {
 """Options that make a reader run, write or read something else: then it is `unknown`."""
 
 CODE_FREE_WRITERS = _names(
-    "mkdir rmdir touch mkfifo csplit patch dos2unix unix2dos gofmt goimports rustfmt isort black "
-    "autopep8 yapf autoflake pyupgrade ruff shfmt clang-format swiftformat stylua "
-    "buildifier prettier biome dprint tsc pyright basedpyright ty zip gzip gunzip bzip2 bunzip2 xz "
-    "unxz zstd unzstd lz4 compress uncompress convert optipng jpegoptim pngquant svgo ffmpeg "
-    "magick mogrify pandoc dot plantuml sass esbuild swc terraform-docs protoc buf ctags etags "
-    "cscope msgfmt xgettext ogr2ogr exiftool typos codespell djlint sqlfluff taplo nixfmt alejandra "
-    "ormolu fourmolu hindent elm-format zigfmt nimpretty standardrb ktlint google-java-format"
+    "mkdir rmdir touch mkfifo csplit patch dos2unix unix2dos gofmt goimports rustfmt isort "
+    "black autopep8 yapf autoflake pyupgrade ruff shfmt clang-format swiftformat stylua "
+    "buildifier prettier biome dprint tsc pyright basedpyright ty zip gzip gunzip bzip2 "
+    "bunzip2 xz unxz zstd unzstd lz4 compress uncompress convert optipng jpegoptim pngquant "
+    "svgo ffmpeg magick mogrify pandoc dot plantuml sass esbuild swc terraform-docs protoc "
+    "buf ctags etags cscope msgfmt xgettext ogr2ogr exiftool typos codespell djlint sqlfluff "
+    "taplo nixfmt alejandra ormolu fourmolu hindent elm-format zigfmt nimpretty standardrb "
+    "ktlint google-java-format"
 )
 """Change files they are given, or write beside them, and run nothing of the project."""
 
@@ -112,56 +112,59 @@ WRITE_OPTIONS = _names("-w -i --write --in-place --write-changes --inplace -l --
 
 NETWORK = _names(
     "curl wget ssh scp sftp ftp lftp nc ncat netcat telnet ping ping6 dig nslookup host whois "
-    "traceroute tracepath mtr aria2c axel http https xh curlie youtube-dl yt-dlp rclone mosh gh "
-    "glab hub tea mail mailx sendmail mutt swaks socat tcpdump nmap masscan iperf iperf3 ipfs "
-    "s3cmd mc gsutil bq ab wrk hey siege k6 vegeta grpcurl websocat rsync ngrok cloudflared "
-    "localtunnel pssh autossh sshpass twine pipx npx bunx pnpx uvx nix-channel cpan cpanm luarocks "
-    "vercel netlify heroku fly flyctl railway wrangler firebase surge doctl linode-cli hcloud "
-    "openstack oci ibmcloud az aws gcloud eksctl kubectl oc helm argocd istioctl s5cmd mosquitto_pub "
-    "redis-benchmark ntpdate dhclient smbclient snmpwalk ldapsearch kinit speedtest"
+    "traceroute tracepath mtr aria2c axel http https xh curlie youtube-dl yt-dlp rclone mosh "
+    "gh glab hub tea mail mailx sendmail mutt swaks socat tcpdump nmap masscan iperf iperf3 "
+    "ipfs s3cmd mc gsutil bq ab wrk hey siege k6 vegeta grpcurl websocat rsync ngrok "
+    "cloudflared localtunnel pssh autossh sshpass twine pipx npx bunx pnpx uvx nix-channel "
+    "cpan cpanm luarocks vercel netlify heroku fly flyctl railway wrangler firebase surge "
+    "doctl linode-cli hcloud openstack oci ibmcloud az aws gcloud eksctl kubectl oc helm "
+    "argocd istioctl s5cmd mosquitto_pub redis-benchmark ntpdate dhclient smbclient snmpwalk "
+    "ldapsearch kinit speedtest"
 )
 """Talk to other machines."""
 
 UNKNOWN_TOOLS = _names(
-    "python python2 python3 node deno bun ruby perl php lua luajit tclsh wish irb ghci julia R "
-    "Rscript scala groovy kotlin swift elixir iex erl java jshell guile sbcl clojure bb "
-    "vi vim nvim view emacs nano pico ed ex code subl less more most man info bat top htop btop "
-    "tmux screen psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh influx clickhouse-client "
-    "docker podman nerdctl docker-compose terraform tofu pulumi ansible ansible-playbook vagrant "
-    "packer gdb lldb strace ltrace perf valgrind dtruss m4 expect script parallel dc "
-    "osascript open xdg-open start say source . eval fc bind complete compgen enable mapfile "
-    "readarray read let openssl gcc g++ cc clang clang++ ld as ar javac rustc ghc nvcc tclsh8.6 jq-r"
+    "python python2 python3 node deno bun ruby perl php lua luajit tclsh wish irb ghci julia "
+    "R Rscript scala groovy kotlin swift elixir iex erl java jshell guile sbcl clojure bb vi "
+    "vim nvim view emacs nano pico ed ex code subl less more most man info bat top htop btop "
+    "tmux screen psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh influx "
+    "clickhouse-client docker podman nerdctl docker-compose terraform tofu pulumi ansible "
+    "ansible-playbook vagrant packer gdb lldb strace ltrace perf valgrind ldd dtruss m4 expect "
+    "script parallel dc osascript open xdg-open start say source . eval fc bind complete "
+    "compgen enable mapfile readarray read let openssl gcc g++ cc clang clang++ ld as ar "
+    "javac rustc ghc nvcc"
 )
 """May do anything, depending on what they are told."""
 
 SYSTEM = _names(
-    "apt apt-get aptitude dpkg yum dnf rpm zypper pacman yay paru apk snap flatpak port brew emerge "
-    "xbps-install nix-env nixos-rebuild softwareupdate systemctl service initctl rc-service "
-    "rc-update update-rc.d chkconfig launchctl crontab at batch atrm anacron useradd usermod adduser "
-    "groupadd addgroup groupmod passwd chpasswd chsh chfn visudo vipw gpasswd newgrp chown chgrp "
-    "setfacl chattr setcap chcon setenforce semanage restorecon auditctl mount umount fusermount "
-    "losetup swapon swapoff kill pkill killall skill xkill renice ufw iptables ip6tables nft "
-    "firewall-cmd pfctl ifconfig ip route arp ethtool iw nmcli networksetup scutil sysctl modprobe "
-    "insmod rmmod depmod kextload dmesg update-grub grub-install update-alternatives ldconfig "
-    "timedatectl hostnamectl localectl loginctl machinectl dscl defaults spctl csrutil codesign "
-    "security ssh-keygen ssh-add ssh-agent ssh-copy-id gpg gpg2 gpgconf pass keyctl secret-tool "
-    "certbot update-ca-certificates keytool history alias unalias printenv sudoedit "
-    "tmutil pmset nvram bless diskutil hdiutil installer pkgutil plutil PlistBuddy xattr wall write "
-    "mesg ldapmodify corepack nvm rbenv pyenv asdf mise rustup sdk volta fnm conda-init "
-    "update-initramfs dracut debconf-set-selections dpkg-reconfigure add-apt-repository apt-key "
-    "apt-mark tailscale wg wg-quick openvpn zerotier-cli op bw vault lpass aws-vault "
-    "logger journalctl swapoff mkswap hwclock chvt loadkeys setxkbmap xmodmap xrandr gsettings "
-    "dconf kwriteconfig5 doas pkexec su sudo runuser chroot nsenter unshare setpriv capsh disown "
-    "renice prlimit mknod trap-system newuidmap ipcrm sg"
+    "apt apt-get aptitude dpkg yum dnf rpm zypper pacman yay paru apk snap flatpak port brew "
+    "emerge xbps-install nix-env nixos-rebuild softwareupdate systemctl service initctl "
+    "rc-service rc-update update-rc.d chkconfig launchctl crontab at batch atrm anacron "
+    "useradd usermod adduser groupadd addgroup groupmod passwd chpasswd chsh chfn visudo vipw "
+    "gpasswd newgrp chown chgrp setfacl chattr setcap chcon setenforce semanage restorecon "
+    "auditctl mount umount fusermount losetup swapon swapoff kill pkill killall skill xkill "
+    "renice ufw iptables ip6tables nft firewall-cmd pfctl ifconfig ip route arp ethtool iw "
+    "nmcli networksetup scutil sysctl modprobe insmod rmmod depmod kextload dmesg update-grub "
+    "grub-install update-alternatives ldconfig timedatectl hostnamectl localectl loginctl "
+    "machinectl dscl defaults spctl csrutil codesign security ssh-keygen ssh-add ssh-agent "
+    "ssh-copy-id gpg gpg2 gpgconf pass keyctl secret-tool certbot update-ca-certificates "
+    "keytool history alias unalias printenv sudoedit tmutil pmset nvram bless diskutil "
+    "hdiutil installer pkgutil plutil PlistBuddy xattr wall write mesg ldapmodify corepack "
+    "nvm rbenv pyenv asdf mise rustup sdk volta fnm update-initramfs dracut "
+    "debconf-set-selections dpkg-reconfigure add-apt-repository apt-key apt-mark tailscale wg "
+    "wg-quick openvpn zerotier-cli op bw vault lpass aws-vault logger journalctl mkswap "
+    "hwclock chvt loadkeys setxkbmap xmodmap xrandr gsettings dconf kwriteconfig5 doas pkexec "
+    "su sudo runuser chroot nsenter unshare setpriv capsh disown prlimit mknod newuidmap "
+    "ipcrm sg"
 )
 """Change the machine, privileges or other users' things, or hand out secrets."""
 
 DESTRUCTIVE = _names(
-    "shred srm wipe wipefs fdisk sfdisk gdisk sgdisk cfdisk parted blkdiscard badblocks hdparm "
-    "nvme shutdown reboot halt poweroff telinit dropdb dropuser userdel deluser groupdel delgroup "
-    "lvremove vgremove pvremove zpool mdadm cryptsetup debugfs rmdir-all rename-all trash "
-    "trash-empty unlink rimraf del newfs bfg git-filter-repo mongodump-drop pg_dropcluster "
-    "rm mke2fs tune2fs e2fsck fsck xfs_repair resize2fs"
+    "shred srm wipe wipefs fdisk sfdisk gdisk sgdisk cfdisk parted blkdiscard badblocks "
+    "hdparm nvme shutdown reboot halt poweroff telinit dropdb dropuser userdel deluser "
+    "groupdel delgroup lvremove vgremove pvremove zpool mdadm cryptsetup debugfs trash "
+    "trash-empty unlink rimraf del newfs bfg git-filter-repo pg_dropcluster rm mke2fs tune2fs "
+    "e2fsck fsck xfs_repair resize2fs"
 )
 """Lose what cannot be had back, whatever their options."""
 
@@ -186,35 +189,35 @@ LOOKS_THAT_ARE_UNKNOWN = _names("ifconfig ip route arp journalctl dmesg logger x
 
 DEVELOPMENT = _names(
     "pytest py.test tox nox unittest nosetests nose2 behave robot coverage mypy pylint flake8 "
-    "pyflakes pycodestyle pydocstyle bandit vulture radon pre-commit pytype pyre sphinx-build mkdocs "
-    "jest vitest mocha ava tap karma cypress playwright jasmine qunit eslint tslint xo standard "
-    "oxlint stylelint next nuxt vite webpack rollup parcel tsup turbo nx lerna gulp grunt storybook "
-    "svelte-check vue-tsc ng astro remix ts-node-dev typedoc knip depcheck madge "
-    "make gmake ninja meson cmake ctest just task scons waf bazel bazelisk buck buck2 pants "
-    "gradle gradlew mvn mvnw ant sbt lein mill rake rspec rubocop minitest cucumber "
+    "pyflakes pycodestyle pydocstyle bandit vulture radon pre-commit pytype pyre sphinx-build "
+    "mkdocs jest vitest mocha ava tap karma cypress playwright jasmine qunit eslint tslint xo "
+    "standard oxlint stylelint next nuxt vite webpack rollup parcel tsup turbo nx lerna gulp "
+    "grunt storybook svelte-check vue-tsc ng astro remix ts-node-dev typedoc knip depcheck "
+    "madge make gmake ninja meson cmake ctest just task scons waf bazel bazelisk buck buck2 "
+    "pants gradle gradlew mvn mvnw ant sbt lein mill rake rspec rubocop minitest cucumber "
     "phpunit phpstan psalm pest php-cs-fixer phpcs mix rebar3 dialyzer credo stack cabal dune "
     "xcodebuild swiftlint golangci-lint staticcheck gotestsum govulncheck ginkgo air "
-    "cargo-nextest import-linter lint-imports alembic-check hatch-test pyright-check clang-tidy "
-    "cppcheck cpplint bats shellspec markdownlint markdownlint-cli2 yamllint hadolint ansible-lint "
-    "actionlint tflint commitlint spectral vale proselint interrogate pip-audit deptry refurb"
+    "import-linter lint-imports clang-tidy cppcheck cpplint bats shellspec markdownlint "
+    "markdownlint-cli2 yamllint hadolint ansible-lint actionlint tflint commitlint spectral "
+    "vale proselint interrogate pip-audit deptry refurb"
 )
 """The project's own test, lint, type check and build tools: they run code of the project."""
 
 NEVER_DEVELOPMENT = _names(
     "install uninstall deploy publish release upload push reset destroy drop prod production "
-    "clean distclean mrproper clobber purge wipe nuke teardown login logout migrate seed rollback "
-    "prepublish postinstall bootstrap provision ship"
+    "clean distclean mrproper clobber purge wipe nuke teardown login logout migrate seed "
+    "rollback prepublish postinstall bootstrap provision ship"
 )
 """Words that make a target or script more than a build or a test."""
 
 VERSION_ASKERS = _names(
-    "python python2 python3 node npm npx yarn pnpm bun deno ruby gem bundle perl php composer java "
-    "javac go cargo rustc rustup gcc g++ cc clang clang++ make cmake git docker podman kubectl helm "
-    "terraform aws gcloud az gh ruff mypy pytest black pip pip3 uv poetry pipenv tox nox tsc eslint "
-    "prettier jest vitest curl wget ssh bash zsh sh fish psql mysql sqlite3 redis-cli openssl rg fd "
-    "jq yq sed awk gawk tar zip unzip vim nvim nano emacs tmux mvn gradle dotnet swift kotlin scala "
-    "elixir mix ghc stack lua R julia ansible vagrant brew apt dpkg rsync ffmpeg pandoc sbt ninja "
-    "docker-compose hatch pdm"
+    "python python2 python3 node npm npx yarn pnpm bun deno ruby gem bundle perl php composer "
+    "java javac go cargo rustc rustup gcc g++ cc clang clang++ make cmake git docker podman "
+    "kubectl helm terraform aws gcloud az gh ruff mypy pytest black pip pip3 uv poetry pipenv "
+    "tox nox tsc eslint prettier jest vitest curl wget ssh bash zsh sh fish psql mysql "
+    "sqlite3 redis-cli openssl rg fd jq yq sed awk gawk tar zip unzip vim nvim nano emacs "
+    "tmux mvn gradle dotnet swift kotlin scala elixir mix ghc stack lua R julia ansible "
+    "vagrant brew apt dpkg rsync ffmpeg pandoc sbt ninja docker-compose hatch pdm"
 )
 """Programs that may be asked for their version."""
 
@@ -226,7 +229,7 @@ CLASS_BY_NAME: dict[str, tuple[ShellClass, str]] = {
 }
 
 LOSING_WORDS = (
-    r"\b(?:unlink|rmtree|rmdir|os\.remove|removedirs|rimraf|rm\s+-\w|fs\.rm\w*|File\.delete"
+    r"\.(?:rm|rmSync|rmdirSync|unlink|delete_all)\s*\(|\b(?:unlink|rmtree|rmdir|os\.remove|removedirs|rimraf|rm\s+-\w|fs\.rm\w*|File\.delete"
     r"|FileUtils\.rm|drop\s+(?:table|database|schema|user|index|view|collection|owned)"
     r"|truncate\s+(?:table\s+)?\w|delete\s+from|flushall|flushdb|dropDatabase|deleteMany"
     r"|shutil\.move|os\.system|child_process|execSync|mkfs|/dev/sd|\.drop\(|unlinkSync)"

@@ -239,6 +239,12 @@ def _pattern_reader(arguments: list[Word], scene: Scene, takes_value: list[str])
         given = given[1:]
     files = option_values(arguments, ("--file", "--ignore-file"))
     found = [reads_path(word, scene) for word in (*given, *files)]
+    short = [
+        w
+        for i, w in enumerate(arguments)
+        if i and re.fullmatch(r"-[a-zA-Z]*f", arguments[i - 1].text)
+    ]
+    found += [reads_path(w, scene) for w in short]
     return together(safe("searches"), *found, *_option_files(arguments, scene))
 
 
@@ -269,7 +275,7 @@ def _rg(words: list[Word], scene: Scene) -> Finding:
 
 
 def _tree(words: list[Word], scene: Scene) -> Finding:
-    if has_option(words[1:], "-o", "--fromfile", "-R"):
+    if has_option(words[1:], "-o", "--output", "--fromfile", "-R"):
         return unknown("writes its output somewhere")
     given = positionals(words[1:], ("-L", "-I", "-P", "-H", "-T", "--filelimit", "--charset"))
     return together(safe("lists"), *(reads_path(w, scene, names_only=True) for w in given))
@@ -565,6 +571,8 @@ def _two_places(words: list[Word], scene: Scene) -> Finding:
         found.append(_taken(name, source, scene))
     if name == "cp" and any(w.text == "/dev/null" for w in given):
         found.append(destructive("empties a file"))
+    if name == "mv" and any(w.text.startswith("/dev/") for w in targets):
+        found.append(destructive("moves files to nowhere"))
     return together(write(), *found)
 
 
@@ -690,7 +698,11 @@ def _tar(words: list[Word], scene: Scene) -> Finding:
         ).replace("g", "x")
         mode = mode.replace("e", "x").replace("l", "t")
     letters = "".join(w.text[1:] for w in arguments[1:] if re.fullmatch(r"-[a-zA-Z]+", w.text))
-    if re.search(r"[IFPTVgX]", re.sub(r"[^A-Za-z]", "", mode) + letters):
+    attached = any(
+        re.match(r"-[a-zA-Z]*[IFVXTgP]", w.text) and not re.match(r"-[Cf]", w.text)
+        for w in arguments
+    )
+    if attached or re.search(r"[IFPTVgX]", re.sub(r"[^A-Za-z]", "", mode) + letters):
         return unknown("an option that runs a program or writes elsewhere")
     if has_option(arguments, "--remove-files"):
         return destructive("deletes files")
@@ -808,7 +820,12 @@ def _declares(words: list[Word], scene: Scene) -> Finding:
         if words[0].text in ("local", "readonly"):
             return safe("lists variables")
         return system("shows every variable, secrets with them")
-    if any(re.fullmatch(r"-\w*[in]\w*", w.text) for w in words[1:]):
+    options = [w.text for w in words[1:] if re.fullmatch(r"[-+]\w+", w.text)]
+    if words[0].text != "local" and len(options) == len(words) - 1 and "-n" not in options:
+        return system("shows every variable, secrets with them")
+    if any(re.search(r"\$\(|`", w.text) for w in words[1:]) or any(
+        re.fullmatch(r"-\w*[in]\w*", w.text) for w in words[1:]
+    ):
         return unknown("a variable whose value is evaluated")
     return safe("sets variables")
 
@@ -1003,6 +1020,7 @@ _SPECIAL: dict[str, Judge] = {
     "date": _date,
     "hostname": _hostname,
     "ps": _ps,
+    "{": lambda words, scene: with_more(safe("a group"), scene.run_words(words[1:])),
     "tr": lambda words, scene: safe("prints"),
     "df": lambda words, scene: safe("prints"),
     "sed": _sed,

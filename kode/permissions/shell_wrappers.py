@@ -200,9 +200,15 @@ def xargs(words: list[Word], scene: Scene) -> Finding:
         command = [Word(word.text.replace(placeholder, given.text), word.glob) for word in command]
     else:
         command = [*command, given]
-    if scene.feed is not None and scene.feed.text is not None and not placeholder:
-        command[-1:] = [Word(text) for text in scene.feed.text.split()[:50]]
+    text = scene.feed.text if scene.feed is not None else None
+    plain = text is not None and not re.search(r"[\"'\\]", text)
+    if text is not None and plain and not placeholder and not _splits_otherwise(rest):
+        command[-1:] = [Word(one) for one in text.split()[:50]]
     return with_more(own, scene.run_words(command))
+
+
+def _splits_otherwise(rest: list[Word]) -> bool:
+    return has_option(rest, "-0", "--null", "-d", "--delimiter", "-E", "-L", "-n", "-J")
 
 
 def a_shell(name: str, words: list[Word], scene: Scene) -> Finding:

@@ -1,0 +1,263 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.contracts import Tool
+from kode.permissions.decide import decide
+from kode.permissions.rules import Rules, parse_all
+from kode.tools import BUILTIN
+
+TOOLS = {tool.name: tool for tool in BUILTIN}
+PROJECT = Path("/home/user/project")
+MODES = ("ask", "auto-edit", "plan", "full")
+
+
+async def _nothing(context, arguments):
+    return ""
+
+
+def fake(name, effect, subject=""):
+    return Tool(
+        name=name,
+        description="",
+        effect=effect,
+        subject=subject,
+        parallel=False,
+        parameters=dict,
+        check=lambda arguments: arguments,
+        run=_nothing,
+    )
+
+
+TOOLS["memory"] = fake("memory", "memory", "action")
+TOOLS["delegate_tasks"] = fake("delegate_tasks", "delegate")
+
+
+def decided(mode, tool, arguments, *, allow=(), deny=(), ask=(), approved=(), **more):
+    rules = Rules(
+        allow=parse_all(allow),
+        deny=parse_all(deny),
+        ask=parse_all(ask),
+        approved=parse_all(approved),
+    )
+    place = {
+        "cwd": PROJECT,
+        "roots": (PROJECT,),
+        "project": PROJECT,
+        "user_home": Path("/home/user"),
+        **more,
+    }
+    return decide(rules, mode, TOOLS[tool], arguments, **place)
+
+
+def shell(mode, command, **more):
+    return decided(mode, "shell", {"command": command}, **more)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("read_file", {"path": "a.py"}, "allow allow allow allow"),
+        ("list_files", {}, "allow allow allow allow"),
+        ("todo", {"items": []}, "allow allow allow allow"),
+        ("read_file", {"path": ".env"}, "ask ask ask ask"),
+        ("read_file", {"path": "~/.ssh/id_rsa"}, "ask ask ask ask"),
+        ("search_files", {"pattern": "x", "glob": ".env*"}, "ask ask ask ask"),
+        ("read_file", {"path": "/srv/x"}, "ask ask ask allow"),
+        ("edit_file", {"path": "a.py"}, "ask allow deny allow"),
+        ("write_file", {"path": "../x"}, "ask ask deny allow"),
+        ("write_file", {"path": ".git/hooks/pre-commit"}, "ask ask deny ask"),
+        ("write_file", {"path": ".github/workflows/ci.yml"}, "ask ask deny ask"),
+        ("write_file", {"path": "~/.kode/config.json"}, "deny deny deny deny"),
+        ("fetch_url", {"url": "https://x.example/"}, "ask ask ask allow"),
+        ("delegate_tasks", {"tasks": []}, "ask ask ask allow"),
+        ("memory", {"action": "search", "query": "x"}, "allow allow allow allow"),
+        ("memory", {"action": "add", "content": "x"}, "allow allow deny allow"),
+        ("shell", {"command": "git status && git diff | head"}, "allow allow allow allow"),
+        ("shell", {"command": "mkdir x"}, "ask allow deny allow"),
+        ("shell", {"command": "pytest -q"}, "ask allow deny allow"),
+        ("shell", {"command": "npm install"}, "ask ask deny allow"),
+        ("shell", {"command": "python x.py"}, "ask ask deny allow"),
+        ("shell", {"command": "cat .env"}, "ask ask deny ask"),
+        ("shell", {"command": "rm -rf ~/x"}, "ask ask deny ask"),
+        ("shell", {"command": "git reset --hard"}, "ask ask deny ask"),
+        ("shell", {"command": "echo x > ~/.kode/config.json"}, "deny deny deny deny"),
+    ],
+    ids=str,
+)
+def test_each_mode_decides_as_documented(tool, arguments, expected):
+    outcomes = [decided(mode, tool, arguments).outcome for mode in MODES]
+
+    assert outcomes == expected.split()
+
+
+def test_deny_beats_ask_beats_allow():
+    every = ("shell(git push:*)",)
+
+    assert shell("full", "git push", allow=every, ask=every, deny=every).outcome == "deny"
+    assert shell("full", "git push", allow=every, ask=every).outcome == "ask"
+    assert shell("ask", "git push", allow=every).outcome == "allow"
+
+
+def test_an_allow_rule_is_not_overridden_by_a_heuristic():
+    assert shell("ask", "git push --force", allow=["shell(git push:*)"]).outcome == "allow"
+    assert shell("ask", "rm -rf src", allow=["shell"]).outcome == "allow"
+    assert decided("ask", "read_file", {"path": ".env"}, allow=["read(.env)"]).outcome == "allow"
+
+
+def test_an_approval_never_covers_what_is_destructive_or_system():
+    assert shell("ask", "git push", approved=["shell(git push:*)"]).outcome == "allow"
+    assert shell("ask", "git push --force", approved=["shell(git push:*)"]).outcome == "ask"
+
+
+def test_every_part_of_a_compound_needs_its_own_rule():
+    allow = ["shell(pytest:*)"]
+
+    assert shell("ask", "pytest -q && pytest -x | tail", allow=allow).outcome == "allow"
+    assert shell("ask", "pytest -q && npm ci", allow=allow).outcome == "ask"
+    assert shell("ask", "pytest -q > ~/.bashrc", allow=allow).outcome == "ask"
+    assert shell("ask", "LD_PRELOAD=./x pytest -q", allow=allow).outcome == "ask"
+    assert shell("ask", "sudo pytest -q", allow=allow).outcome == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls; git push",
+        "bash -c 'git push'",
+        "echo $(git push)",
+        "timeout 9 git push",
+        "env A=1 git push",
+        "git -C . push",
+        "/usr/bin/git push",
+        'g""it push',
+    ],
+)
+def test_a_deny_rule_finds_its_command_inside_another(command):
+    assert shell("full", command, deny=["shell(git push:*)"]).outcome == "deny"
+
+
+def test_a_deny_rule_with_words_that_are_not_known_is_asked_about_even_in_full():
+    assert shell("full", "$X -rf a").outcome == "allow"
+    assert shell("full", "$X -rf a", deny=["shell(rm:*)"]).outcome == "ask"
+
+
+def test_deny_rules_for_files_hold_for_commands_too():
+    assert shell("full", "cat notes/a", deny=["read(notes/**)"]).outcome == "deny"
+    assert shell("full", "touch src/a", deny=["edit(src/**)"]).outcome == "deny"
+
+
+def test_plan_changes_nothing_whatever_is_allowed():
+    assert shell("plan", "mkdir x", allow=["shell"]).outcome == "deny"
+    assert decided("plan", "edit_file", {"path": "a"}, allow=["edit"]).outcome == "deny"
+
+
+def test_no_rule_lets_a_tool_write_where_kode_keeps_things():
+    path = {"path": "~/.kode/memory/facts/user.md"}
+
+    assert decided("full", "write_file", path, allow=["edit", "edit(~/.kode/**)"]).outcome == "deny"
+    assert shell("full", "rm -rf ~/.kode", allow=["shell"]).outcome == "deny"
+
+
+def test_memory_shows_what_it_would_keep_in_a_tainted_session():
+    add = {"action": "add", "content": "x"}
+
+    assert decided("full", "memory", add, taint=True).outcome == "ask"
+    assert decided("full", "memory", add, taint=True, allow=["memory"]).outcome == "ask"
+    assert decided("full", "memory", {"action": "remove"}, taint=True).outcome == "allow"
+
+
+def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
+    assert shell("full", "git reset --hard").runs_unasked
+    assert not shell("full", "cat .env").runs_unasked
+    assert not shell("full", "git push", ask=["shell(git push:*)"]).runs_unasked
+
+
+@pytest.mark.parametrize(
+    ("command", "offered"),
+    [
+        ("pytest -q tests/a.py", ("shell(pytest:*)",)),
+        ("npm run build && npm test", ("shell(npm run build:*)", "shell(npm test:*)")),
+        ("git commit -m x", ("shell(git commit:*)",)),
+        ("mkdir -p a/b", ("shell(mkdir -p a/b)",)),
+        ("git reset --hard", ()),
+        ("sudo ls", ()),
+        ("mkdir x && rm -rf src", ()),
+        ("$X", ()),
+    ],
+)
+def test_rules_are_offered_one_a_part_and_never_for_grave_things(command, offered):
+    assert shell("ask", command).rules_offered == offered
+
+
+def test_what_is_offered_answers_the_question():
+    for command in ("pytest -q | tail", "npm ci && npm test", "mkdir x", "curl https://x.example"):
+        offered = shell("ask", command).rules_offered
+
+        assert shell("ask", command, approved=offered).outcome == "allow"
+
+
+def test_the_hint_names_a_flag_that_allows_it():
+    assert shell("ask", "pytest -q").hint == (
+        "--allow 'shell(pytest:*)' or --permission-mode auto-edit"
+    )
+    assert decided("ask", "edit_file", {"path": "a"}).hint == "--permission-mode auto-edit"
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(),
+    st.text(max_size=40),
+    st.sampled_from(["rm -rf ~", ".env", "~/.kode/x", "https://x", "../..", "ls | cat", "\0", "~"]),
+    st.lists(st.text(max_size=5), max_size=2),
+)
+NAMES = ("path", "command", "url", "pattern", "glob", "action", "content", "items", "tasks")
+ARGUMENTS = st.dictionaries(st.sampled_from(NAMES), VALUES)
+SOME_RULES = st.lists(
+    st.sampled_from(
+        ["shell", "shell(ls:*)", "shell(git push:*)", "edit", "edit(src/**)", "read(**)", "fetch",
+         "fetch(x.example)", "memory", "delegate", "todo", "read_file", "write_file(~/x)"]
+    ),
+    max_size=3,
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    mode=st.sampled_from(MODES),
+    tool=st.sampled_from(sorted(TOOLS)),
+    arguments=ARGUMENTS,
+    allow=SOME_RULES,
+    deny=SOME_RULES,
+    approved=SOME_RULES,
+    taint=st.booleans(),
+)
+def test_deciding_never_raises(mode, tool, arguments, allow, deny, approved, taint):
+    decision = decided(
+        mode, tool, arguments, allow=allow, deny=deny, approved=approved, taint=taint
+    )
+
+    assert decision.outcome in ("allow", "ask", "deny")
+    assert decision.reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    mode=st.sampled_from(MODES),
+    tool=st.sampled_from(sorted(TOOLS)),
+    arguments=ARGUMENTS,
+    allow=SOME_RULES,
+)
+def test_a_bare_deny_rule_always_wins(mode, tool, arguments, allow):
+    bare = {"run": "shell", "edit": "edit", "read": "read", "fetch": "fetch", "memory": "memory",
+            "delegate": "delegate", "none": "todo"}[TOOLS[tool].effect]  # fmt: skip
+
+    assert decided(mode, tool, arguments, allow=allow, deny=[bare]).outcome == "deny"
+
+
+@settings(max_examples=150, deadline=None)
+@given(command=st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60))
+def test_any_text_gets_a_class(command):
+    assert shell("auto-edit", command).outcome in ("allow", "ask", "deny")

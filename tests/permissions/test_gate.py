@@ -1,0 +1,245 @@
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kode import paths
+from kode.contracts import ToolContext
+from kode.errors import ConfigError, ToolError
+from kode.events import silent
+from kode.permissions.gate import Answer, PersonGate, visible
+from kode.tools import BUILTIN
+
+TOOLS = {tool.name: tool for tool in BUILTIN}
+
+
+class Person:
+    """Answers questions from a list, and keeps them."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.questions = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def __call__(self, question):
+        self.questions.append(question)
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        return self.answers.pop(0)
+
+
+@pytest.fixture
+def room(tmp_path):
+    project, home = tmp_path / "project", tmp_path / "home" / ".kode"
+    project.mkdir()
+    context = ToolContext(
+        cwd=project,
+        call_id="1",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        output_dir=home / "logs" / "outputs",
+        protected=(home,),
+        roots=(project,),
+    )
+
+    def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
+        return PersonGate.from_config(
+            SimpleNamespace(mode=mode, allow=allow, deny=deny),
+            home=home,
+            project=project,
+            cwd=project,
+            roots=(project,),
+            ask=ask,
+            emit=emit,
+            tainted=tainted,
+        )
+
+    async def check(gate, command):
+        return await gate.check(TOOLS["shell"], {"command": command}, context)
+
+    return SimpleNamespace(project=project, home=home, context=context, gate=gate, check=check)
+
+
+async def test_what_is_harmless_runs_without_a_question(room):
+    person = Person()
+
+    verdict = await room.check(room.gate(person), "ls | head")
+
+    assert verdict.allowed
+    assert person.questions == []
+
+
+async def test_once_allows_this_call_only(room):
+    person = Person(Answer(choice="once"), Answer(choice="no"))
+    gate = room.gate(person)
+
+    assert (await room.check(gate, "mkdir a")).allowed
+    assert not (await room.check(gate, "mkdir a")).allowed
+    assert len(person.questions) == 2
+
+
+async def test_session_allows_it_until_the_process_ends(room):
+    person = Person(Answer(choice="session"))
+    gate = room.gate(person)
+
+    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -x tests")).allowed
+    assert not (await room.check(room.gate(), "pytest -q")).allowed
+
+
+async def test_project_is_kept_for_the_next_process_one_rule_a_part(room):
+    person = Person(Answer(choice="project"))
+
+    await room.check(room.gate(person), "npm ci && npm test")
+    document = json.loads(paths.permissions_file(room.home, room.project).read_text())
+    verdict = await room.check(room.gate(), "npm ci")
+
+    assert document["allow"] == ["shell(npm ci:*)", "shell(npm test:*)"]
+    assert verdict.allowed
+
+
+async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
+    path = paths.permissions_file(room.home, room.project)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"version": 1, "allow": ["shell(np')
+    notices = []
+
+    verdict = await room.check(room.gate(emit=notices.append), "npm test")
+
+    assert not verdict.allowed
+    assert "damaged" in notices[0].text
+    assert len(notices) == 1
+    assert [kept.read_text() for kept in path.parent.glob("*.damaged-*")] == [
+        '{"version": 1, "allow": ["shell(np'
+    ]
+
+
+async def test_no_with_words_reaches_the_model(room):
+    person = Person(Answer(choice="no", message="use make instead"))
+
+    verdict = await room.check(room.gate(person), "npm test")
+
+    assert not verdict.allowed
+    assert "use make instead" in verdict.reason
+
+
+async def test_without_a_person_the_flag_is_named(room):
+    verdict = await room.check(room.gate(), "pytest -q")
+
+    assert not verdict.allowed
+    assert "--allow 'shell(pytest:*)'" in verdict.reason
+    assert "--permission-mode auto-edit" in verdict.reason
+
+
+async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
+    person = Person(Answer(choice="no"))
+
+    assert (await room.check(room.gate(mode="full"), "git reset --hard")).allowed
+    assert not (await room.check(room.gate(person, mode="full"), "git reset --hard")).allowed
+    assert person.questions[0].may_always is False
+
+
+async def test_one_question_at_a_time_and_an_answer_for_good_settles_those_that_wait(room):
+    person = Person(Answer(choice="session"), Answer(choice="no"))
+    gate = room.gate(person)
+
+    verdicts = await asyncio.gather(
+        room.check(gate, "pytest -q"), room.check(gate, "pytest -x"), room.check(gate, "mkdir a")
+    )
+
+    assert [verdict.allowed for verdict in verdicts] == [True, True, False]
+    assert person.most_at_once == 1
+    assert len(person.questions) == 2
+
+
+async def test_a_new_mode_applies_at_once(room):
+    gate = room.gate()
+    before = await room.check(gate, "mkdir a")
+
+    gate.set_mode("auto-edit")
+
+    assert not before.allowed
+    assert gate.mode == "auto-edit"
+    assert (await room.check(gate, "mkdir a")).allowed
+
+
+async def test_a_question_shows_the_whole_change(room):
+    person = Person(Answer(choice="once"))
+    (room.project / "a.txt").write_text("old\n")
+    arguments = {"path": "a.txt", "content": "new\n"}
+    room.context.seen_files.clear()
+
+    with_preview = await _ask_to_write(room, person, arguments)
+
+    assert "a.txt" in with_preview.subject
+    assert "new" in with_preview.preview
+    assert with_preview.rules == ("edit(**)",)
+
+
+async def _ask_to_write(room, person, arguments):
+    await room.gate(person).check(
+        TOOLS["write_file"], {**arguments, "path": "new.txt"} | {"path": "b/a.txt"}, room.context
+    )
+    return person.questions[0]
+
+
+async def test_a_call_that_cannot_succeed_is_not_asked_about(room):
+    person = Person()
+    edit = {"path": "missing.txt", "old_text": "a", "new_text": "b"}
+    checked = TOOLS["edit_file"].check(edit)
+
+    with pytest.raises(ToolError):
+        await room.gate(person).check(TOOLS["edit_file"], checked, room.context)
+
+    assert person.questions == []
+
+
+async def test_a_question_shows_characters_that_hide(room):
+    person = Person(Answer(choice="no"))
+
+    await room.check(room.gate(person), "echo ok \x1b[2K\u202e; rm -rf src")
+
+    assert "\\x1b[2K" in person.questions[0].preview
+    assert "\\u202e" in person.questions[0].preview
+    assert "rm -rf src" in person.questions[0].preview
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain äöü 漢字 🙂", "plain äöü 漢字 🙂"),
+        ("a\nb\tc", "a\nb\tc"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\u202ertl", "\\u202ertl"),
+        ("a\u200bb", "a\\u200bb"),
+        ("\r", "\\r"),
+        ("\ud800", "\\ud800"),
+        ("\u3164", "\\u3164"),
+        ("\t\t\t\trm", "\\t\\t\\t\\trm"),
+        ("ls" + " " * 100 + ";rm", "ls [100 spaces] ;rm"),
+    ],
+)
+def test_visible_spells_out_what_does_not_show(text, shown):
+    assert visible(text) == shown
+
+
+def test_a_rule_that_is_none_is_an_error_of_the_config(room):
+    with pytest.raises(ConfigError):
+        room.gate(allow=["bash(ls)"])
+
+
+async def test_rules_are_described_with_where_they_come_from(room):
+    gate = room.gate(Person(Answer(choice="session")), allow=["shell(ls:*)"], deny=["fetch"])
+
+    await room.check(gate, "pytest")
+
+    assert gate.describe_rules() == (
+        "deny fetch",
+        "allow shell(ls:*)",
+        "allow shell(pytest:*) (this session)",
+    )
