@@ -22,7 +22,7 @@ from kode.session.log import read, session_path
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
-ACTIONS = {
+COMMANDS = {
     "list": "sessions, the last used first",
     "show": "a transcript",
     "delete": "delete one session",
@@ -37,17 +37,17 @@ ACTIONS = {
 def main(argv: Sequence[str]) -> int:
     """Runs `kode session ...` and returns its exit code. Raises: SessionError, ConfigError."""
     if not argv or argv[0] in ("-h", "--help"):
-        width = max(map(len, ACTIONS))
-        lines = (f"  {name:<{width}}  {what}" for name, what in ACTIONS.items())
-        print("usage: kode session ACTION ...\n\n" + "\n".join(lines))
+        width = max(map(len, COMMANDS))
+        lines = (f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+        print("usage: kode session COMMAND ...\n\n" + "\n".join(lines))
         return EXIT_OK if argv else ConfigError.exit_code
-    action, *rest = argv
-    if action not in ACTIONS:
+    command, *rest = argv
+    if command not in COMMANDS:
         from kode.cli.main import nearest
 
         raise ConfigError(
-            f"kode session: unknown command {action!r}.{nearest(action, list(ACTIONS))} "
-            f"The commands are: {', '.join(ACTIONS)}."
+            f"kode session: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
+            f"The commands are: {', '.join(COMMANDS)}."
         )
     run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
         "list": _list,
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         "export": _export,
         "check": _check,
     }
-    return run[action](Parser(f"kode session {action}", ACTIONS[action]), rest)
+    return run[command](Parser(f"kode session {command}", COMMANDS[command]), rest)
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> int:
