@@ -1,31 +1,17 @@
-"""What was said in a session, as text for a model: bounded, without secrets or memory's own words.
+"""What one process heard of a session, kept small, for the note of a session that ends unheard.
 
-Not here: what the model is asked about it (`episodes`).
+Not here: how messages become text (`kode.memory.transcript`), what the model is asked about it
+(`episodes`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
 
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory.ask import keep_ends
-from kode.messages import Message, Text, ToolCall, ToolResult, text_of
+from kode.memory.transcript import MAX_CHARS, count_turns, transcript
 
-MAX_CHARS = 24_000
-MAX_PART_CHARS = 2_000
-MAX_RESULT_CHARS = 200
-
-
-def transcript(messages: Iterable[Message]) -> str:
-    """At most `MAX_CHARS`; of a longer session the beginning and the end, the last turn whole as
-    far as it fits."""
-    lines = [line for message in messages for line in _lines(message)]
-    return keep_ends(credentials.redact("\n".join(lines)), MAX_CHARS)
-
-
-def count_turns(messages: Sequence[Message]) -> int:
-    """How many messages are the person's own."""
-    return sum(1 for m in messages if m.role == "user" and text_of(m).strip())
+__all__ = ["Recording", "count_turns", "transcript"]
 
 
 class Recording:
@@ -64,23 +50,3 @@ class Recording:
 
     def text(self) -> str:
         return "\n".join((*self._head, *self._tail))
-
-
-def _lines(message: Message) -> Iterable[str]:
-    for part in message.parts:
-        match part:
-            case Text(text=text, source=source) if text.strip() and source != "memory":
-                yield f"{_speaker(message, source)}: {keep_ends(text.strip(), MAX_PART_CHARS)}"
-            case ToolCall(name=name, arguments=arguments):
-                yield f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}"
-            case ToolResult(name=name, text=text, is_error=failed):
-                outcome = "failed" if failed else "gave"
-                yield f"  {name} {outcome}: {keep_ends(text.strip(), MAX_RESULT_CHARS)}"
-            case _:
-                pass
-
-
-def _speaker(message: Message, source: str) -> str:
-    if source:
-        return {"compaction": "Summary of what was said before"}.get(source, source.capitalize())
-    return "User" if message.role == "user" else "Assistant"
