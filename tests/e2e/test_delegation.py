@@ -1,0 +1,368 @@
+"""A parent and its children as real processes, against a real server."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.subagents import records
+from kode.tools import processes
+from tests.scripted_server import ScriptedServer
+
+KODE = str(Path(sys.executable).parent / "kode")
+KEY = "sk-test-0123456789abcdefghij"
+KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") else 5))
+"""How often the parent is killed at a random time."""
+ORPHANS_GONE_S = 15.0
+
+pytestmark = pytest.mark.e2e
+
+Reply = dict[str, Any]
+ChildScript = Callable[[str, list[dict[str, Any]]], Reply]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(keep=100) as running:
+        yield running
+
+
+class Place:
+    """A project, a home, and an environment that reaches nothing but the server."""
+
+    def __init__(self, tmp_path: Path, server: ScriptedServer) -> None:
+        self.project = tmp_path / "project"
+        self.project.mkdir()
+        self.server = server
+        self.home = tmp_path / "kode"
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "KODE_HOME": str(self.home),
+            "KODE_MODEL": "gpt-4o",
+            "KODE_MEMORY": "off",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": server.openai_url,
+        }
+
+    def config(self, **values: Any) -> None:
+        self.home.mkdir(exist_ok=True)
+        (self.home / "config.json").write_text(json.dumps(values))
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [KODE, *arguments, "--permission-mode", "full"],
+            cwd=self.project,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> dict[str, Any]:
+        process = self.start(*arguments, "--output-format", "json")
+        stdout, stderr = process.communicate(timeout=60)
+        assert stdout, stderr
+        result: dict[str, Any] = json.loads(stdout)
+        return result
+
+    def play(self, goals: list[str], child: ChildScript) -> None:
+        """The parent delegates `goals`, then answers with what it was told; `child` gives the
+        reply to a child from its goal and the messages after its first."""
+
+        def script(request: dict[str, Any]) -> Reply:
+            messages = [m for m in request["messages"] if m["role"] != "system"]
+            goal = goal_of(messages[0])
+            if goal is not None:
+                return child(goal, messages[1:])
+            last = messages[-1]
+            if last["role"] == "user" and "delegate" in text_of(last):
+                tasks = [{"goal": goal} for goal in goals]
+                return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": tasks}}]}
+            return {"text": f"I was told:\n{text_of(last)}"}
+
+        self.server.play(script)
+
+    def session(self) -> str:
+        (path,) = (self.home / "sessions").glob("*.jsonl")
+        return path.stem
+
+    def agents(self) -> list[records.Record]:
+        return records.records(self.home / "sessions" / self.session() / "agents")
+
+    def wait_until_alone(self) -> None:
+        """Waits until no process that was started here is left."""
+        deadline = time.monotonic() + ORPHANS_GONE_S
+        while found := processes.found(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
+            assert time.monotonic() < deadline, f"orphans: {found}"
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: ScriptedServer) -> Place:
+    return Place(tmp_path, server)
+
+
+def text_of(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(p.get("text", "") for p in content)
+
+
+def goal_of(message: dict[str, Any]) -> str | None:
+    lines = text_of(message).splitlines()
+    return lines[1] if lines and lines[0] == "# Goal" else None
+
+
+def shell(command: str) -> Reply:
+    return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
+
+
+def sleeps(goal: str, messages: list[dict[str, Any]]) -> Reply:
+    return (
+        {"text": "slept"} if messages else shell(f"(setsid sleep 61.5 &); touch {goal}; sleep 61.5")
+    )
+
+
+def wait_for(path: Path, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: Place) -> None:
+    place.config(subagent={"max_concurrency": 2})
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        usage = {"input_tokens": 1000, "output_tokens": 100}
+        return {"text": f"did {goal}", "delay_s": 0.4 if goal == "one" else 0, "usage": usage}
+
+    place.play(["one", "two", "three"], child)
+
+    result = place.run("run", "delegate this")
+
+    told = result["result"]
+    assert told.index("did one") < told.index("did two") < told.index("did three")
+    assert [record.result and record.result.status for record in place.agents()] == ["success"] * 3
+    lines = (place.home / "sessions" / f"{place.session()}.jsonl").read_text().splitlines()
+    spent = [line for line in map(json.loads, lines) if line["type"] == "usage"]
+    assert [line["purpose"] for line in spent] == ["subagent"] * 3
+    assert sum(line["usage"]["input_tokens"] for line in spent) == 3000
+    assert all(line["cost_usd"] > 0 for line in spent)
+    shown = subprocess.run(
+        [KODE, "session", "show", place.session()],
+        env=place.environ,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert shown.partition("## Subagents")[2].count("success, 1 step") == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
+def test_the_key_is_in_no_childs_command_line_environment_or_file(place: Place) -> None:
+    halves = f'"{KEY[:8]}" + "{KEY[8:]}"'  # the program itself must not hold it
+    program = f"""
+pid = "self"
+while "kode" not in open(f"/proc/{{pid}}/cmdline").read():
+    pid = open(f"/proc/{{pid}}/stat").read().split()[3]
+for name in ("cmdline", "environ"):
+    text = open(f"/proc/{{pid}}/{{name}}").read()
+    print(name, len(text) > 100, {halves} in text, "subagent" in text)
+"""
+    (place.project / "look.py").write_text(program)
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        if not messages:
+            return shell("python3 look.py")
+        return {"text": text_of(messages[-1])}
+
+    place.play(["look"], child)
+
+    told = place.run("run", "delegate this")["result"]
+
+    assert "cmdline True False True" in told
+    assert "environ True False" in told
+    kept = [path for path in place.home.rglob("*") if path.is_file()]
+    assert not [path for path in kept if KEY.encode() in path.read_bytes()]
+
+
+def test_two_children_that_change_the_same_file_do_not_overwrite_each_other(place: Place) -> None:
+    shared = place.project / "shared.txt"
+    shared.write_text("alpha\nbeta\n")
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        if not messages:
+            return {"calls": [{"name": "read_file", "arguments": {"path": "shared.txt"}}]}
+        if len(messages) == 2:
+            # Both have read the file before one of them changes it.
+            wait = "until [ -e first-read ] && [ -e second-read ]; do sleep 0.02; done"
+            turn = (
+                "" if goal == "first" else "; until grep -q ALPHA shared.txt; do sleep 0.02; done"
+            )
+            return shell(f"touch {goal}-read; {wait}{turn}")
+        if len(messages) == 4:
+            old, new = ("alpha", "ALPHA") if goal == "first" else ("beta", "BETA")
+            arguments = {"path": "shared.txt", "old_text": old, "new_text": new}
+            return {"calls": [{"name": "edit_file", "arguments": arguments}]}
+        return {"text": f"{goal} was told: {text_of(messages[-1])}"}
+
+    place.play(["first", "second"], child)
+
+    told = place.run("run", "delegate this")["result"]
+
+    assert shared.read_text() == "ALPHA\nbeta\n"
+    assert "changed since" in told.partition("second was told: ")[2]
+
+
+def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        return {"calls": [{"name": "list_files", "arguments": {}}]}
+
+    place.play(["a", "b"], child)
+
+    result = place.run("run", "delegate this", "--max-steps", "12")
+
+    assert "9 steps for the agent and its subagents together" in result["result"]
+    assert place.server.count <= 12
+    assert result["status"] == "success"
+
+
+def test_one_budget_of_money_holds_for_the_whole_tree(place: Place) -> None:
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        usage = {"input_tokens": 100_000, "output_tokens": 100}  # 0.25 dollars
+        return {"calls": [{"name": "list_files", "arguments": {}}], "usage": usage}
+
+    place.play(["a"], child)
+
+    result = place.run("run", "delegate this", "--max-budget-usd", "0.6")
+
+    assert "The budget of $0.6 is used up" in result["error"]
+    (record,) = place.agents()
+    assert record.result is not None
+    assert "The budget of $0.6 is used up" in (record.result.error or "")
+    assert record.result.steps == 3
+
+
+def test_depth_zero_leaves_the_tool_out(place: Place) -> None:
+    place.config(subagent={"max_depth": 0})
+    place.play([], lambda goal, messages: {"text": "no"})
+
+    place.run("run", "say hello")
+
+    names = [tool["function"]["name"] for tool in place.server.requests[0].json["tools"]]
+    assert "delegate_tasks" not in names
+
+
+def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> None:
+    place.config(subagent={"max_depth": 2})
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        if goal == "upper" and not messages:
+            arguments = {"tasks": [{"goal": "lower"}]}
+            return {"calls": [{"name": "delegate_tasks", "arguments": arguments}]}
+        said = text_of(messages[-1]) if messages else "nothing"
+        usage = {"input_tokens": 1000, "output_tokens": 100}
+        return {"text": f"{goal} heard: {said}", "usage": usage}
+
+    place.play(["upper"], child)
+
+    told = place.run("run", "delegate this")["result"]
+
+    assert "lower heard: nothing" in told
+    place.wait_until_alone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
+    place: Place, number: int
+) -> None:
+    place.play(["a", "b"], sleeps)
+    process = place.start("run", "delegate this")
+    wait_for(place.project / "a")
+    wait_for(place.project / "b")
+
+    process.send_signal(number)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    place.wait_until_alone()
+    statuses = [record.result and record.result.status for record in place.agents()]
+    assert statuses == ["interrupted"] * 2
+
+
+def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
+    place.play(["a"], sleeps)
+
+    result = place.run("run", "delegate this", "--timeout", "4")
+
+    place.wait_until_alone()
+    (record,) = place.agents()
+    assert record.result is not None
+    assert record.result.status == "timeout"
+    assert "sleep 61.5" in record.result.summary
+    assert result["status"] == "success"
+
+
+def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them_once(
+    place: Place,
+) -> None:
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
+
+    place.play(["quick", "slow"], child)
+    process = place.start("run", "delegate this")
+    wait_for(place.project / "slow")
+    while not [r for r in place.agents() if r.result is not None]:
+        time.sleep(0.05)
+
+    process.kill()
+    process.communicate(timeout=30)
+    place.wait_until_alone()
+
+    statuses = [record.result and record.result.status for record in place.agents()]
+    assert statuses == ["success", "interrupted"]
+    first = place.run("continue", "what came out?")["result"]
+    assert "the early finding" in first
+    assert "interrupted" in first
+    second = place.run("continue", "and now?")["result"]
+    assert "the early finding" not in second
+
+
+@pytest.mark.timeout(60 + 15 * KILLS)
+def test_a_parent_killed_at_any_time_leaves_no_orphan(place: Place) -> None:
+    """Every child ends in exactly one status, and nothing it started lives on."""
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        if len(messages) < 2:
+            return shell("(setsid sleep 61.5 &); sleep 0.15")
+        if goal == "sleeps":
+            return shell("(setsid sleep 61.5 &); sleep 61.5")
+        return {"text": "done", "delay_s": 0.1}
+
+    place.play(["works", "sleeps", "works too", "sleeps"], child)
+    seed = random.randrange(1_000_000)
+    moments = random.Random(seed)
+    for kill in range(KILLS):
+        process = place.start("run", "delegate this")
+        time.sleep(moments.uniform(0.3, 2.5))
+        process.kill()
+        process.communicate(timeout=30)
+        try:
+            place.wait_until_alone()
+        except AssertionError as error:
+            raise AssertionError(f"kill {kill} of seed {seed}: {error}") from None
+    for path in (place.home / "sessions").glob("*/agents"):
+        for record in records.records(path):
+            assert record.result is None or record.result.status in (
+                "success",
+                "interrupted",
+            ), f"seed {seed}: {record}"

@@ -1,0 +1,311 @@
+"""`kode subagent` as a real process, against a real server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.tools import processes
+from tests.scripted_server import ScriptedServer
+
+KODE = str(Path(sys.executable).parent / "kode")
+KEY = "sk-test-0123456789abcdefghij"
+FIELDS = "type status summary error files_changed tokens_used steps parent_session".split()
+USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
+
+PARENTS_ENVIRONMENT = """
+pid = "self"
+while (stat := open(f"/proc/{pid}/stat").read().split()) and "kode" not in stat[1]:
+    pid = stat[3]
+for entry in open(f"/proc/{pid}/environ").read().split("\\0"):
+    print("line", entry)
+"""
+"""Prints the environment of the kode that runs it."""
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+class Ran:
+    def __init__(self, code: int, stdout: str, stderr: str) -> None:
+        self.code, self.stderr = code, stderr
+        self.lines: list[dict[str, Any]] = [json.loads(line) for line in stdout.splitlines()]
+        self.result = self.lines[-1]
+        assert list(self.result) == FIELDS
+        assert [line["type"] for line in self.lines].count("result") == 1
+
+
+class Place:
+    """A project, a home, and an environment that reaches nothing but the server."""
+
+    def __init__(self, tmp_path: Path, server: ScriptedServer) -> None:
+        self.project = tmp_path / "project"
+        self.project.mkdir()
+        self.server = server
+        self.home = tmp_path / "kode"
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "KODE_HOME": str(self.home),
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": server.openai_url,
+            "KODE_MODEL": "gpt-4o",
+        }
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [KODE, "subagent", *arguments],
+            cwd=self.project,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> Ran:
+        return finished(self.start(*arguments))
+
+    def file(self, name: str, value: Any) -> str:
+        text = value if isinstance(value, str) else json.dumps(value)
+        (self.project / name).write_text(text)
+        return name
+
+
+def finished(process: "subprocess.Popen[str]") -> Ran:
+    stdout, stderr = process.communicate(timeout=30)
+    return Ran(process.returncode, stdout, stderr)
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: ScriptedServer) -> Place:
+    return Place(tmp_path, server)
+
+
+def snapshot(**sections: str) -> dict[str, Any]:
+    listed = [{"title": title, "content": content} for title, content in sections.items()]
+    return {"version": 1, "system": "tiered", "created_at": "now", "sections": listed}
+
+
+def test_a_goal_is_reached_and_the_result_is_the_last_line(place: Place) -> None:
+    call = {"name": "write_file", "arguments": {"path": "sub/a.txt", "content": "x\n"}}
+    place.server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])
+    task = place.file("task.json", {"goal": "write a.txt", "permission_mode": "auto-edit"})
+
+    ran = place.run("--task", task, "--parent-session", "20260101-000000-abcdef")
+
+    assert ran.code == 0
+    assert ran.result == {
+        "type": "result",
+        "status": "success",
+        "summary": "Wrote it.",
+        "error": None,
+        "files_changed": ["sub/a.txt"],
+        "tokens_used": 220,
+        "steps": 2,
+        "parent_session": "20260101-000000-abcdef",
+    }
+    assert "Wrote sub/a.txt" in ran.stderr
+
+
+def test_goal_guidance_and_context_are_the_user_message_and_the_prompt_is_fixed(
+    place: Place,
+) -> None:
+    place.server.play([{"text": "ok"}])
+    (place.project / "AGENTS.md").write_text("Use tabs.")
+    task = place.file("t.json", {"goal": "GOAL-1", "context": "CTX-1", "guidance": "GUIDE-1"})
+
+    place.run("--task", task, "--quiet")
+
+    request = place.server.requests[0].json
+    system, user = request["messages"]
+    assert user["content"] == "# Goal\nGOAL-1\n\n# Guidance\nGUIDE-1\n\n# Context\nCTX-1"
+    assert "You are a subagent of kode" in system["content"]
+    assert "Use tabs." in system["content"]
+    assert not [word for word in ("GOAL-1", "CTX-1", "GUIDE-1") if word in system["content"]]
+
+
+def test_the_snapshot_is_in_the_system_prompt_and_there_is_no_memory_tool(place: Place) -> None:
+    place.server.play([{"text": "ok"}])
+    sections = {"User Profile": "likes tea", "Environment": "uses pytest"}
+    given = place.file("s.json", snapshot(**sections))
+
+    place.run("--goal", "g", "--memory-snapshot", given, "--quiet")
+
+    request = place.server.requests[0].json
+    system = request["messages"][0]["content"]
+    assert "# Memory Context (read-only)\n── User Profile ──\nlikes tea\n── Environment" in system
+    names = {tool["function"]["name"] for tool in request["tools"]}
+    assert "memory" not in names
+    assert "delegate_tasks" not in names
+
+
+def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
+    call = {"name": "list_files", "arguments": {}}
+    place.server.play([{"calls": [call]}, {"text": "ok"}])
+
+    ran = place.run("--goal", "g", "--quiet")
+
+    assert ran.stderr == ""
+    kinds = [line["event"]["type"] for line in ran.lines[:-1]]
+    assert {"step_started", "replied", "tool_started", "tool_finished"} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "--goal or --task"),
+        (("--goal", "g", "--task", "t.json"), "not both"),
+        (("--goal", " "), "--goal is empty"),
+        (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),
+        (("--goal", "g", "--timeout", "-1"), "above 0"),
+        (("--goal", "g", "--max-steps", "0"), "from 1"),
+        (("--task", "missing.json"), "missing.json"),
+        (("--task", "bad.json"), "not JSON"),
+        (("--task", "odd.json"), "goal"),
+        (("--goal", "g", "--memory-snapshot", "missing.json"), "missing.json"),
+        (("--goal", "g", "--memory-snapshot", "bad.json"), "not JSON"),
+        (("--goal", "g", "--memory-snapshot", "odd.json"), "system"),
+        (("--goal", "g", "--provider", "anthropic", "--model", "claude-x"), "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_what_cannot_start_is_told_as_a_result_with_exit_3(
+    place: Place, arguments: tuple[str, ...], says: str
+) -> None:
+    place.file("bad.json", "{")
+    place.file("odd.json", {"gaol": "x"})
+
+    ran = place.run(*arguments, "--parent-session", "p")
+
+    assert ran.code == 3
+    assert ran.result["status"] == "error"
+    assert says in ran.result["error"]
+    assert ran.result["parent_session"] == "p"
+    assert place.server.count == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "says"),
+    [
+        ([{"error": {"status": "auth"}}], (), "key"),
+        ([{"calls": [{"name": "list_files"}], **USES}] * 3, ("--max-steps", "2"), "limit of 2"),
+    ],
+)
+def test_a_task_that_fails_ends_with_exit_1(
+    place: Place, script: list[dict[str, Any]], arguments: tuple[str, ...], says: str
+) -> None:
+    place.server.play(script)
+
+    ran = place.run("--goal", "g", *arguments)
+
+    assert ran.code == 1
+    assert ran.result["status"] == "error"
+    assert says in ran.result["error"]
+    assert ran.result["summary"].startswith("Not finished")
+
+
+def test_a_timeout_ends_the_whole_tree_and_tells_how_far_it_came(place: Place) -> None:
+    command = "(setsid sleep 61.5 &) ; echo begun; sleep 61.5"
+    call = {"name": "shell", "arguments": {"command": command}}
+    place.server.play([{"text": "I begin.", "calls": [call], **USES}])
+    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
+
+    ran = place.run("--task", task, "--timeout", "1.5")
+
+    assert ran.code == 2
+    assert ran.result["status"] == "timeout"
+    assert "Last said: I begin." in ran.result["summary"]
+    assert "sleep 61.5" in ran.result["summary"]
+    assert not marked(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) -> None:
+    call = {"name": "shell", "arguments": {"command": "sleep 61.5"}}
+    place.server.play([{"calls": [call], **USES}])
+    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
+    process = place.start("--task", task)
+    place.server.wait_for_requests(1)
+    time.sleep(0.3)
+
+    process.send_signal(number)
+    ran = finished(process)
+
+    assert ran.code == 130
+    assert ran.result["status"] == "interrupted"
+    assert not marked(place)
+
+
+def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(place: Place) -> None:
+    process = place.start("--goal", "g")
+    time.sleep(0.2)
+    process.terminate()
+    stdout, _ = process.communicate(timeout=30)
+
+    if stdout:  # before Python runs, no program can say anything
+        assert json.loads(stdout.splitlines()[-1])["status"] == "interrupted"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
+def test_the_key_does_not_reach_its_commands_and_is_masked_in_their_output(place: Place) -> None:
+    place.file("parent.py", PARENTS_ENVIRONMENT)
+    commands = ["env", "python3 parent.py"]
+    calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
+    place.server.play([{"calls": calls, **USES}, {"text": "ok"}])
+    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
+
+    place.run("--task", task)
+
+    env, parent = [m for m in place.server.requests[1].json["messages"] if m["role"] == "tool"]
+    assert "OPENAI_API_KEY" not in env["content"]
+    assert "line PATH=" in parent["content"]
+    assert KEY not in parent["content"]
+
+
+def test_without_a_person_what_would_ask_is_refused(place: Place) -> None:
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+    place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
+
+    ran = place.run("--goal", "g")
+
+    assert ran.code == 0
+    assert ran.result["files_changed"] == []
+    assert not (place.project / "a.txt").exists()
+
+
+def test_it_cannot_write_into_the_memory_folder(place: Place) -> None:
+    facts = place.home / "memory" / "facts" / "user.md"
+    call = {"name": "write_file", "arguments": {"path": str(facts), "content": "x"}}
+    place.server.play([{"calls": [call], **USES}, {"text": "no"}])
+    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
+
+    place.run("--task", task)
+
+    assert not facts.exists()
+
+
+def test_help_needs_no_key(place: Place) -> None:
+    del place.environ["OPENAI_API_KEY"]
+    process = place.start("--help")
+    stdout, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    assert "--memory-snapshot" in stdout
+    assert "--from-parent" not in stdout
+
+
+def marked(place: Place) -> list[processes.Process]:
+    """Processes that were started in this place: they have its home in their environment."""
+    return processes.found(processes.NO_GROUP, f"HOME={place.environ['HOME']}")
