@@ -68,7 +68,8 @@ _DOCUMENT_FOLDERS = (
     "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications"
 ).split()
 _DOCUMENTS = frozenset(
-    "/etc/os-release /etc/hosts /etc/timezone /etc/issue /etc/lsb-release /etc/debian_version "
+    "/etc/os-release /etc/hostname /etc/hosts "
+    "/etc/timezone /etc/issue /etc/lsb-release /etc/debian_version "
     "/etc/services /etc/shells /etc/redhat-release /etc/alpine-release /etc/machine-info "
     "/proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg /proc/stat "
     "/proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin".split()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.permissions import sensitive
-from kode.permissions.shell_class import Classified, PartClass, ShellClass, whole
+from kode.permissions.shell_class import Classified, PartClass, whole
 from kode.permissions.shell_environment import assignment_finding
 from kode.permissions.shell_judge import (
     Feed,
@@ -30,12 +30,12 @@ from kode.permissions.shell_judge import (
     unknown,
     writes_path,
 )
+from kode.permissions.shell_pipes import lists_names, printed
 from kode.permissions.shell_verbs import judge
 from kode.permissions.shell_words import (
     FOUND,
     UNKNOWN,
     Word,
-    decoded_printf,
     source,
     value_of,
     words_of,
@@ -69,7 +69,10 @@ def classify(
     """
     where = sensitive.ground(cwd, roots, home, protected, temp)
     walk = _Walk(where=where, depth=0)
-    walk.text(command)
+    try:
+        walk.text(command)
+    except RecursionError:
+        walk.note(command[:80], unknown("too deeply nested to judge"))
     return whole(walk.parts)
 
 
@@ -113,13 +116,13 @@ class _Walk:
     def text(self, command: str) -> None:
         """Judges a whole text as a command line."""
         if self.depth > MAX_DEPTH or len(command) > MAX_CHARS:
-            self._note(command[:80], unknown("too long or too deeply nested to judge"))
+            self.note(command[:80], unknown("too long or too deeply nested to judge"))
             return
         if _hides(command):
-            self._note(command, unknown("holds characters that do not show"))
+            self.note(command, unknown("holds characters that do not show"))
         root = _parser().parse(command.encode("utf-8", "replace")).root_node
         if root.has_error:
-            self._note(command, unknown("cannot be parsed"))
+            self.note(command, unknown("cannot be parsed"))
         self.statement(root)
 
     # ── statements ───────────────────────────────────────────────────────────────────────────
@@ -156,7 +159,7 @@ class _Walk:
                 self._children(node)
             case kind if kind in _WORD_TYPES:
                 if _evaluates_text(node):
-                    self._note(source(node), unknown("text that may be evaluated"))
+                    self.note(source(node), unknown("text that may be evaluated"))
                 self._nested(node)
             case kind if kind in _INERT:
                 return
@@ -165,7 +168,7 @@ class _Walk:
             case "postfix_expression" | "ternary_expression" | "subscript":
                 self._test(node)
             case _ if node.is_named:
-                self._note(source(node), unknown("a form of command that is not known"))
+                self.note(source(node), unknown("a form of command that is not known"))
 
     def _children(self, node: "Node") -> None:
         for child in node.named_children:
@@ -179,45 +182,46 @@ class _Walk:
 
     def _pipeline(self, node: "Node") -> None:
         outer = self.feed
-        begin = len(self.parts)
-        previous: Node | None = None
-        for child in node.named_children:
+        begin, text = len(self.parts), self.feed.text if self.feed else None
+        for index, child in enumerate(node.named_children):
             cwd, variables = self.cwd, dict(self.variables)
-            if previous is not None:
-                self.feed = self._fed_by(previous, tuple(self.parts[begin:]))
+            if index:
+                parts = tuple(self.parts[begin:])
+                self.feed = Feed(parts=parts, text=text, names=lists_names(parts))
             self.statement(child)
+            text = self._printed(child, text)
             self.cwd, self.variables = cwd, variables
-            if child.type not in ("comment",):
-                previous = child
         self.feed = outer
 
-    def _fed_by(self, node: "Node", parts: tuple[PartClass, ...]) -> Feed:
-        text = self._printed(node)
-        names = bool(parts) and _lists_names(parts)
-        return Feed(parts=parts, text=text, names=names)
-
-    def _printed(self, node: "Node") -> str | None:
-        """What `echo` or `printf` prints, where that is known."""
+    def _printed(self, node: "Node", given: str | None) -> str | None:
+        """What a command prints, where that is known; `given` is what it reads."""
+        if node.type == "redirected_statement":
+            body = node.child_by_field_name("body")
+            read = self._read_by(node)
+            return self._printed(body, read) if body and read is not None else None
+        if node.type == "pipeline":
+            for child in node.named_children:
+                given = self._printed(child, given)
+            return given
         if node.type != "command":
             return None
         words = self._words(node)
-        if not words or words[0].text not in ("echo", "printf"):
+        if not words or any(not word.known or word.glob for word in words):
             return None
-        if any(not word.known or word.glob for word in words):
+        return printed([word.text for word in words], given)
+
+    def _read_by(self, node: "Node") -> str | None:
+        """The text of a command's here-document or here-string, where it is known."""
+        redirects = [child for child in node.named_children if child.type.endswith("_redirect")]
+        if len(redirects) != 1 or redirects[0].type == "file_redirect":
             return None
-        texts = [word.text for word in words[1:]]
-        if words[0].text == "echo":
-            while texts and re.fullmatch(r"-[neE]+", texts[0]):
-                texts.pop(0)
-            return decoded_printf(" ".join(texts))
-        if not texts:
+        if redirects[0].type == "herestring_redirect":
+            words = [w for child in redirects[0].named_children for w in self._expand(child)]
+            return words[0].text if len(words) == 1 and words[0].known else None
+        bodies = [c for c in redirects[0].named_children if c.type == "heredoc_body"]
+        if len(bodies) != 1 or any(c.type != "heredoc_content" for c in bodies[0].named_children):
             return None
-        formatted = (
-            re.sub(r"%[-\d.]*[sbqdc]", lambda _: next(rest, ""), texts[0])
-            if (rest := iter(texts[1:]))
-            else texts[0]
-        )
-        return decoded_printf(formatted)
+        return source(bodies[0])
 
     def _redirected(self, node: "Node") -> None:
         body = node.child_by_field_name("body")
@@ -260,7 +264,7 @@ class _Walk:
                 continue
             if child.type in _WORD_TYPES:
                 # The grammar takes words after the marker for more arguments of the command.
-                self._note(source(node), unknown("words after a here-document's marker"))
+                self.note(source(node), unknown("words after a here-document's marker"))
             elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
                 self._redirect(child, bare=False)
             else:
@@ -276,7 +280,7 @@ class _Walk:
         text = re.sub(r"\\.", "", source(body), flags=re.DOTALL)
         seen = sum(child.type == "command_substitution" for child in _descend(body))
         if "`" in text or text.count("$(") - text.count("$((") > seen:
-            self._note(text[:80], unknown("a substitution in a here-document"))
+            self.note(text[:80], unknown("a substitution in a here-document"))
             self.parts.extend(self._run_text(f': "{text.replace(chr(34), "")}"'))
 
     def _file_redirect(self, node: "Node", *, bare: bool) -> None:
@@ -290,7 +294,7 @@ class _Walk:
                     continue
                 finding = self._opened(operator, word, scene, bare)
                 if finding.klass != "safe" or finding.secret or operator == "<":
-                    self._note(source(node), finding)
+                    self.note(source(node), finding)
                 if operator in ("<", "<>"):
                     self.feed = Feed(parts=())
 
@@ -313,7 +317,7 @@ class _Walk:
                 self.statement(child)
         self.cwd, self.variables, self.feed = saved
         if any(part.argv and part.argv[0] == called for part in self.parts[begin:]):
-            self._note(source(node), destructive("a function that calls itself without end"))
+            self.note(source(node), destructive("a function that calls itself without end"))
 
     def _for(self, node: "Node") -> None:
         variable = node.child_by_field_name("variable")
@@ -362,9 +366,9 @@ class _Walk:
         plain = bare_name[0] if bare_name else name
         finding = assignment_finding(plain, value, keeps=keeps)
         if finding.klass != "safe":
-            self._note(source(node), finding)
+            self.note(source(node), finding)
         if re.search(r"\$\(|`", value.text):
-            self._note(source(node), unknown("a value that may be evaluated"))
+            self.note(source(node), unknown("a value that may be evaluated"))
         if alone:
             self._set(plain, value if value.known else None)
 
@@ -372,7 +376,7 @@ class _Walk:
         self.variables[name] = value
         finding = assignment_finding(name, value or Word(UNKNOWN), keeps=False)
         if value is None and finding.klass != "safe":
-            self._note(f"{name}=...", finding)
+            self.note(f"{name}=...", finding)
 
     def _test(self, node: "Node") -> None:
         """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
@@ -380,7 +384,7 @@ class _Walk:
         for descendant in _descend(node):
             quoted = descendant.type in ("raw_string", "string", "ansi_c_string")
             if quoted and evaluates and re.search(r"\$\(|`|\[", source(descendant)):
-                self._note(source(node), unknown("text that may be evaluated"))
+                self.note(source(node), unknown("text that may be evaluated"))
         for child in node.named_children:
             if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
                 self.statement(child)
@@ -466,11 +470,15 @@ class _Walk:
             outer, self.feed = self.feed, None
             self._apart_of_substitution(node)
             self.feed = outer
+            inside = node.named_children
+            if node.type == "command_substitution" and len(inside) == 1:
+                text = self._printed(inside[0], "")
+                self.variables[source(node)] = None if text is None else Word(text.rstrip("\n"))
             return
         if node.type == "expansion" and re.match(
             r"\$\{!(?!\w+(?:[*@]|\[[*@]\])\})|\$\{[^}]*@[A-Za-z]\}", source(node)
         ):
-            self._note(source(node), unknown("a variable whose value is evaluated"))
+            self.note(source(node), unknown("a variable whose value is evaluated"))
         if node.type == "heredoc_content" or not node.named_children:
             return
         for child in node.named_children:
@@ -512,13 +520,13 @@ class _Walk:
         inner = self._inner()
         inner.feed, inner.downloads = self.feed, self.downloads
         if inner.depth > MAX_DEPTH:
-            inner._note("...", unknown("too deeply nested to judge"))
+            inner.note("...", unknown("too deeply nested to judge"))
         else:
             shown = " ".join(word.text for word in words)
             inner._add(inner._judged(words), shown, words)
         return tuple(inner.parts)
 
-    def _note(self, text: str, finding: Finding) -> None:
+    def note(self, text: str, finding: Finding) -> None:
         """A part that is no command."""
         self._add(finding, text, None)
 
@@ -580,42 +588,3 @@ def _descend(node: "Node") -> Iterator["Node"]:
     for child in node.named_children:
         yield child
         yield from _descend(child)
-
-
-_LISTERS = frozenset({"find", "fd", "rg", "grep", "ls"})
-_FILTERS = frozenset({"sort", "head", "tail", "uniq", "grep", "sed", "tr", "wc"})
-
-
-def _lists_names(parts: Sequence[PartClass]) -> bool:
-    """Whether a pipe's commands print names of files inside the project, and no secret one."""
-    argv = parts[0].argv
-    if argv is None or any(part.klass != "safe" or part.argv is None for part in parts):
-        return False
-    if any(part.argv and part.argv[0] not in _FILTERS for part in parts[1:]):
-        return False
-    if any(
-        re.search(r"\.env|id_|\.pem|\.key|secret|credential|\.ssh", " ".join(part.argv or ()))
-        for part in parts
-    ):
-        return False
-    if any(UNKNOWN in word for word in argv) or any(
-        word.startswith(("/", "~")) or ".." in word for word in argv[1:]
-    ):
-        return False
-    if argv[0] == "ls" and any(re.match(r"-\w*[aAl]|--a", word) for word in argv[1:]):
-        return False
-    if argv[0] == "git":
-        return argv[1:2] in (("ls-files",), ("diff",)) and (
-            argv[1] == "ls-files" or "--name-only" in argv
-        )
-    if argv[0] in ("rg", "grep"):
-        return any(
-            re.fullmatch(r"-\w*[lL]\w*|--files(-with-matches|-without-match)?", word)
-            for word in argv[1:]
-        )
-    return argv[0] in _LISTERS
-
-
-def worst_class(classified: Classified) -> ShellClass:
-    """The class alone, for measurements."""
-    return classified.klass

@@ -373,6 +373,9 @@ def _config(words: list[Word], scene: Scene) -> Finding:
         return system("reads or changes a configuration elsewhere")
     if given and given[0].text in ("list", "get"):
         reads = True
+    shows = {"-l", "--list", "--get-regexp", "list"}
+    if shows & {word.text for word in words}:
+        return unknown("shows all settings, which may hold keys")
     if reads and not has_option(words, "--add", "--unset", "--unset-all", "--replace-all"):
         return safe("reads settings")
     if has_option(words, "-e", "--edit"):

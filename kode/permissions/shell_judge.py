@@ -5,6 +5,7 @@ in `shell_verbs`, `shell_git` and `shell_table`.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -134,6 +135,12 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
         return Finding(klass="system", reason="reads what may hold keys", secret=True)
     if path is None or UNKNOWN in path:
         return unknown("what it reads is not known beforehand")
+    if (
+        names_only
+        and sensitive.is_secret(path, scene.where)
+        and (sensitive.place(path, scene.where) != "root")
+    ):
+        return Finding(klass="unknown", reason="looks where keys are kept", reads=(path,))
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return destructive("opens a connection from the shell")
     place = sensitive.place(path, scene.where)
@@ -142,6 +149,18 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
     if place in ("root", "temp", "system") or names_only:
         return Finding(klass="safe", reason="only reads", reads=(path,))
     return Finding(klass="unknown", reason="reads outside the project", reads=(path,))
+
+
+def secrets_named(words: list[Word], scene: Scene) -> list[Finding]:
+    """Findings for secrets among the arguments of a command that reads files at will."""
+    found = []
+    for word in words[1:]:
+        text = re.sub(r"^(?:--?[\w-]+=?)?@?(?:\w+=@)?", "", word.text) or word.text
+        for piece in {word.text, text}:
+            read = reads_path(Word(piece, word.glob), scene)
+            if read.secret:
+                found.append(read)
+    return found
 
 
 def writes_path(word: Word, scene: Scene, *, replaces: bool = False) -> Finding:
@@ -155,6 +174,8 @@ def writes_path(word: Word, scene: Scene, *, replaces: bool = False) -> Finding:
         "/dev/fd/"
     ):
         return safe("prints")
+    if path == "/proc/sysrq-trigger":
+        return destructive("stops the machine")
     if path.startswith("/dev/"):
         return destructive(
             "writes to a device" if "/dev/tcp" not in path else "opens a connection from the shell"

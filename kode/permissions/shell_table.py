@@ -22,6 +22,7 @@ TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", ".to
 """Where a project keeps its own tools, below its root."""
 
 PRINTERS = _names(
+    "help apropos whatis zipinfo "
     "echo pwd true false : seq expr whoami groups id logname arch nproc uptime tty basename "
     "dirname sleep cal factor users who w last getconf lscpu lsblk free uname sw_vers break "
     "continue return exit shift wait times dirs jobs getopts yes shopt ulimit umask numfmt "
@@ -111,6 +112,7 @@ CHECK_ONLY = _names("gofmt shfmt clang-format goimports rustfmt codespell typos"
 WRITE_OPTIONS = _names("-w -i --write --in-place --write-changes --inplace -l --list")
 
 NETWORK = _names(
+    "ssh-keyscan svn supabase "
     "curl wget ssh scp sftp ftp lftp nc ncat netcat telnet ping ping6 dig nslookup host whois "
     "traceroute tracepath mtr aria2c axel http https xh curlie youtube-dl yt-dlp rclone mosh "
     "gh glab hub tea mail mailx sendmail mutt swaks socat tcpdump nmap masscan iperf iperf3 "
@@ -137,6 +139,7 @@ UNKNOWN_TOOLS = _names(
 """May do anything, depending on what they are told."""
 
 SYSTEM = _names(
+    "pbpaste pbcopy xclip xsel wl-paste wl-copy screencapture scrot killall5 "
     "apt apt-get aptitude dpkg yum dnf rpm zypper pacman yay paru apk snap flatpak port brew "
     "emerge xbps-install nix-env nixos-rebuild softwareupdate systemctl service initctl "
     "rc-service rc-update update-rc.d chkconfig launchctl crontab at batch atrm anacron "
@@ -235,3 +238,10 @@ LOSING_WORDS = (
     r"|shutil\.move|os\.system|child_process|execSync|mkfs|/dev/sd|\.drop\(|unlinkSync)"
 )
 """In a program text or a query: it deletes, or runs a shell to do so."""
+
+LOSING_SUBCOMMANDS = (
+    r"(?:\w+[:-])*(?:drop|destroy|purge|wipe|nuke|flush|flushdb|flushall|truncate|erase)"
+    r"(?:[:-]?(?:all|db|database|schema|tables?))?|(?:db|migrate)[: ](?:reset|fresh|refresh|drop)"
+    r"|--force-reset|reset_db|sqlflush|delete-all|--delete|--purge|delete"
+)
+"""A word of a command that is not known otherwise: it deletes."""

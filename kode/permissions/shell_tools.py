@@ -198,10 +198,7 @@ def _npm(words: list[Word], scene: Scene) -> Finding:
         case "exec" | "dlx" | "x" | "create" | "init":
             if sub == "init" and (not positionals(arguments)):
                 return write("makes a package file")
-            return together(
-                network("downloads and runs a package"),
-                with_more(safe(), _nested_losing(arguments, scene)),
-            )
+            return network("downloads and runs a package")
         case "config" | "set" | "login" | "adduser" | "token" | "logout":
             return system("changes settings or hands out tokens")
         case "publish":
@@ -261,10 +258,6 @@ def _npm(words: list[Word], scene: Scene) -> Finding:
             else unknown("a script of the project")
         )
     return unknown("a command of the package manager")
-
-
-def _nested_losing(arguments: list[Word], scene: Scene) -> tuple[()]:
-    return ()
 
 
 def _npx(words: list[Word], scene: Scene) -> Finding:
@@ -495,11 +488,10 @@ def _rails(words: list[Word], scene: Scene) -> Finding:
     text = " ".join(w.text for w in words[1:])
     if re.search(r"db:(drop|reset|purge|truncate|rollback)|flush|reset_db|sqlflush", text):
         return destructive("deletes a database")
-    return (
-        _guarded(words[2:], scene)
-        if words[1:] and words[1].text in ("test", "spec")
-        else (unknown("runs the project"))
-    )
+    if words[0].text == "rake":
+        return _guarded(words[1:], scene)
+    tested = words[1:] and words[1].text in ("test", "spec")
+    return _guarded(words[2:], scene) if tested else unknown("runs the project")
 
 
 def _deno(words: list[Word], scene: Scene) -> Finding:
@@ -632,6 +624,7 @@ def _cloud(words: list[Word], scene: Scene) -> Finding:
         "token",
         "credential",
         "credentials",
+        "config",
         "configure",
         "login",
         "kms",
@@ -670,10 +663,20 @@ def _infrastructure(words: list[Word], scene: Scene) -> Finding:
     return unknown("asks for what runs elsewhere")
 
 
+_LOSING_ARGUMENTS = {
+    "mysqladmin": {"drop"},
+    "redis-cli": {"del", "unlink", "flushall", "flushdb"},
+    "pg_restore": {"--clean", "-c"},
+}
+
+
 def _database(words: list[Word], scene: Scene) -> Finding:
-    losing = _losing(words[1:])
-    if losing:
-        return losing
+    found = _losing(words[1:])
+    if found:
+        return found
+    lost = _LOSING_ARGUMENTS.get(words[0].text, set())
+    if any(w.text.lower() in lost for w in words[1:]):
+        return destructive("deletes from a database")
     if scene.feed is not None and scene.feed.text is not None:
         fed = _losing([Word(scene.feed.text)])
         if fed:
@@ -745,7 +748,7 @@ TOOLS: dict[str, Tool] = {
     **_same(_make, "make gmake"),
     **_same(_dotnet, "dotnet"),
     **_same(_ruby_tool, "bundle gem composer"),
-    **_same(_rails, "rails"),
+    **_same(_rails, "rails rake"),
     **_same(_docker, "docker podman nerdctl"),
     **_same(_compose, "docker-compose podman-compose"),
     **_same(

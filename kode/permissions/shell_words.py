@@ -82,9 +82,10 @@ def _chars(node: "Node", variables: Mapping[str, Word | None], *, quoted: bool) 
             return [("1", _QUOTED)]
         case "process_substitution":
             return [(c, _QUOTED) for c in "/dev/fd/63"]
-        case "command_substitution" if source(node) in ("$(pwd)", "`pwd`"):
-            folder = variables.get("PWD")
-            return [(c, _QUOTED) for c in (folder.text if folder else UNKNOWN)]
+        case "command_substitution" if source(node) in variables:
+            printed = variables[source(node)]
+            mode = _QUOTED if quoted else _EXPANDED
+            return [(c, mode) for c in (printed.text if printed else UNKNOWN)]
         case "command_name":
             return [
                 pair for child in node.children for pair in _chars(child, variables, quoted=quoted)

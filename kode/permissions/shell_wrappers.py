@@ -6,13 +6,11 @@ What they run is judged as if it stood alone, and then what the wrapper adds.
 import re
 from dataclasses import dataclass
 
-from kode.permissions import sensitive
 from kode.permissions.shell_class import PartClass
 from kode.permissions.shell_environment import assignment_finding
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
-    absolute,
     destructive,
     development,
     has_option,
@@ -25,6 +23,7 @@ from kode.permissions.shell_judge import (
     unknown,
     with_more,
 )
+from kode.permissions.shell_table import LOSING_WORDS
 from kode.permissions.shell_words import FOUND, UNKNOWN, Word
 
 
@@ -275,6 +274,8 @@ def interpreter_input(scene: Scene) -> Finding | None:
         return None
     if any(part.klass == "network" for part in scene.feed.parts):
         return destructive("runs what it just downloaded")
+    if scene.feed.text is not None and re.search(LOSING_WORDS, scene.feed.text, re.IGNORECASE):
+        return destructive("its program text deletes, or runs a shell")
     return unknown("runs what comes in through a pipe")
 
 
@@ -347,12 +348,4 @@ def watch(words: list[Word], scene: Scene) -> Finding:
     if not rest or any(not word.known for word in rest):
         return unknown("runs a command again and again")
     text = " ".join(word.text for word in rest)
-    return with_more(safe("runs a command again and again"), scene.run_text(text))
-
-
-def changes_place(word: Word, scene: Scene) -> bool:
-    """Whether a folder lies outside the project."""
-    path = absolute(word, scene)
-    if path is None or UNKNOWN in path:
-        return True
-    return sensitive.place(path, scene.where) not in ("root", "temp")
+    return with_more(unknown("runs a command again and again"), scene.run_text(text))

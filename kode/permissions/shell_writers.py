@@ -1,0 +1,300 @@
+"""What commands that make, change or delete files would do. Readers are in `shell_readers`."""
+
+import os
+import re
+
+from kode.permissions import sensitive
+from kode.permissions import shell_table as table
+from kode.permissions.shell_judge import (
+    Finding,
+    Scene,
+    absolute,
+    deletes_path,
+    destructive,
+    has_option,
+    option_values,
+    positionals,
+    reads_path,
+    safe,
+    system,
+    together,
+    unknown,
+    write,
+    writes_path,
+)
+from kode.permissions.shell_words import UNKNOWN, Word
+
+
+def rm(words: list[Word], scene: Scene) -> Finding:
+    targets = positionals(words[1:])
+    if not targets:
+        return destructive("deletes files") if len(words) > 1 else safe("prints help")
+    return together(*(deletes_path(word, scene) for word in targets))
+
+
+def two_places(words: list[Word], scene: Scene) -> Finding:
+    """cp, mv, ln, install: sources, then where to."""
+    name = os.path.basename(words[0].text)
+    arguments = words[1:]
+    targets = option_values(arguments, ("--target-directory", "-t"))
+    given = positionals(
+        arguments,
+        (
+            "-t",
+            "--target-directory",
+            "-S",
+            "--suffix",
+            "-m",
+            "--mode",
+            "-o",
+            "-g",
+            "--owner",
+            "--group",
+        ),
+    )
+    if name == "install" and has_option(arguments, "-d", "--directory"):
+        return together(write("makes folders"), *(writes_path(w, scene) for w in given))
+    if name == "install" and has_option(arguments, "--strip-program"):
+        return unknown("runs a program")
+    if not targets and given:
+        targets, given = given[-1:], given[:-1]
+    if name == "ln" and not given:
+        targets, given = [Word(".")], targets
+    careful = has_option(arguments, "-n", "--no-clobber", "-b", "--backup", "-i")
+    found = [
+        writes_path(_landing(w, given, scene), scene, replaces=not careful and name != "ln")
+        for w in targets
+    ]
+    for source in given:
+        found.append(_taken(name, source, scene))
+    if name == "cp" and any(w.text == "/dev/null" for w in given):
+        found.append(destructive("empties a file"))
+    if name == "mv" and any(w.text.startswith("/dev/") for w in targets):
+        found.append(destructive("moves files to nowhere"))
+    return together(write(), *found)
+
+
+def _landing(target: Word, sources: list[Word], scene: Scene) -> Word:
+    """The file that would be written: inside the target when that is a folder."""
+    path = absolute(target, scene)
+    if path is None or UNKNOWN in path or target.glob or len(sources) != 1:
+        return target
+    source = sources[0]
+    if not (os.path.isdir(path) or target.text.endswith("/")) or not source.known or source.glob:
+        return target
+    return Word(f"{path}/{os.path.basename(source.text.rstrip('/'))}")
+
+
+def _taken(name: str, source: Word, scene: Scene) -> Finding:
+    read = reads_path(source, scene)
+    if read.klass in ("system", "unknown"):
+        if name == "mv" and read.klass == "unknown" and not source.known:
+            return read
+        if name == "ln" and read.klass == "unknown":
+            return unknown("links to what lies outside the project")
+        if name != "mv":
+            return read
+    if name == "mv":
+        leaving = writes_path(source, scene)
+        return together(read, leaving) if leaving.klass != "write" else read
+    return read
+
+
+def writes_all(words: list[Word], scene: Scene) -> Finding:
+    """Every argument is a file or folder that is made or changed."""
+    values = ("-m", "--mode", "-d", "--date", "-t", "-r", "--reference", "-p", "--prefix")
+    name = os.path.basename(words[0].text)
+    given = positionals(words[1:], () if name in ("mkdir", "rmdir", "tee") else values)
+    if name == "mkdir":
+        given = positionals(words[1:], ("-m", "--mode"))
+    return together(write(), *(writes_path(w, scene) for w in given))
+
+
+def tee(words: list[Word], scene: Scene) -> Finding:
+    given = positionals(words[1:])
+    appends = has_option(words[1:], "-a", "--append")
+    return together(safe("prints"), *(writes_path(w, scene, replaces=not appends) for w in given))
+
+
+def split(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words[1:], "--filter"):
+        return unknown("runs a program for each piece")
+    given = positionals(words[1:], ("-l", "-b", "-C", "-n", "-a", "-f", "-d"))
+    return together(
+        write("makes files"),
+        *(reads_path(w, scene) for w in given[:1]),
+        *(writes_path(w, scene) for w in given[1:2]),
+    )
+
+
+def truncate(words: list[Word], scene: Scene) -> Finding:
+    found = [writes_path(w, scene) for w in positionals(words[1:], ("-s", "--size", "-r"))]
+    if not all(one.klass == "write" for one in found):
+        return together(write(), *found)
+    for one in found:
+        if not all(sensitive.is_rebuildable(path, scene.where) for path in one.writes):
+            return destructive("empties a file")
+    return together(write(), *found)
+
+
+def dd(words: list[Word], scene: Scene) -> Finding:
+    found = [safe("copies to its output")]
+    for word in words[1:]:
+        key, _, value = word.text.partition("=")
+        if not word.known and key not in ("bs", "count"):
+            found.append(unknown("where it writes is not known beforehand"))
+        elif key == "if":
+            found.append(reads_path(Word(value), scene))
+        elif key == "of":
+            found.append(writes_path(Word(value), scene, replaces=True))
+    return together(*found)
+
+
+def chmod(words: list[Word], scene: Scene) -> Finding:
+    name = os.path.basename(words[0].text)
+    given = [w for w in words[1:] if not re.fullmatch(r"-[RvcfHLP]+|--[\w-]+(=.*)?", w.text)]
+    if name != "chmod" or not given:
+        return system("changes owners or attributes")
+    mode, targets = given[0].text, given[1:]
+    if re.search(r"s|t", re.sub(r"[^+=\w,-]", "", mode)) or re.fullmatch(r"[4-7]\d{3}", mode):
+        return system("gives a program the rights of its owner")
+    recursive = has_option(words[1:], "-R", "--recursive")
+    takes = re.fullmatch(r"0*[0-3]?00|0+|[augo]*[-=](?:[rwx]*)", mode) and not re.search(
+        r"=\w*r|-w$", mode
+    )
+    found = [writes_path(w, scene) for w in targets]
+    worst = together(write("changes rights"), *found)
+    if recursive and takes and worst.klass != "safe":
+        return destructive("locks everybody out of files")
+    return worst
+
+
+def tar(words: list[Word], scene: Scene) -> Finding:
+    arguments = words[1:]
+    dangers = (
+        "--checkpoint-action",
+        "--to-command",
+        "--use-compress-program",
+        "--info-script",
+        "--new-volume-script",
+        "--rsh-command",
+        "--rmt-command",
+        "--absolute-names",
+        "--files-from",
+        "--exclude-from",
+        "--index-file",
+        "--listed-incremental",
+    )
+    if has_option(arguments, *dangers):
+        return unknown("an option that runs a program or writes elsewhere")
+    mode = arguments[0].text.lstrip("-") if arguments else ""
+    if arguments and arguments[0].text.startswith("--"):
+        mode = "".join(
+            w.text[2]
+            for w in arguments
+            if re.match(r"--(create|extract|get|list|append|update|delete|diff)", w.text)
+        ).replace("g", "x")
+        mode = mode.replace("e", "x").replace("l", "t")
+    letters = "".join(w.text[1:] for w in arguments[1:] if re.fullmatch(r"-[a-zA-Z]+", w.text))
+    attached = any(
+        re.match(r"-[a-zA-Z]*[IFVXTgP]", w.text) and not re.match(r"-[Cf]", w.text)
+        for w in arguments
+    )
+    if attached or re.search(r"[IFPTVgX]", re.sub(r"[^A-Za-z]", "", mode) + letters):
+        return unknown("an option that runs a program or writes elsewhere")
+    if has_option(arguments, "--remove-files"):
+        return destructive("deletes files")
+    return _tar_mode(mode + letters, arguments, scene)
+
+
+def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
+    given = [w for w in arguments[1:] if not w.text.startswith("-")]
+    archives = [Word(w.text.split("=", 1)[1]) for w in arguments if w.text.startswith("--file=")]
+    if "f" in mode and given:
+        archives, given = given[:1], given[1:]
+    if any(":" in w.text for w in archives):
+        return unknown("an archive on another machine")
+    folders = option_values(arguments, ("--directory", "-C"))
+    given = [w for w in given if w not in folders]
+    if "t" in mode or "d" in mode:
+        return together(safe("lists an archive"), *(reads_path(w, scene) for w in archives))
+    if "x" in mode:
+        if "O" in mode:
+            return together(safe("prints"), *(reads_path(w, scene) for w in archives))
+        return together(
+            write("unpacks"),
+            *(reads_path(w, scene) for w in archives),
+            *(writes_path(w, scene) for w in folders),
+        )
+    if re.search(r"[cru]", mode):
+        found = [
+            reads_path(Word(w.text.replace(UNKNOWN, ""), w.glob), scene)
+            if w.known
+            else unknown("what it packs is not known")
+            for w in (*given, *folders)
+        ]
+        return together(
+            write("packs"),
+            *(writes_path(w, scene, replaces=True) for w in archives if w.text != "-"),
+            *found,
+        )
+    return unknown("not a known form of tar")
+
+
+def unzip(words: list[Word], scene: Scene) -> Finding:
+    if has_option(words[1:], "-l", "-t", "-Z", "-v", "-p", "-c"):
+        given = positionals(words[1:])
+        return together(safe("lists an archive"), *(reads_path(w, scene) for w in given[:1]))
+    if any(re.fullmatch(r"-\w*:\w*", w.text) for w in words[1:]):
+        return unknown("unpacks outside its folder")
+    folders = option_values(words[1:], ("-d",))
+    return together(
+        write("unpacks"),
+        *(writes_path(w, scene) for w in folders),
+        *(reads_path(w, scene) for w in positionals(words[1:], ("-d", "-x"))[:1]),
+    )
+
+
+def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
+    arguments = words[1:]
+    if has_option(
+        arguments,
+        "--unzip-command",
+        "-TT",
+        "--use-compress-program",
+        "--plugin",
+        "--config",
+        "--plugin-search-dir",
+        "--lua-filter",
+        "--filter",
+        "--target-version-x",
+        "-TT",
+        "--pdf-engine",
+        "--loader",
+        "--require",
+    ):
+        return unknown("an option that may run a program")
+    if name in ("ruff", "black") and any(
+        w.text in ("server", "clean", "--version", "version", "rule", "linter")
+        for w in arguments[:1]
+    ):
+        return safe("prints") if arguments[0].text != "clean" else write()
+    if name in ("gzip", "gunzip", "bzip2", "xz", "zstd", "unxz", "bunzip2") and has_option(
+        arguments, "-c", "-t", "-l", "--stdout", "--test", "--list", "--to-stdout"
+    ):
+        return together(safe("prints"), *(reads_path(w, scene) for w in positionals(arguments)))
+    if name == "zip" and has_option(arguments, "-m", "--move"):
+        return destructive("deletes files")
+    given = [
+        w
+        for w in positionals(arguments)
+        if "/" in w.text or w.text.startswith("~") or name in ("mkdir", "rmdir", "touch", "zip")
+    ]
+    found = [writes_path(Word(w.text.split("**")[0] or ".", w.glob), scene) for w in given]
+    found += [reads_path(w, scene) for w in positionals(arguments) if reads_path(w, scene).secret]
+    if name in table.CHECK_ONLY and not any(
+        w.text in table.WRITE_OPTIONS or re.fullmatch(r"-[a-z]*[wi][a-z]*", w.text)
+        for w in arguments
+    ):
+        return together(safe("prints"), *(reads_path(w, scene) for w in positionals(arguments)))
+    return together(write("changes files of the project"), *found)
