@@ -1,0 +1,123 @@
+"""The files of the vault as they are on disk: listed, read, put in place. Nothing else is kept.
+
+A person may edit them at any time. Not here: what may be written and who records it (`write`),
+what a path may be (`names`).
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import durable
+from kode.errors import MemoryError_
+from kode.memory.locks import locked
+from kode.memory.vault.names import FOLDERS, checked_name, confined, is_episodes
+from kode.memory.vault.summary import summary_of
+
+HEAD_BYTES = 4096
+"""Where the Summary line is looked for when files are listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One file in the index."""
+
+    path: str
+    summary: str
+    size: int
+    """Bytes."""
+
+
+class VaultFiles:
+    """`memory/vault/`. Creates nothing before the first write."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def names(self) -> list[str]:
+        """Every file: facts by name, then episodes, the newest month first. Links that lead out,
+        other kinds of files and folders are passed over."""
+        found: list[str] = []
+        for folder in FOLDERS:
+            names = sorted(self._names_in(folder), reverse=folder == "episodes")
+            found += names
+        return found
+
+    def rows(self) -> list[Row]:
+        """The index, in the order of `names`."""
+        rows = []
+        for name in self.names():
+            with suppress(OSError):
+                path = self.root / name
+                with path.open("rb") as file:
+                    head = file.read(HEAD_BYTES)
+                text = _normal(head.decode("utf-8-sig", "replace"))
+                size = path.stat().st_size
+                rows.append(Row(path=name, summary=summary_of(text), size=size))
+        return rows
+
+    def read(self, name: str) -> str | None:
+        """The text of a checked name; None when there is no such file.
+
+        Raises: MemoryError_ when it is a link out, or no readable UTF-8 text.
+        """
+        path = confined(self.root, name)
+        try:
+            return _normal(path.read_bytes().decode("utf-8-sig"))
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            raise MemoryError_(
+                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
+                "save it as UTF-8, or move it away."
+            ) from error
+        except OSError as error:
+            raise MemoryError_(
+                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+            ) from error
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        """The lock of the vault. Read again inside it: another process may have written."""
+        return locked(self.root)
+
+    def write(self, name: str, text: str) -> None:
+        """Puts a file in place; the caller holds the lock. Raises: MemoryError_, StorageError."""
+        path = confined(self.root, name)
+        durable.make_folder(path.parent)
+        durable.replace(path, text.encode(errors="replace"))
+
+    def remove(self, name: str) -> None:
+        """Raises: MemoryError_, StorageError."""
+        durable.remove(confined(self.root, name))
+
+    def _names_in(self, folder: str) -> Iterator[str]:
+        with suppress(OSError):
+            for entry in (self.root / folder).iterdir():
+                with suppress(MemoryError_, OSError):
+                    name = checked_name(f"{folder}/{entry.name}")
+                    if confined(self.root, name).is_file():
+                        yield name
+
+
+def fingerprint(text: str | None) -> str:
+    """Tells one version of a file from another; "" for a missing one."""
+    return "" if text is None else hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def size_words(size: int) -> str:
+    """A size for the index: `320B`, `1.2KB`."""
+    if size < 1024:
+        return f"{size}B"
+    if size < 1024 * 1024:
+        return f"{size / 1024:.1f}KB"
+    return f"{size / 1024 / 1024:.1f}MB"
+
+
+def is_facts(name: str) -> bool:
+    return not is_episodes(name)
+
+
+def _normal(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,79 @@
+"""Tasks that are still to be reflected on: what was said in them, on disk until that is done.
+
+Written before the model is asked, so that a crash, the end of the process or a fault of the
+provider leaves them for the next start. Not here: the reflection (`reflect`).
+"""
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kode import credentials, durable
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    session: str
+    turn: int
+    at: str
+    """When the task ended, local ISO time."""
+    text: str
+    """What was said, bounded, without credentials."""
+    tainted: bool = False
+    """Whether outside text was taken in: then a person approves it first."""
+    attempts: int = 0
+    done: tuple[str, ...] = ()
+    """What an earlier attempt has written already."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.session}.{self.turn:04d}"
+
+
+class PendingFolder:
+    """`vault/pending/`, one JSON file a task. Who works on one holds the folder's lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, pending: Pending) -> None:
+        """Raises: StorageError."""
+        durable.make_folder(self.folder)
+        row = {**asdict(pending), "text": credentials.redact(pending.text)}
+        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
+        durable.replace(self._path(pending.id), data)
+
+    def read(self, id: str) -> Pending | None:
+        """None when there is none, or it cannot be read."""
+        try:
+            row = json.loads(self._path(id).read_bytes())
+            known = {name: row[name] for name in Pending.__dataclass_fields__ if name in row}
+            known["done"] = tuple(str(line) for line in known.get("done") or ())
+            pending = Pending(**known)
+            usable = pending.id == id and isinstance(pending.text, str)
+            return pending if usable else None
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+
+    def remove(self, pending: Pending) -> None:
+        """Raises: StorageError."""
+        durable.remove(self._path(pending.id))
+
+    def ids(self) -> list[str]:
+        """Of all that wait, oldest session first."""
+        found: list[str] = []
+        with suppress(OSError):
+            found = sorted(path.stem for path in self.folder.glob("*.json"))
+        return [id for id in found if valid_id(id)]
+
+    def _path(self, id: str) -> Path:
+        return self.folder / f"{id}.json"
+
+
+def valid_id(id: str) -> bool:
+    """Whether a session's or a task's id may be part of a file's name."""
+    return _ID.fullmatch(id) is not None and ".." not in id

@@ -1,0 +1,98 @@
+"""What a person and a model read of the vault: the index, `show`, `status`. Text only."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kode import credentials
+from kode.errors import MemoryError_
+from kode.memory import frame
+from kode.memory.history import Change, History
+from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
+from kode.memory.vault.summary import clean
+
+ORIGINS_LOOKED_THROUGH = 2_000
+"""Changes, newest first, in which the origin of a file is looked for."""
+
+
+def rows_of(files: VaultFiles) -> list[Row]:
+    """The index as it may be shown: a summary that looks like an attack is withheld, one that holds
+    a credential masked. Files are edited by hand, and their summaries stand outside any frame."""
+    return [replace(row, summary=_safe(row.summary)) for row in files.rows()]
+
+
+def index_message(rows: Sequence[Row]) -> str:
+    """The index for the model, in the grammar of its document; "" for an empty vault."""
+    if not rows:
+        return ""
+    return (
+        "Available memory:\n" + index_lines(rows) + "\n\n"
+        "Use memory_read to load relevant files before responding."
+    )
+
+
+def index_lines(rows: Sequence[Row]) -> str:
+    return "\n".join(f"- {r.path} ({size_words(r.size)}): {r.summary}".rstrip() for r in rows)
+
+
+def withheld(files: VaultFiles) -> list[str]:
+    """The files whose summary is not shown."""
+    return [row.path for row in files.rows() if frame.suspicion(row.summary)]
+
+
+def shown(files: VaultFiles, history: History) -> str:
+    """The index that the next session will see, then every file with where it came from."""
+    rows = rows_of(files)
+    if not rows:
+        return ""
+    origins: dict[str, Change] = {}
+    for change in history.tail(ORIGINS_LOOKED_THROUGH).changes:
+        origins.setdefault(change.target, change)
+    parts = [index_message(rows)]
+    for row in rows:
+        came = _origin(origins.get(f"vault/{row.path}"))
+        head = f"── {row.path} · {size_words(row.size)} · {came} ──"
+        try:
+            text = credentials.redact(files.read(row.path) or "").strip()
+        except MemoryError_ as error:
+            text = str(error)
+        warning = frame.suspicion(text)
+        note = f"(this looks like {warning}: check it)\n" if warning else ""
+        parts.append(f"{head}\n{note}{text}")
+    return "\n\n".join(parts)
+
+
+def status(
+    files: VaultFiles, budget_bytes: int | None, pending: int, waiting: int, given_up: int
+) -> str:
+    """The system, its fill levels and what is pending."""
+    rows = files.rows()
+    facts = sum(row.size for row in rows if is_facts(row.path))
+    episodes = sum(row.size for row in rows if not is_facts(row.path))
+    of_budget = f" of {budget_bytes:,} bytes" if budget_bytes else ""
+    lines = [
+        "system: vault",
+        f"folder: {files.root}",
+        f"facts: {sum(is_facts(r.path) for r in rows)} files, {size_words(facts)}{of_budget}",
+        f"episodes: {sum(not is_facts(r.path) for r in rows)} months, {size_words(episodes)}",
+    ]
+    if pending:
+        lines.append(f"tasks still to be reflected on: {pending} (done at the next start)")
+    if waiting:
+        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
+    if given_up:
+        lines.append(f"tasks given up after several attempts: {given_up} (in pending/)")
+    return "\n".join(lines)
+
+
+def _safe(summary: str) -> str:
+    what = frame.suspicion(summary)
+    return f"(not shown: it looks like {what})" if what else clean(credentials.redact(summary))
+
+
+def _origin(change: Change | None) -> str:
+    if change is None:
+        return "written by hand"
+    session = f", session {change.session}" if change.session else ""
+    turn = f" turn {change.turn}" if change.turn else ""
+    when = change.at[:16].replace("T", " ")
+    return f"last {change.kind} by {change.who}, {when} UTC{session}{turn}"

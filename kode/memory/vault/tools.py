@@ -1,0 +1,143 @@
+"""The five tools over the vault, with the names and parameters of their document.
+
+Both spellings of a patch are taken (`oldText` and `old_text`), and `content` for the `entry` of an
+append: models mix them up. Not here: the operations themselves (`write`).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.events import MemoryChanged
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.vault.report import rows_of
+from kode.memory.vault.write import Author, Outcome, Replacement, VaultWriter
+
+
+@dataclass(frozen=True)
+class Patch:
+    oldText: str
+    newText: str
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """What the tools need: a writer, by whose hand, and the clock."""
+
+    writer: VaultWriter
+    author: Callable[[], Author]
+    now: Callable[[], datetime]
+
+
+def vault_tools(desk: Desk) -> tuple[Tool, ...]:
+    """`memory_list`, `memory_read`, `memory_write`, `memory_patch`, `memory_append`."""
+    writer = desk.writer
+
+    @tool(effect="memory")
+    async def memory_list(context: ToolContext) -> ToolOutput:
+        """List the files of long-term memory with their summaries and sizes in bytes."""
+        rows = rows_of(writer.files)
+        listed = [{"path": r.path, "summary": r.summary, "size": r.size} for r in rows]
+        text = json.dumps(listed, ensure_ascii=False)
+        return ToolOutput(text=text, summary=f"{len(rows)} files")
+
+    @tool(effect="memory", subject="path")
+    async def memory_read(
+        context: ToolContext, path: Annotated[str, "as facts/user.md"]
+    ) -> ToolOutput:
+        """Read a file of long-term memory: what is known about the user, the project, past work."""
+        with _tool_errors():
+            name, text = writer.read(path)
+        warning = frame.warning_for(frame.suspicion(text))
+        framed = frame.framed(f"The memory file {name}.", text.rstrip("\n"), warning=warning)
+        return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
+
+    @tool(effect="memory", subject="path")
+    async def memory_write(context: ToolContext, path: str, content: str) -> ToolOutput:
+        """Create or overwrite a facts file (facts/NAME.md), for lasting facts: who the user is,
+        preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
+        at hand."""
+        with _tool_errors():
+            outcome = await writer.write(path, content, desk.author())
+        return _told(context, outcome)
+
+    @tool(effect="memory", subject="path")
+    async def memory_patch(
+        context: ToolContext,
+        path: str,
+        patches: Annotated[list[Patch], "In order, all or none; each oldText occurs once"],
+    ) -> ToolOutput:
+        """Change parts of a memory file without rewriting it."""
+        with _tool_errors():
+            replacements = [Replacement(old_text=p.oldText, new_text=p.newText) for p in patches]
+            outcome = await writer.patch(path, replacements, desk.author())
+        return _told(context, outcome, appliedCount=outcome.applied)
+
+    @tool(effect="memory", subject="path")
+    async def memory_append(
+        context: ToolContext,
+        path: Annotated[str, "as episodes/2026-03.md, the present month"],
+        entry: Annotated[str, "`## Title`, then `- Summary: under 10 words`, then details"],
+        summary: Annotated[str | None, "Replaces the file's summary line"] = None,
+    ) -> ToolOutput:
+        """Append an episode after significant work: the problem, the solution, the lesson."""
+        with _tool_errors():
+            outcome = await writer.append(path, entry, desk.author(), desk.now(), summary=summary)
+        return _told(context, outcome)
+
+    return (
+        memory_list,
+        memory_read,
+        memory_write,
+        _forgiving(memory_patch, _one_spelling),
+        _forgiving(memory_append, lambda given: _renamed(given, {"content": "entry"})),
+    )
+
+
+def _forgiving(one: Tool, mend: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Tool:
+    check = one.check
+    return replace(one, check=lambda arguments: check(mend(arguments)))
+
+
+def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = {"old_text": "oldText", "new_text": "newText"}
+    patches = given.get("patches")
+    if patches is None and "path" in given and len(given) == 3:
+        patches = [{name: value for name, value in given.items() if name != "path"}]
+        given = {"path": given["path"]}
+    if not isinstance(patches, list):
+        return given
+    mended = [_renamed(p, names) if isinstance(p, Mapping) else p for p in patches]
+    return {**given, "patches": mended}
+
+
+def _renamed(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Other names for known keys, where the known key is not given as well."""
+    return {
+        names[key] if key in names and names[key] not in given else key: value
+        for key, value in given.items()
+    }
+
+
+@contextmanager
+def _tool_errors() -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError_, StorageError, BusyError) as error:
+        raise ToolError(str(error)) from error
+
+
+def _told(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
+    if outcome.change_id:
+        context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+    sentences: Sequence[str] = [s for s in (outcome.line, outcome.detail) if s]
+    message = " ".join(s[:1].upper() + s[1:] + "." for s in sentences)
+    told = {"success": True, **more, "message": message}
+    return ToolOutput(text=json.dumps(told, ensure_ascii=False), summary=outcome.line)
