@@ -2,6 +2,7 @@
 in `conversation.py`.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -163,18 +164,22 @@ def make_delegation(
     from kode.subagents.parent import Delegation, child_environment
     from kode.subagents.protocol import Answer
 
+    one_at_a_time = asyncio.Lock()
+
     def start() -> "Start":
         return _start_of_child(config(), agent(), session, checkpoints, may_ask=ask is not None)
 
     async def ask_person(question: "Question", asker: str) -> "Answer":
         assert ask is not None
         gate = _person_gate(agent())
-        if question.rules and set(question.rules) <= set(gate.approved_in_session):
-            return Answer(id=question.id, choice="session")
         fields = question.model_dump(exclude={"type", "id", "asker"})
-        answer = await ask(gate_module.Question(**fields, asker=asker))
-        if answer.choice == "session":
-            gate.approve_in_session(question.rules)
+        async with one_at_a_time:
+            # What was answered for one subagent meanwhile holds for the others too.
+            if question.rules and set(question.rules) <= set(gate.approved_in_session):
+                return Answer(id=question.id, choice="session")
+            answer = await ask(gate_module.Question(**fields, asker=asker))
+            if answer.choice == "session":
+                gate.approve_in_session(question.rules)
         return Answer(id=question.id, choice=answer.choice, message=answer.message)
 
     def record(used: "Used") -> None:

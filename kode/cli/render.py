@@ -110,7 +110,9 @@ class Renderer:
             lines += [("dim", "  " + line) for line in _last_lines(running.output, width - 2)]
         lines = lines[-max(height - 1 - len(self._agents), 1) :]
         for agent in self._agents.values():
-            text = f"agent {agent.index + 1}: {one_line(agent.activity)} · {count(agent.tokens)}"
+            end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
+            room = max(width - len(end) - 2, 12)
+            text = clip(f"agent {agent.index + 1}: {one_line(agent.activity)}", room) + end
             lines.append(("dim", clip("  " + text, width)))
         return [*lines, ("", self._spinner(width))][-max(height, 1) :]
 
@@ -306,7 +308,8 @@ class ProgressRenderer:
             case ToolFinished():
                 self._tool(event)
             case AgentFinished():
-                self.screen.print(f"● {agent_line(event, max(self.screen.width - 2, 60))}")
+                mark = "●" if event.status == "success" else "✗"
+                self.screen.print(f"{mark} {agent_line(event, max(self.screen.width - 2, 60))}")
             case ContextReduced():
                 self.screen.print(_reduced(event), "dim")
             case MemoryChanged():

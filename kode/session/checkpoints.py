@@ -154,7 +154,8 @@ class Checkpoints:
         return [change for change in map(_parse, lines) if change is not None]
 
     def _last_turn(self) -> list[Change]:
-        """The newest line of each file of the newest turn or undo."""
+        """What the newest turn or undo did to each file: its newest line. In a turn several agents
+        may have changed a file, one after the other; then the content before the first counts."""
         changes = self._changes()
         if not changes:
             return []
@@ -163,7 +164,9 @@ class Checkpoints:
         for change in reversed(changes):
             if (change.turn, change.undone) != (last.turn, last.undone):
                 break
-            newest.setdefault(change.path, change)
+            latest = newest.setdefault(change.path, change)
+            if not change.undone:
+                newest[change.path] = replace(latest, before=change.before, mode=change.mode)
         # A turn that a crash cut short left no hash of its own: what is there now is its work.
         return [c if c.done else replace(c, after=_hash_of(Path(c.path))) for c in newest.values()]
 

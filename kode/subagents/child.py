@@ -173,6 +173,7 @@ class Watchdog:
                 self.on_gone()
             if self.ends_at is not None and time.monotonic() > self.ends_at:
                 self.on_stuck()
+                return
 
 
 @dataclass

@@ -26,7 +26,8 @@ all it needs (paths, findings, what to report) into its task. Check what it repo
 
 
 class TaskArgument(BaseModel):
-    """One task as the model gives it."""
+    """`goal`: what to find or do, and what to report. `context`: what it must know. `guidance`:
+    how to go about it."""
 
     model_config = ConfigDict(extra="forbid")
 

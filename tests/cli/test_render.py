@@ -349,7 +349,7 @@ def test_progress_is_a_plain_line_for_each_tool_call():
         "● Edited a.py · exit 0 · 1.5s",
         "context: compacted, 90k → 9k tokens",
         'memory: merged into env "a"',
-        "● Agent 1: g · error · 1.0s · 10 tokens",
+        "✗ Agent 1: g · error · 1.0s · 10 tokens",
         "Warning: careful",
     ]
 

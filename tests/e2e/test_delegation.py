@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from kode.config import load_config
+from kode.conversation import open_conversation
+from kode.events import silent
+from kode.permissions.gate import Answer, Question
 from kode.subagents import records
 from kode.tools import processes
 from tests.scripted_server import ScriptedServer
@@ -167,6 +171,25 @@ def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: 
     assert shown.partition("## Subagents")[2].count("success, 1 step") == 3
 
 
+def test_children_know_what_memory_held_when_they_were_started(place: Place) -> None:
+    del place.environ["KODE_MEMORY"]
+    facts = place.home / "memory" / "facts"
+    facts.mkdir(parents=True)
+    (facts / "user.md").write_text("Prefers answers in verse.\n")
+    (facts / "env.md").write_text("The build runs on port 4711.\n")
+    place.play(["one"], lambda goal, messages: {"text": "ok"})
+
+    place.run("run", "delegate this")
+
+    (request,) = [r.json for r in place.server.requests if goal_of(r.json["messages"][1])]
+    system = request["messages"][0]["content"]
+    told = system.partition("# Memory Context (read-only)")[2]
+    assert "── User Profile ──" in told
+    assert "Prefers answers in verse." in told
+    assert "port 4711" in told
+    assert "memory" not in [tool["function"]["name"] for tool in request["tools"]]
+
+
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 def test_the_key_is_in_no_childs_command_line_environment_or_file(place: Place) -> None:
     halves = f'"{KEY[:8]}" + "{KEY[8:]}"'  # the program itself must not hold it
@@ -281,6 +304,43 @@ def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> 
     place.wait_until_alone()
 
 
+async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_holds_for_all(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(choice="session")
+
+    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
+        if messages:
+            return {"text": "done"}
+        arguments = {"path": f"{goal}.txt", "content": goal}
+        return {"calls": [{"name": "write_file", "arguments": arguments}]}
+
+    place.play(["one", "two"], child)
+    for name, value in place.environ.items():
+        monkeypatch.setenv(name, value)
+    loaded = load_config(place.home, place.project, environ=os.environ, flags={})
+    conversation = await open_conversation(loaded, cwd=place.project, emit=silent, ask=ask)
+    try:
+        await conversation.turn("delegate this")
+        assert (place.project / "one.txt").read_text() == "one"
+        assert (place.project / "two.txt").read_text() == "two"
+        undone = await conversation.undo()
+    finally:
+        await conversation.close()
+
+    askers = [question.asker for question in asked]
+    assert askers[0] == ""
+    assert "1. one" in asked[0].preview
+    assert askers[1].startswith("subagent ")
+    assert len(asked) == 2
+    assert undone.count("restored") == 2
+    assert not (place.project / "one.txt").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     place: Place, number: int
@@ -297,6 +357,7 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     place.wait_until_alone()
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["interrupted"] * 2
+    assert place.run("continue", "go on")["result"].count(": interrupted, ") == 2
 
 
 def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
@@ -312,8 +373,9 @@ def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
     assert result["status"] == "success"
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them_once(
-    place: Place,
+    place: Place, at_once: bool
 ) -> None:
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
@@ -326,11 +388,13 @@ def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them
 
     process.kill()
     process.communicate(timeout=30)
-    place.wait_until_alone()
+    if not at_once:
+        place.wait_until_alone()
+    first = place.run("continue", "what came out?")["result"]
 
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["success", "interrupted"]
-    first = place.run("continue", "what came out?")["result"]
+    place.wait_until_alone()
     assert "the early finding" in first
     assert "interrupted" in first
     second = place.run("continue", "and now?")["result"]

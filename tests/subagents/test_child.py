@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from kode.events import TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.subagents import child
-from kode.subagents.child import Voice, expire, partial_summary, request_text
+from kode.subagents.child import Voice, Watchdog, expire, partial_summary, request_text
 from kode.subagents.protocol import Result, Task, parse_snapshot, snapshot_text
 
 
@@ -61,6 +63,25 @@ def test_the_result_is_on_disk_before_it_is_said_and_said_once(
 
     assert [on_disk for _, on_disk in written] == [True]
     assert json.loads(file.read_text())["status"] == "success"
+
+
+def test_a_process_that_does_not_end_when_told_to_is_ended_from_a_thread() -> None:
+    stuck = threading.Event()
+    watchdog = Watchdog(on_stuck=stuck.set)
+    watchdog.start()
+    watchdog.end_within(0.01)
+
+    assert stuck.wait(5)
+
+
+def test_a_vanished_parent_is_noticed_without_the_loop() -> None:
+    gone, stuck = threading.Event(), threading.Event()
+    watchdog = Watchdog(on_stuck=stuck.set, parent_pid=os.getppid() + 1, on_gone=gone.set)
+    watchdog.start()
+
+    assert gone.wait(5)
+    watchdog.ends_at = 0.0
+    assert stuck.wait(5)
 
 
 async def test_time_spent_waiting_for_a_person_does_not_count() -> None:
