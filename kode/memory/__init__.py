@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SYSTEMS: Mapping[str, str] = {
     "tiered": "kode.memory.tiered.system:Tiered",
+    "notes": "kode.memory.notes.system:Notes",
     "vault": "kode.memory.vault.system:Vault",
 }
 """Name → module:Class; the class is made with the memory section of the config. Only the chosen

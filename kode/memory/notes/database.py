@@ -1,0 +1,319 @@
+"""The SQLite file of the notes: opened, kept whole, and what it can do on this machine.
+
+One promise: a transaction that has returned survives a power cut. A rollback journal with
+`synchronous=EXTRA` keeps it with one file at rest, and a reader writes nothing, which a write-ahead
+log cannot say. A damaged file is set aside and reported, never overwritten.
+
+FTS5 finds words, `sqlite-vec` measures distances in SQL. Each may be missing; one line says so.
+Not here: what a note is (`note`), which are wanted (`store`).
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kode import durable
+from kode.errors import BusyError, MemoryError_, StorageError
+
+if TYPE_CHECKING:
+    import apsw
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+VERSION = 1
+BUSY_MS = 5_000
+WHOLE_CHECK_BYTES = 8_000_000
+"""A file up to this size is checked whole when it is opened; a larger one by maintenance."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS memory_notes (
+    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    user TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('log', 'summary', 'rule', 'soul')),
+    content TEXT NOT NULL,
+    tags TEXT NOT NULL DEFAULT '[]',
+    confidence REAL NOT NULL DEFAULT 1.0,
+    stability TEXT NOT NULL CHECK (stability IN ('volatile', 'stable', 'permanent')),
+    sensitivity TEXT NOT NULL CHECK (sensitivity IN ('normal', 'sensitive')),
+    evidence TEXT NOT NULL DEFAULT '[]',
+    job_id TEXT,
+    created_at TEXT NOT NULL,
+    expires_at TEXT,
+    superseded_by TEXT,
+    untrusted TEXT NOT NULL DEFAULT '',
+    degraded INTEGER NOT NULL DEFAULT 0,
+    who TEXT NOT NULL,
+    session TEXT,
+    turn INTEGER
+);
+CREATE INDEX IF NOT EXISTS notes_newest ON memory_notes (user, kind, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
+CREATE TABLE IF NOT EXISTS note_terms (
+    place INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS note_vectors (
+    place INTEGER PRIMARY KEY, space TEXT NOT NULL, vector BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_WORDS = """
+CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5 (
+    terms, content='note_terms', content_rowid='place',
+    tokenize="unicode61 remove_diacritics 0 categories 'L* N* M* Co' tokenchars '.'"
+);
+CREATE VIRTUAL TABLE IF NOT EXISTS note_holding USING fts5vocab (note_words, row);
+"""
+
+_said: set[str] = set()
+"""What was told already: once a process is enough."""
+
+
+class Database:
+    """One connection, of one thread. Opens its file when first used.
+
+    With `read_only` nothing is written; a file that is not there is an empty one.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool, notice: Callable[[str], None]) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.has_words = True
+        """Whether FTS5 is there."""
+        self.has_vectors = True
+        """Whether sqlite-vec is there."""
+        self._notice = notice
+        self._connection: apsw.Connection | None = None
+
+    def close(self) -> None:
+        """Gives the file back; it is opened again when used."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query. Raises: MemoryError_, StorageError, BusyError."""
+        with self._faults():
+            return [tuple(row) for row in self._open().execute(sql, values)]
+        raise AssertionError("unreachable: a fault raises")
+
+    def value(self, sql: str, values: Values = ()) -> Any:
+        """The first value of the first row, or None. Raises as `rows`."""
+        found = self.rows(sql, values)
+        return found[0][0] if found else None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything in the block, or nothing. The caller holds the folder's lock.
+
+        Raises as `rows`, and whatever the block raises.
+        """
+        if self.read_only:
+            raise MemoryError_("This memory was opened for reading only.")
+        with self._faults():
+            connection = self._open()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def meta(self, name: str) -> str:
+        """A value kept beside the notes; "" when there is none."""
+        return str(self.value("SELECT value FROM meta WHERE name = ?", (name,)) or "")
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Inside a transaction."""
+        self.rows("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def check_whole(self) -> None:
+        """Looks at every page; sets a damaged file aside. Raises: MemoryError_ then."""
+        with self._faults():
+            _check(self._open(), self.path)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _open(self) -> "apsw.Connection":
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> "apsw.Connection":
+        import apsw
+
+        if self.read_only and not self.path.exists():
+            connection = apsw.Connection(":memory:")
+            self._prepare(connection)
+            return connection
+        try:
+            return self._connect_file()
+        except (apsw.CorruptError, apsw.NotADBError):
+            if self.read_only:
+                raise
+        self.set_aside()
+        return self._connect_file()
+
+    def _connect_file(self) -> "apsw.Connection":
+        import apsw
+
+        if not self.read_only:
+            durable.make_folder(self.path.parent)
+            _make_private(self.path)
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
+        connection = apsw.Connection(str(self.path), flags=flags)
+        try:
+            connection.set_busy_timeout(BUSY_MS)
+            if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
+                _check(connection, self.path)
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: "apsw.Connection") -> None:
+        version = connection.pragma("user_version")
+        if isinstance(version, int) and version > VERSION:
+            raise MemoryError_(
+                f"{self.path} was made by a newer kode (its version is {version}, this one knows "
+                f"{VERSION}). It was left as it is: update kode."
+            )
+        connection.execute("PRAGMA synchronous=EXTRA")
+        connection.execute("PRAGMA secure_delete=ON")
+        self.has_vectors = _load_vectors(connection)
+        if not self.has_vectors:
+            self._say_once(
+                "sqlite-vec cannot be loaded here, so notes are compared with numpy. "
+                "Install it anew (`pip install sqlite-vec`) for speed."
+            )
+        writable = not self.read_only or str(connection.filename) == ""
+        if version == 0 and writable:
+            with connection:
+                connection.execute(_SCHEMA)
+                connection.execute(f"PRAGMA user_version={VERSION}")
+        self.has_words = self._prepare_words(connection, writable)
+        if not self.has_words:
+            self._say_once(
+                "This SQLite has no FTS5, so the words of notes are searched without an index."
+            )
+
+    def _prepare_words(self, connection: "apsw.Connection", writable: bool) -> bool:
+        """Whether FTS5 is there; fills its index when a process without FTS5 wrote meanwhile."""
+        import apsw
+
+        try:
+            if writable and not _has_table(connection, "note_words"):
+                with connection:
+                    connection.execute(_WORDS)
+                    connection.execute("INSERT INTO note_words (note_words) VALUES ('rebuild')")
+            connection.execute("SELECT 1 FROM note_words LIMIT 1").fetchall()
+        except (apsw.SQLError, apsw.NoFTS5Error):
+            return False
+        if writable and self._is_stale(connection):
+            with connection:
+                connection.execute("INSERT INTO note_words (note_words) VALUES ('rebuild')")
+                connection.execute("DELETE FROM meta WHERE name = 'words_stale'")
+        return True
+
+    def _is_stale(self, connection: "apsw.Connection") -> bool:
+        stale = connection.execute("SELECT 1 FROM meta WHERE name = 'words_stale'")
+        return bool(stale.fetchall())
+
+    def set_aside(self) -> None:
+        """Moves a damaged file and its journal away; the next use begins with an empty one."""
+        self.close()
+        aside = durable.set_aside(self.path)
+        journal = Path(f"{self.path}-journal")
+        if journal.exists():
+            # A journal left here would be played back into the new file.
+            os.rename(journal, f"{aside}-journal")
+        self._notice(
+            f"{self.path.name} was damaged. It was set aside as {aside} and notes begin anew; "
+            "every change is still in history.jsonl, and an export can be imported."
+        )
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """SQLite's errors as those of the house, with what to do."""
+        try:
+            import apsw
+        except ImportError as error:
+            raise MemoryError_(
+                f"The notes memory needs apsw, which cannot be imported ({error}). "
+                "Install kode anew, or choose another memory.system."
+            ) from error
+        try:
+            yield
+        except (apsw.BusyError, apsw.LockedError) as error:
+            raise BusyError(
+                f"Another program holds {self.path}. Wait for it to finish and try again."
+            ) from error
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self._damaged()
+            raise MemoryError_(
+                f"{self.path} is damaged ({error}). Nothing was changed."
+                + ("" if self.read_only else " Try again: notes begin anew.")
+            ) from error
+        except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
+            raise StorageError(
+                f"Could not use {self.path}: {error}. Check the disk and who owns the file."
+            ) from error
+
+    def _damaged(self) -> None:
+        with contextlib.suppress(StorageError, OSError):
+            if not self.read_only and self.path.exists():
+                self.set_aside()
+
+    def _say_once(self, text: str) -> None:
+        if text not in _said:
+            _said.add(text)
+            self._notice(text)
+
+
+def _make_private(path: Path) -> None:
+    """The file, mode 0600 before anything is in it; its journal takes the mode from it."""
+    with durable.storage_errors(path, "open"):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+        durable.sync_folder(path.parent)
+
+
+def _check(connection: "apsw.Connection", path: Path) -> None:
+    import apsw
+
+    found = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != [("ok",)]:
+        raise apsw.CorruptError(str(found[0][0]) if found else "no answer")
+
+
+def _has_table(connection: "apsw.Connection", name: str) -> bool:
+    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return bool(connection.execute(sql, (name,)).fetchall())
+
+
+def _load_vectors(connection: "apsw.Connection") -> bool:
+    import apsw
+
+    try:
+        import sqlite_vec
+
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(sqlite_vec.loadable_path())
+        finally:
+            connection.enable_load_extension(False)
+        connection.execute("SELECT vec_version()").fetchall()
+    except (ImportError, AttributeError, apsw.Error):
+        return False
+    return True

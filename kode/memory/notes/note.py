@@ -1,0 +1,277 @@
+"""What a note is, and when one may be kept. Values only: no file, no clock of its own.
+
+Times are UTC in one format of fixed width, so that they compare as texts.
+"""
+
+import math
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+from kode.errors import MemoryError_
+from kode.memory import scan
+from kode.memory.exchange import Row
+
+SYSTEM = "notes"
+
+Kind = Literal["log", "summary", "rule", "soul"]
+Stability = Literal["volatile", "stable", "permanent"]
+Sensitivity = Literal["normal", "sensitive"]
+Untrusted = Literal["", "waits", "approved"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+SOUL_CHARS = 4_000
+MAX_NOTE_BYTES = 4_096
+"""What one write may hold."""
+MAX_MERGED_BYTES = 5 * MAX_NOTE_BYTES + 64
+"""What merging five of them may make."""
+MIN_RULE_CONFIDENCE = 0.8
+MAX_TTL_DAYS = 36_500
+MAX_TAGS = 20
+MAX_TAG_CHARS = 60
+MAX_EVIDENCE = 20
+PROJECT_SCOPE = "project:"
+"""A scope that begins so belongs to one project, by its path hash; any other is seen everywhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    id: str
+    content: str
+    kind: Kind = "log"
+    user: str = "default"
+    scope: str = "user"
+    tags: tuple[str, ...] = ()
+    confidence: float = 1.0
+    stability: Stability = "stable"
+    sensitivity: Sensitivity = "normal"
+    evidence: tuple[str, ...] = ()
+    job_id: str | None = None
+    created_at: str
+    expires_at: str | None = None
+    """From this moment on it is shown no more; None: never."""
+    superseded_by: str | None = None
+    """The note that stands in its place."""
+    untrusted: Untrusted = ""
+    """`waits`: from a session that took in untrusted content, not shown before it is approved."""
+    degraded: bool = False
+    """A merge that should have been a synthesis by the model, and is a list."""
+    who: str = "user"
+    session: str | None = None
+    turn: int | None = None
+
+    @property
+    def sensitive(self) -> bool:
+        return self.sensitivity == "sensitive"
+
+    @property
+    def lasts(self) -> str:
+        """`permanent`, or `volatile until 2026-03-31`."""
+        return self.stability + (f" until {self.expires_at[:10]}" if self.expires_at else "")
+
+
+# ── times and ids ────────────────────────────────────────────────────────────────────────────
+
+
+def stamp(moment: datetime) -> str:
+    """`2026-03-01T12:34:00.000Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(text: str) -> datetime:
+    """Raises ValueError for what is no ISO time; one without a zone is UTC."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+_last_ids: dict[str, int] = {}
+"""The last number given, by millisecond; one entry."""
+
+
+def new_id(now: datetime) -> str:
+    """Ids sort by time; those that one process makes in one millisecond sort in their order."""
+    milliseconds = int(now.timestamp() * 1000)
+    prefix = f"{milliseconds & 0xFFFFFFFFFFF:011x}"
+    last = _last_ids.get(prefix)
+    number = secrets.randbits(19) if last is None else last + 1 + secrets.randbits(6)
+    _last_ids.clear()
+    _last_ids[prefix] = number
+    return f"{prefix}{number:05x}"
+
+
+def expiry(now: datetime, ttl_days: int | None) -> str | None:
+    """Raises: MemoryError_ for a lifetime that is none."""
+    if ttl_days is None:
+        return None
+    if isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or ttl_days < 1:
+        raise MemoryError_(
+            f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
+            "that never expires."
+        )
+    return stamp(now + timedelta(days=min(ttl_days, MAX_TTL_DAYS)))
+
+
+# ── what may be kept ─────────────────────────────────────────────────────────────────────────
+
+
+def checked(note: Note, *, strict_ttl: bool = False, max_bytes: int = MAX_NOTE_BYTES) -> Note:
+    """The note as it is stored: trimmed, its tags in order, all of its text scanned.
+
+    Raises: MemoryError_ that says what is wrong and what would be right.
+    """
+    note = replace(
+        note,
+        content=note.content.replace("\r\n", "\n").strip(),
+        tags=tuple(sorted({tag.strip() for tag in note.tags if tag.strip()})),
+        evidence=tuple(dict.fromkeys(text.strip() for text in note.evidence if text.strip())),
+    )
+    if not note.content:
+        raise MemoryError_("content is empty: say in one sentence what to remember.")
+    _check_kind(note)
+    _check_life(note, strict_ttl)
+    _check_numbers(note)
+    scan.check(note.content, max_bytes=4 * SOUL_CHARS if note.kind == "soul" else max_bytes)
+    for text in (*note.tags, *note.evidence, note.scope, note.job_id or ""):
+        scan.check(text, max_bytes=MAX_NOTE_BYTES)
+    return note
+
+
+def _check_kind(note: Note) -> None:
+    if note.kind == "rule" and (note.confidence < MIN_RULE_CONFIDENCE or not note.evidence):
+        raise MemoryError_(
+            f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed "
+            f"it, at least one line); this has {note.confidence:g} and {len(note.evidence)}. "
+            "Give both, or remember it as a log note."
+        )
+    if note.kind != "soul":
+        return
+    if len(note.content) > SOUL_CHARS:
+        raise MemoryError_(
+            f"The soul would have {len(note.content)} characters and may have {SOUL_CHARS}. "
+            "Say it in less."
+        )
+    if note.stability != "permanent" or note.sensitive or note.scope != "user":
+        raise MemoryError_(
+            "A soul is permanent and always shown: it cannot be volatile, sensitive or of one "
+            "project. Nothing was changed."
+        )
+
+
+def _check_life(note: Note, strict_ttl: bool) -> None:
+    if note.stability == "permanent" and note.expires_at:
+        raise MemoryError_("A permanent note never expires: leave out ttl_days, or make it stable.")
+    if strict_ttl and note.stability == "volatile" and not note.expires_at:
+        raise MemoryError_("A volatile note needs ttl_days (memory.notes.strict_ttl is on).")
+
+
+def _check_numbers(note: Note) -> None:
+    if not (math.isfinite(note.confidence) and 0 <= note.confidence <= 1):
+        raise MemoryError_(f"confidence is {note.confidence!r}: give a number from 0 to 1.")
+    if len(note.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in note.tags):
+        raise MemoryError_(
+            f"tags: at most {MAX_TAGS} of at most {MAX_TAG_CHARS} characters each. Use fewer."
+        )
+    if len(note.evidence) > MAX_EVIDENCE:
+        raise MemoryError_(f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones.")
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+_ALWAYS = frozenset({"id", "content", "kind", "stability", "sensitivity", "tags", "created_at"})
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "kind": KINDS,
+    "stability": get_args(Stability),
+    "sensitivity": get_args(Sensitivity),
+    "untrusted": get_args(Untrusted),
+}
+
+
+def row_of(note: Note) -> Row:
+    """A note as the fields that say something, `content` last."""
+    row = {
+        one.name: list(value) if isinstance(value, tuple) else value
+        for one in fields(note)
+        if (value := getattr(note, one.name)) != one.default or one.name in _ALWAYS
+    }
+    return {
+        **{name: value for name, value in row.items() if name != "content"},
+        "content": note.content,
+    }
+
+
+def note_of(row: Row, *, now: datetime, user: str) -> Note:
+    """A note from a row that a person may have written; `ttl_days` stands for `expires_at`.
+
+    Not checked yet (`checked`). Raises: MemoryError_ naming the field.
+    """
+    row = {name: value for name, value in row.items() if value is not None and name != "system"}
+    known = {one.name for one in fields(Note)} | {"ttl_days"}
+    unknown = sorted(set(row) - known)
+    if unknown:
+        raise MemoryError_(
+            f"there is no field `{unknown[0]}`; fields are {', '.join(sorted(known))}"
+        )
+    values: dict[str, Any] = {name: _field(name, value) for name, value in row.items()}
+    ttl_days = values.pop("ttl_days", None)
+    values.setdefault("created_at", stamp(now))
+    if ttl_days is not None and "expires_at" not in values:
+        values["expires_at"] = expiry(now, ttl_days)
+    values.setdefault("id", new_id(now))
+    values.setdefault("user", user)
+    values.setdefault("stability", "permanent" if values.get("kind") == "soul" else "stable")
+    return Note(**values)
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in _CHOICES and value not in _CHOICES[name]:
+        allowed = ", ".join(choice for choice in _CHOICES[name] if choice)
+        raise MemoryError_(f"`{name}` is {value!r}; allowed are {allowed}")
+    if name in ("tags", "evidence"):
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            raise MemoryError_(f"`{name}` is a list of texts")
+        return tuple(texts)
+    if name in ("created_at", "expires_at"):
+        return _time(name, value)
+    if name in ("turn", "ttl_days", "confidence"):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or (name != "confidence" and not isinstance(value, int)):
+            raise MemoryError_(f"`{name}` is {value!r}, not a number")
+        return float(value) if name == "confidence" else value
+    if name == "degraded":
+        if not isinstance(value, bool):
+            raise MemoryError_(f"`degraded` is {value!r}; allowed are true, false")
+        return value
+    if not isinstance(value, str) and name != "content":
+        value = str(value)  # an id of digits that lost its quotes
+    if not isinstance(value, str) or not (value or name == "untrusted"):
+        raise MemoryError_(f"`{name}` is {value!r}, not a text")
+    return value
+
+
+def _time(name: str, value: Any) -> str:
+    try:
+        return stamp(moment(str(value)))
+    except (ValueError, OverflowError):
+        raise MemoryError_(
+            f"`{name}` is {value!r}; write a time as 2026-03-01 or 2026-03-01T12:00:00Z"
+        ) from None
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """On one line, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+def told(note: Note, max_chars: int = 80) -> str:
+    """A note quoted in a line that ends on a screen or in a log: a sensitive one is only named."""
+    return "a sensitive note" if note.sensitive else f'"{shorten(note.content, max_chars)}"'
+
+
+def union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """All texts of all groups once, in order of first sight."""
+    return tuple(dict.fromkeys(text for group in groups for text in group))

@@ -1,0 +1,110 @@
+"""What of the notes a model sees: the agent context in the system prompt, the context pack beside a
+message. Text and choice only; the frame around it is the system's.
+
+Sensitive, expired, superseded and unapproved notes are in neither. Limits count after filters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kode.memory.notes.note import SOUL_CHARS, Note
+from kode.memory.notes.search import search
+from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.notes.vectors import NoteVectors
+
+RULES = 10
+SUMMARIES = 5
+PACK = 20
+SHOWN_CHARS = 700
+"""A longer note is cut where it is shown; `recall` gives all of it."""
+PACK_CHARS = 6_000
+CONTEXT_CHARS = 10_000
+SHARE_OF_BEST = 0.35
+"""A hit that scores less than this share of the best one matched a common word by chance."""
+
+FIRST_SOUL = (
+    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
+    "did and what I did not, and ask before what cannot be undone."
+)
+"""What the first soul says until it is updated. The system prompt says as much of its own, so it is
+shown only once it says something else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentContext:
+    """What goes into the system prompt, in this order."""
+
+    soul: Note | None
+    rules: tuple[Note, ...]
+    summaries: tuple[Note, ...]
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return (*((self.soul,) if self.soul else ()), *self.rules, *self.summaries)
+
+
+def agent_context(store: NoteStore) -> AgentContext:
+    """Soul, then rules, then recent summaries. Raises: MemoryError_, StorageError."""
+    souls = store.get(Wanted(kinds=("soul",), limit=1))
+    said = [soul for soul in souls if soul.content != FIRST_SOUL]
+    return AgentContext(
+        soul=said[0] if said else None,
+        rules=tuple(store.get(Wanted(kinds=("rule",), limit=RULES))),
+        summaries=tuple(store.get(Wanted(kinds=("summary",), limit=SUMMARIES))),
+    )
+
+
+def context_text(context: AgentContext) -> str:
+    """The sections of the agent context; "" when there is nothing."""
+    sections = []
+    if context.soul:
+        head = f"── Soul · {len(context.soul.content)}/{SOUL_CHARS} characters ──"
+        sections.append(f"{head}\n{context.soul.content}")
+    for title, notes in (("Rules", context.rules), ("Recent summaries", context.summaries)):
+        lines = fitting(notes, CONTEXT_CHARS // 2)
+        if lines:
+            sections.append(f"── {title} ──\n" + "\n\n".join(lines))
+    return "\n\n".join(sections)
+
+
+async def context_pack(
+    store: NoteStore, vectors: NoteVectors, query: str, shown: frozenset[str], *, fill: bool
+) -> list[Note]:
+    """At most 20 notes: those that fit the query first, then with `fill` the newest. Notes that
+    were shown already are not among them, nor souls. Raises: MemoryError_, StorageError."""
+    room = PACK + len(shown)
+    kinds = Wanted(kinds=("log", "summary", "rule"), limit=room)
+    found = await search(store, vectors, query, kinds)
+    best = found[0].score if found else 0.0
+    chosen = [one.note for one in found if one.score >= SHARE_OF_BEST * best]
+    if fill:
+        chosen += store.get(kinds)
+    fresh = {note.id: note for note in chosen if note.id not in shown}
+    return list(fresh.values())[:PACK]
+
+
+def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:
+    """The notes as lines, as many as fit; the first always does."""
+    lines: list[str] = []
+    size = 0
+    for note in notes:
+        line = line_of(note)
+        size += len(line) + 2
+        if lines and size > max_chars:
+            break
+        lines.append(line)
+    return lines
+
+
+def line_of(note: Note) -> str:
+    """`[rule] ...`, cut where it is long."""
+    text = note.content
+    if len(text) > SHOWN_CHARS:
+        text = text[: SHOWN_CHARS - 1].rstrip() + "…"
+    return f"[{note.kind}] {text}"
+
+
+def listed(note: Note) -> str:
+    """A note with its id, for a model that wants to change it."""
+    tags = f" #{' #'.join(note.tags)}" if note.tags else ""
+    return f"[{note.id}] ({note.kind}, {note.lasts}, {note.created_at[:10]}){tags}\n{note.content}"

@@ -1,0 +1,345 @@
+"""The notes of one user in the database: which are wanted, and one way to change them.
+
+A change is a set of notes as they were and as they become; `commit` applies it in one transaction
+and writes it to the history first, so that swapping the two sides undoes it. Limits count after
+filters. Not here: ranking (`search`), when to change what (`system`, `maintenance`).
+"""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from kode.errors import MemoryError_
+from kode.memory import terms
+from kode.memory.exchange import block, read_block
+from kode.memory.history import Change, History, Who
+from kode.memory.locks import locked
+from kode.memory.notes.database import Database
+from kode.memory.notes.note import (
+    PROJECT_SCOPE,
+    SYSTEM,
+    Kind,
+    Note,
+    note_of,
+    row_of,
+    stamp,
+)
+
+DEFAULT_LIMIT = 50
+MIN_ID_CHARS = 4
+
+_FIELDS = tuple(one.name for one in fields(Note))
+_COLUMNS = ", ".join(f"n.{name}" for name in _FIELDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    who: Who
+    session: str | None = None
+    turn: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which active notes: neither superseded nor expired, of this user, seen from this project."""
+
+    kinds: tuple[Kind, ...] = ()
+    """Any of them; none means all."""
+    tags: tuple[str, ...] = ()
+    """Any of them; none means all."""
+    scope: str | None = None
+    sensitive: bool = False
+    """Whether sensitive notes are among them."""
+    unapproved: bool = False
+    """Whether notes that wait for approval are among them."""
+    limit: int = DEFAULT_LIMIT
+
+
+class NoteStore:
+    """`project` is the path hash of the project that the session is in."""
+
+    def __init__(
+        self,
+        database: Database,
+        history: History,
+        *,
+        user: str,
+        project: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.database = database
+        self.user = user
+        self.project_scope = PROJECT_SCOPE + project
+        self.now = now
+        self._history = history
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    def get(self, wanted: Wanted | None = None) -> list[Note]:
+        """Active notes, newest first. Raises: MemoryError_, StorageError, BusyError."""
+        where, values = self.filter(wanted or Wanted())
+        limit = (wanted or Wanted()).limit
+        sql = f"WHERE {where} ORDER BY n.created_at DESC, n.id DESC LIMIT :limit"
+        return self.select(sql, {**values, "limit": limit})
+
+    def by_ids(self, ids: Iterable[str]) -> dict[str, Note]:
+        """Notes of this user in whatever state, by id; ids that are not there are left out."""
+        found = {}
+        for id in dict.fromkeys(ids):
+            for note in self.select(
+                "WHERE n.id = :id AND n.user = :user", {"id": id, "user": self.user}
+            ):
+                found[id] = note
+        return found
+
+    def find(self, id: str) -> Note:
+        """The note of this user with this id, or the only one whose id begins so.
+
+        Raises: MemoryError_; a note of another user is not told from one that is not there.
+        """
+        id = id.strip().strip("[]").lower()
+        if len(id) < MIN_ID_CHARS:
+            raise MemoryError_(f"{id!r} is no note's id. `recall` gives the ids.")
+        values = {"id": id, "user": self.user, "end": id + "\U0010ffff"}
+        sql = "WHERE n.user = :user AND n.id >= :id AND n.id < :end ORDER BY n.id LIMIT 3"
+        found = self.select(sql, values)
+        exact = [note for note in found if note.id == id]
+        if exact or len(found) == 1:
+            return (exact or found)[0]
+        if found:
+            raise MemoryError_(f"Several notes have an id that begins with {id!r}. Give all of it.")
+        raise MemoryError_(f"No note has the id {id!r}. `recall` gives the ids.")
+
+    def everything(self) -> list[Note]:
+        """All notes of this user, superseded and expired ones too, oldest first."""
+        sql = "WHERE n.user = :user ORDER BY n.created_at, n.id"
+        return self.select(sql, {"user": self.user})
+
+    def same(self, note: Note) -> Note | None:
+        """An active note that says the same word for word."""
+        where, values = self.filter(Wanted(sensitive=True, unapproved=True, limit=1))
+        sql = f"WHERE {where} AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
+        values |= {"content": note.content, "kind": note.kind, "scope": note.scope}
+        found = self.select(sql + " LIMIT 1", values)
+        return found[0] if found else None
+
+    def count(self, condition: str = "1") -> int:
+        """How many of the user's notes; `condition` is SQL over `memory_notes n` that may name
+        `:now`."""
+        values = {"user": self.user, "now": stamp(self.now())}
+        sql = f"SELECT count(*) FROM memory_notes n WHERE n.user = :user AND ({condition})"
+        return int(self.database.value(sql, values) or 0)
+
+    def filter(self, wanted: Wanted) -> tuple[str, dict[str, Any]]:
+        """SQL over `memory_notes n`, and its values."""
+        parts = [
+            "n.user = :user",
+            "n.superseded_by IS NULL",
+            "(n.expires_at IS NULL OR n.expires_at > :now)",
+            "(substr(n.scope, 1, 8) <> 'project:' OR n.scope = :project)",
+        ]
+        values: dict[str, Any] = {
+            "user": self.user,
+            "now": stamp(self.now()),
+            "project": self.project_scope,
+        }
+        if not wanted.sensitive:
+            parts.append("n.sensitivity = 'normal'")
+        if not wanted.unapproved:
+            parts.append("n.untrusted <> 'waits'")
+        if wanted.scope is not None:
+            parts.append("n.scope = :scope_wanted")
+            values["scope_wanted"] = wanted.scope
+        if wanted.kinds:
+            parts.append(f"n.kind IN ({', '.join(f':kind{i}' for i in range(len(wanted.kinds)))})")
+            values |= {f"kind{i}": kind for i, kind in enumerate(wanted.kinds)}
+        if wanted.tags:
+            tags = ", ".join(f":tag{i}" for i in range(len(wanted.tags)))
+            # A row whose tags a program has spoiled counts as one without tags.
+            listed = "CASE WHEN json_valid(n.tags) THEN n.tags ELSE '[]' END"
+            parts.append(f"EXISTS (SELECT 1 FROM json_each({listed}) WHERE value IN ({tags}))")
+            values |= {f"tag{i}": tag for i, tag in enumerate(wanted.tags)}
+        return " AND ".join(parts), values
+
+    def select(self, rest: str, values: dict[str, Any]) -> list[Note]:
+        """Notes by the rest of a SELECT over `memory_notes n`."""
+        sql = f"SELECT {_COLUMNS} FROM memory_notes n {rest}"
+        return [_note(row) for row in self.database.rows(sql, values)]
+
+    # ── changing ─────────────────────────────────────────────────────────────────────────────
+
+    def writing(self) -> AbstractAsyncContextManager[None]:
+        """The folder's lock with a transaction inside: read again what was decided on before.
+        The body must not await."""
+        return self._writing()
+
+    @contextlib.asynccontextmanager
+    async def _writing(self) -> AsyncIterator[None]:
+        if self.database.read_only:
+            raise MemoryError_("This memory was opened for reading only.")
+        async with locked(self.database.path.parent):
+            with self.database.transaction():
+                yield
+
+    def commit(
+        self,
+        kind: str,
+        before: Sequence[Note],
+        after: Sequence[Note],
+        author: Author,
+        reason: str,
+        *,
+        undoes: str = "",
+    ) -> Change:
+        """Inside `writing`: the notes `before` become the notes `after`, and the history knows.
+
+        Raises: MemoryError_ when that would leave two souls; StorageError.
+        """
+        self.apply(before, after)
+        target = (after or before)[-1].id
+        return self._history.append(
+            Change(
+                kind=kind,
+                target=f"notes/{target}",
+                system=SYSTEM,
+                who=author.who,
+                before=tuple(block(row_of(note)) for note in before),
+                after=tuple(block(row_of(note)) for note in after),
+                reason=reason,
+                session=author.session,
+                turn=author.turn,
+                undoes=undoes,
+            )
+        )
+
+    def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:
+        """`commit` without the history, for what is no change: the first soul."""
+        kept = {note.id for note in after}
+        for note in before:
+            if note.id not in kept:
+                self._delete(note.id)
+        for note in after:
+            self._put(note)
+        souls = self.count("n.kind = 'soul' AND n.superseded_by IS NULL")
+        if souls > 1:
+            raise MemoryError_(
+                f"There would be {souls} active souls; there is only ever one. Nothing was changed."
+            )
+
+    def undo(self, change: Change, author: Author) -> Change:
+        """Inside `writing`: takes back a change, if what it left is still there.
+
+        Raises: MemoryError_ with what stands in the way.
+        """
+        if change.redacted:
+            raise MemoryError_(
+                f"{change.id} held a credential, which the history does not keep: it cannot be "
+                "undone."
+            )
+        before = [self._read(text) for text in change.before]
+        after = [self._read(text) for text in change.after]
+        now = self.by_ids(note.id for note in (*before, *after))
+        ids_after = {note.id for note in after}
+        changed = [note for note in after if now.get(note.id) != note]
+        changed += [note for note in before if note.id not in ids_after and note.id in now]
+        if changed:
+            raise MemoryError_(
+                f"Note {changed[0].id} was changed since {change.id}. "
+                "Undo the later change first (`kode memory log`)."
+            )
+        reason = f"undoes {change.kind} {change.id}: {change.reason}"
+        return self.commit("undo", after, before, author, reason, undoes=change.id)
+
+    def _read(self, text: str) -> Note:
+        return note_of(read_block(text), now=self.now(), user=self.user)
+
+    def _delete(self, id: str) -> None:
+        place = self.database.value("SELECT place FROM memory_notes WHERE id = ?", (id,))
+        if place is None:
+            return
+        self._forget_terms(place)
+        self.database.rows("DELETE FROM note_vectors WHERE place = ?", (place,))
+        self.database.rows("DELETE FROM memory_notes WHERE place = ?", (place,))
+
+    def _put(self, note: Note) -> None:
+        old = self.database.rows(
+            "SELECT place, user, content, tags FROM memory_notes WHERE id = ?", (note.id,)
+        )
+        values = _values(note)
+        if old and old[0][1] != note.user:
+            raise MemoryError_(f"{note.id} is the id of another user's note. Nothing was changed.")
+        if old:
+            sets = ", ".join(f"{name} = :{name}" for name in _FIELDS if name != "id")
+            self.database.rows(f"UPDATE memory_notes SET {sets} WHERE id = :id", values)
+            if old[0][2:] == (values["content"], values["tags"]):
+                return
+            self._forget_terms(old[0][0])
+            self.database.rows("DELETE FROM note_vectors WHERE place = ?", (old[0][0],))
+            return self._add_terms(old[0][0], note)
+        names = ", ".join(_FIELDS)
+        marks = ", ".join(f":{name}" for name in _FIELDS)
+        sql = f"INSERT INTO memory_notes ({names}) VALUES ({marks}) RETURNING place"
+        self._add_terms(int(self.database.value(sql, values)), note)
+
+    def _add_terms(self, place: int, note: Note) -> None:
+        found = terms.search_terms(searched(note))
+        row = (place, " ".join(found), len(found))
+        self.database.rows("INSERT INTO note_terms VALUES (?, ?, ?)", row)
+        self._index("INSERT INTO note_words (rowid, terms) VALUES (?, ?)", row[:2])
+        self._count(1, len(found))
+
+    def _forget_terms(self, place: int) -> None:
+        rows = self.database.rows(
+            "SELECT place, terms, length FROM note_terms WHERE place = ?", (place,)
+        )
+        for _, text, length in rows:
+            self._index(
+                "INSERT INTO note_words (note_words, rowid, terms) VALUES ('delete', ?, ?)",
+                (place, text),
+            )
+            self.database.rows("DELETE FROM note_terms WHERE place = ?", (place,))
+            self._count(-1, -length)
+
+    def _index(self, sql: str, values: Sequence[Any]) -> None:
+        if self.database.has_words:
+            self.database.rows(sql, values)
+        else:
+            self.database.set_meta("words_stale", "1")
+
+    def _count(self, texts: int, words: int) -> None:
+        """Keeps the sums that a ranking needs and must not count."""
+        for name, more in (("texts", texts), ("words", words)):
+            self.database.set_meta(name, str(int(self.database.meta(name) or 0) + more))
+
+
+def searched(note: Note) -> str:
+    """What a search looks at."""
+    return " ".join((note.content, *note.tags))
+
+
+def _values(note: Note) -> dict[str, Any]:
+    return {
+        name: json.dumps(list(value), ensure_ascii=False)
+        if isinstance(value := getattr(note, name), tuple)
+        else value
+        for name in _FIELDS
+    }
+
+
+def _note(row: Sequence[Any]) -> Note:
+    values = dict(zip(_FIELDS, row, strict=True))
+    values |= {name: _texts(values[name]) for name in ("tags", "evidence")}
+    return Note(**{**values, "degraded": bool(values["degraded"])})
+
+
+def _texts(stored: str) -> tuple[str, ...]:
+    """A list of texts from its column; a spoiled one is empty."""
+    try:
+        found = json.loads(stored)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()

@@ -1,0 +1,346 @@
+"""The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors.
+
+Here: which moment of the contract does what. The parts are modules of their own: `note`,
+`database`, `store`, `write`, `search` with `vectors`, `pack`, `trigger`, `jobs`, `maintenance`,
+`tools`, `report`.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kode import credentials, paths
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
+from kode.errors import BusyError, MemoryError_, StorageError
+from kode.events import MemoryChanged, Notice
+from kode.memory import embed, frame
+from kode.memory.ask import Door
+from kode.memory.history import Change, History, Who
+from kode.memory.notes import jobs, maintenance, pack, report
+from kode.memory.notes.database import Database
+from kode.memory.notes.note import SYSTEM, Note, Untrusted
+from kode.memory.notes.search import Found, search
+from kode.memory.notes.store import Author, NoteStore, Wanted
+from kode.memory.notes.tools import note_tools
+from kode.memory.notes.trigger import asks_to_remember
+from kode.memory.notes.vectors import NoteVectors
+from kode.memory.notes.write import NoteWriter, Outcome
+from kode.messages import Message
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+ABOUT_CONTEXT = "What kode remembers from earlier sessions."
+ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
+ASKED_TTL_DAYS = 30
+HIT_CHARS = 1_000
+SNAPSHOT_NOTES = 20
+MOST_SHOWN = 500
+"""Ids of notes that the session remembers as shown."""
+
+_FAULTS = (MemoryError_, StorageError, BusyError)
+
+
+class Notes:
+    """One session's notes. Nothing is read or written before `open`."""
+
+    quiet_kinds = frozenset({"job", "session", "merge", "prune"})
+    """Changes that kode makes by itself: `undo` without an id passes over them."""
+
+    def __init__(self, settings: "MemoryConfig") -> None:
+        self._settings = settings
+        self._turn = 0
+        self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        return SYSTEM
+
+    @property
+    def message_window(self) -> int | None:
+        return None
+
+    # ── the moments of the contract ──────────────────────────────────────────────────────────
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        settings = self._settings
+        self._context = context
+        self._door = Door(context.ask_model)
+        self.history = History(context.root / "history.jsonl")
+        """Every change, with its undo."""
+        embedder = embed.open_embedder(
+            settings.embedding,
+            context.root / "vectors",
+            self._notice,
+            api_key=settings.embedding.api_key,
+        )
+        project = context.project_root or paths.project_root(context.cwd)
+        self.database = Database(
+            context.root / "notes" / "notes.db",
+            read_only=context.read_only,
+            notice=self._notice,
+        )
+        self.store = NoteStore(
+            self.database,
+            self.history,
+            user=settings.notes.user,
+            project=paths.path_hash(project),
+            now=context.now,
+        )
+        self.writer = NoteWriter(self.store, self._author, strict_ttl=settings.notes.strict_ttl)
+        self.vectors = NoteVectors(self.store, embedder)
+        self._turn = 0
+        self._tainted = False
+        self._wrote_in_turn = False
+        shown = state.get("shown")
+        listed = shown if isinstance(shown, list) else []
+        self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
+        self._in_prompt: frozenset[str] = frozenset()
+        self._first_pack = not self._shown
+        if not context.read_only:
+            await self.writer.first_soul()
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        if reason == "compacted":
+            self._shown.clear()
+            self._first_pack = True
+        context = pack.agent_context(self.store)
+        self._in_prompt = frozenset(note.id for note in context.notes)
+        body = pack.context_text(context)
+        if not body:
+            return Injection()
+        return Injection(system="# Memory\n" + self._framed(ABOUT_CONTEXT, body))
+
+    async def recall(self, turn: Turn) -> str:
+        self._turn, self._wrote_in_turn = turn.number, False
+        self._tainted = self._tainted or turn.tainted
+        seen = self._in_prompt | frozenset(self._shown)
+        notes = await pack.context_pack(
+            self.store, self.vectors, turn.text, seen, fill=self._first_pack
+        )
+        self._first_pack = False
+        lines = pack.fitting(notes, pack.PACK_CHARS)
+        self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
+        if not lines:
+            return ""
+        return self._framed(ABOUT_PACK, "\n\n".join(["## Memory Context", *lines]))
+
+    def tools(self) -> tuple[Tool, ...]:
+        return () if self._context.read_only else note_tools(self)
+
+    async def after_turn(self, turn: Turn) -> None:
+        self._turn = turn.number
+        self._tainted = self._tainted or turn.tainted
+        if self._context.read_only:
+            return
+        if asks_to_remember(turn.text) and not self._wrote_in_turn:
+            await self._keep_asked(turn)
+        if jobs.is_job(turn):
+            await self._keep_job(turn)
+        self._in_background(self._make_vectors())
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        if reason != "window" and not self._context.read_only:
+            await self._keep_session(messages)
+        return Drop()
+
+    async def maintain(self) -> None:
+        if self._context.read_only:
+            return
+        done = await maintenance.run(
+            self.store,
+            self._door,
+            self._author("merge"),
+            synthesize=self._settings.llm_consolidate,
+        )
+        if done.into:
+            self._notice_quietly(f"merged {done.merged} old notes into {done.into}")
+        await self.vectors.make_missing()
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        found = await search(self.store, self.vectors, query, Wanted(unapproved=True, limit=k))
+        return [
+            Hit(
+                score=one.score,
+                text=credentials.redact(one.note.content)[:HIT_CHARS],
+                where=f"notes/{one.note.id}",
+                why=f"{one.note.kind}; {one.why}",
+            )
+            for one in found
+        ]
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        context = pack.agent_context(self.store)
+        seen = {note.id for note in context.notes}
+        wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
+        others = [note for note in self.store.get(wanted) if note.id not in seen]
+        sections = (
+            ("Soul", (context.soul,) if context.soul else ()),
+            ("Rules", context.rules),
+            ("Notes", (*context.summaries, *others[:SNAPSHOT_NOTES])),
+        )
+        return tuple(
+            SnapshotSection(title=title, content=credentials.redact(_plain(notes)))
+            for title, notes in sections
+            if notes
+        )
+
+    def state(self) -> Mapping[str, Any]:
+        return {"shown": list(self._shown)[-MOST_SHOWN:]} if self._shown else {}
+
+    async def close(self, grace_s: float) -> None:
+        """Vectors that are still being made get `grace_s`; the rest is made at the next start."""
+        if self._work:
+            await asyncio.wait(self._work, timeout=grace_s)
+        for task in list(self._work):
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        self.database.close()
+
+    # ── what the tools and the commands need ─────────────────────────────────────────────────
+
+    async def find(self, query: str, k: int, tags: tuple[str, ...]) -> list[Found]:
+        """For the model: neither sensitive notes nor those that wait for approval."""
+        return await search(self.store, self.vectors, query, Wanted(tags=tags, limit=k))
+
+    async def after_change(self) -> None:
+        """A tool has written: it needs a vector, and the trigger needs not write it again."""
+        self._wrote_in_turn = True
+        self._in_background(self._make_vectors())
+
+    async def show(self) -> str:
+        """What the next session will see, and where each note came from."""
+        return report.shown(self.store, pack.agent_context(self.store))
+
+    async def status(self) -> str:
+        """Which system, how full, what is pending."""
+        return report.status(self.store, self.vectors.count_missing())
+
+    async def undo_change(self, change: Change) -> str:
+        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+        return self._told(await self.writer.undo(change))
+
+    async def approve(self, id: str | None) -> str:
+        """Lets a note from a session with untrusted content be shown; without an id, lists those
+        that wait. Raises: MemoryError_."""
+        if id is not None:
+            return self._told(await self.writer.approve(id))
+        notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
+        lines = [report.waiting_line(note) for note in notes if note.untrusted == "waits"]
+        return "\n".join(lines) or "No note waits for approval."
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _author(self, who: Who | None = None) -> Author:
+        session = self._context.session_id
+        who = who or ("model" if session else "user")
+        return Author(who=who, session=session, turn=self._turn or None)
+
+    @property
+    def _untrusted(self) -> Untrusted:
+        return "waits" if self._tainted else ""
+
+    async def _keep_asked(self, turn: Turn) -> None:
+        """The person's own words, for a month: the model may have missed the wish."""
+        text = turn.text.strip()
+        try:
+            outcome = await self.writer.remember(
+                text[: pack.SHOWN_CHARS],
+                tags=("asked",),
+                stability="volatile",
+                ttl_days=ASKED_TTL_DAYS,
+                who="user",
+            )
+        except MemoryError_ as error:
+            return self._notice(str(error))
+        self._told(outcome)
+
+    async def _keep_job(self, turn: Turn) -> None:
+        text = jobs.job_summary(turn, self._context.cwd)
+        if text is None:
+            return
+        await self.writer.remember(
+            text,
+            kind="summary",
+            tags=("job",),
+            stability="volatile",
+            ttl_days=jobs.JOB_TTL_DAYS,
+            job_id=f"{self._context.session_id or 'session'}#{turn.number}",
+            untrusted=self._untrusted,
+            who="extraction",
+            change="job",
+        )
+
+    async def _keep_session(self, messages: Sequence[Message]) -> None:
+        """One summary in place of those of the session's jobs, where a model can write it; else
+        theirs stay, and maintenance merges them in a week."""
+        settings, session = self._settings, self._context.session_id
+        enough = jobs.turns_in(messages) >= settings.min_turns_for_extraction
+        wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
+        if not (enough and wanted and session and self._turn):
+            return
+        text = await jobs.narrative(self._door, messages)
+        if text is None:
+            return
+        told = self.store.select(
+            "WHERE n.user = :user AND n.session = :session AND n.kind = 'summary' "
+            "AND n.superseded_by IS NULL AND n.job_id IS NOT NULL",
+            {"user": self.store.user, "session": session},
+        )
+        tainted = self._tainted or any(note.untrusted == "waits" for note in told)
+        await self.writer.remember(
+            text,
+            kind="summary",
+            tags=("session",),
+            job_id=session,
+            untrusted="waits" if tainted else "",
+            who="extraction",
+            change="session",
+            supersedes=tuple(told),
+        )
+        await self._make_vectors()
+
+    async def _make_vectors(self) -> None:
+        try:
+            await self.vectors.make_missing()
+        except _FAULTS:
+            pass  # found missing and made by the next maintenance
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    def _told(self, outcome: Outcome) -> str:
+        if outcome.change_id:
+            self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+        return report.outcome(outcome)
+
+    def _framed(self, about: str, body: str) -> str:
+        what = frame.suspicion(body)
+        if what:
+            self._notice(
+                f"A note holds text that looks like {what}. It is shown to the model as data, "
+                "with a warning. `kode memory search` finds it; `kode memory undo` takes it back."
+            )
+        return frame.framed(about, body, warning=frame.warning_for(what))
+
+    def _notice(self, text: str) -> None:
+        self._context.emit(Notice(text=text))
+
+    def _notice_quietly(self, text: str) -> None:
+        self._context.emit(Notice(text=f"memory: {text}", level="info"))
+
+
+def _plain(notes: Sequence[Note]) -> str:
+    return "\n\n".join(pack.line_of(note) for note in notes)

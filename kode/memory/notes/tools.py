@@ -1,0 +1,145 @@
+"""The five tools of the notes: what the model may do with them, and the words it gets back.
+
+Not here: the operations themselves (`write`), searching (`search`).
+"""
+
+from typing import Annotated, Literal, Protocol
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.events import MemoryChanged
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.notes.note import Note, Sensitivity, Stability
+from kode.memory.notes.pack import listed
+from kode.memory.notes.search import Found
+from kode.memory.notes.write import NoteWriter, Outcome
+
+FAULTS = (MemoryError_, StorageError, BusyError)
+DEFAULT_K = 8
+MAX_K = 20
+
+RemembersKind = Literal["log", "summary", "rule"]
+
+REMEMBER = """\
+Keep a note for later sessions: what the user prefers or corrects, decisions, how this project \
+works. One thing per note; not the task at hand, what the repository says, or secrets.
+kind: log (default), summary, or rule (always in the prompt; needs confidence of 0.8 or more and \
+evidence). stability: volatile (give ttl_days), stable (default) or permanent. A sensitive note is \
+kept and never shown."""
+
+
+class Notes(Protocol):
+    """What the tools need of the system they belong to."""
+
+    @property
+    def writer(self) -> NoteWriter: ...
+
+    async def find(self, query: str, k: int, tags: tuple[str, ...]) -> list[Found]: ...
+
+    async def after_change(self) -> None: ...
+
+
+def note_tools(notes: Notes) -> tuple[Tool, ...]:
+    """The tools over one open memory, in their order."""
+
+    @tool(effect="memory", subject="content", description=REMEMBER)
+    async def remember(
+        context: ToolContext,
+        content: str,
+        kind: RemembersKind = "log",
+        tags: list[str] | None = None,
+        stability: Stability = "stable",
+        ttl_days: int | None = None,
+        confidence: float = 1.0,
+        evidence: Annotated[list[str] | None, "what showed it"] = None,
+        sensitivity: Sensitivity = "normal",
+        scope: Annotated[Literal["user", "project"], "project: seen only here"] = "user",
+    ) -> ToolOutput:
+        try:
+            outcome = await notes.writer.remember(
+                content,
+                kind=kind,
+                tags=tuple(tags or ()),
+                stability=stability,
+                ttl_days=ttl_days,
+                confidence=confidence,
+                evidence=tuple(evidence or ()),
+                sensitivity=sensitivity,
+                in_project=scope == "project",
+            )
+        except FAULTS as error:
+            raise ToolError(str(error)) from error
+        return await _told(context, notes, outcome)
+
+    @tool(effect="memory", subject="query", parallel=True)
+    async def recall(
+        context: ToolContext,
+        query: str,
+        k: Annotated[int, "at most so many notes"] = DEFAULT_K,
+        tags: Annotated[list[str] | None, "only notes with one of these"] = None,
+    ) -> ToolOutput:
+        """Search the notes of earlier sessions, best first, with the ids that update_memory and \
+forget take."""
+        if not query.strip():
+            raise ToolError("`query` is empty: give a few words of what you look for.")
+        try:
+            found = await notes.find(query, max(1, min(k, MAX_K)), tuple(tags or ()))
+        except FAULTS as error:
+            raise ToolError(str(error)) from error
+        if not found:
+            return ToolOutput(text=f"No note matches: {query}", summary="no match")
+        return ToolOutput(text=_framed([one.note for one in found]), summary=f"{len(found)} notes")
+
+    @tool(effect="memory", subject="id")
+    async def update_memory(
+        context: ToolContext,
+        id: str,
+        content: str,
+        tags: Annotated[list[str] | None, "instead of the old ones"] = None,
+    ) -> ToolOutput:
+        """Replace a note that is no longer true by a new one; the old one stays in the history."""
+        try:
+            outcome = await notes.writer.update(
+                id, content, tags=None if tags is None else tuple(tags)
+            )
+        except FAULTS as error:
+            raise ToolError(str(error)) from error
+        return await _told(context, notes, outcome)
+
+    @tool(effect="memory", subject="content")
+    async def update_soul(context: ToolContext, content: str) -> ToolOutput:
+        """Replace the soul: who you are for this user and the principles you keep, at most 4,000 \
+characters, always in the prompt. Give all of it; only at the user's wish."""
+        try:
+            outcome = await notes.writer.update_soul(content)
+        except FAULTS as error:
+            raise ToolError(str(error)) from error
+        return await _told(context, notes, outcome)
+
+    @tool(effect="memory", subject="id")
+    async def forget(context: ToolContext, id: str) -> ToolOutput:
+        """Delete a note. The user can take that back."""
+        try:
+            outcome = await notes.writer.forget(id)
+        except FAULTS as error:
+            raise ToolError(str(error)) from error
+        return await _told(context, notes, outcome)
+
+    return remember, recall, update_memory, update_soul, forget
+
+
+async def _told(context: ToolContext, notes: Notes, outcome: Outcome) -> ToolOutput:
+    if outcome.change_id:
+        context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+        await notes.after_change()
+    nothing = "" if outcome.change_id else " Nothing was changed."
+    line = outcome.line[:1].upper() + outcome.line[1:]
+    detail = f" {outcome.detail}" if outcome.detail else ""
+    return ToolOutput(text=f"{line}.{detail}{nothing}", summary=outcome.line)
+
+
+def _framed(notes: list[Note]) -> str:
+    body = "\n\n".join(listed(note) for note in notes)
+    warning = frame.warning_for(frame.suspicion(body))
+    return frame.framed("Notes that match, best first.", body, warning=warning)

@@ -1,0 +1,225 @@
+"""Writing notes: remember, update, forget, the soul. Each is scanned, recorded in the history first
+and can be undone. What an operation did comes back as an `Outcome` in words.
+
+Not here: when kode writes by itself (`system`), merging and pruning (`maintenance`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kode.errors import MemoryError_
+from kode.memory.history import Change, Who
+from kode.memory.notes.note import (
+    SOUL_CHARS,
+    Kind,
+    Note,
+    Sensitivity,
+    Stability,
+    Untrusted,
+    checked,
+    expiry,
+    new_id,
+    stamp,
+    told,
+)
+from kode.memory.notes.pack import FIRST_SOUL
+from kode.memory.notes.store import Author, NoteStore, Wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    line: str
+    """What was done, one line, no full stop."""
+    detail: str = ""
+    change_id: str = ""
+    """"" when nothing was changed."""
+    note: Note | None = None
+
+
+class NoteWriter:
+    """`author` says on whose behalf the next write is."""
+
+    def __init__(self, store: NoteStore, author: Callable[[], Author], *, strict_ttl: bool) -> None:
+        self._store = store
+        self._author = author
+        self._strict_ttl = strict_ttl
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        kind: Kind = "log",
+        tags: tuple[str, ...] = (),
+        stability: Stability = "stable",
+        ttl_days: int | None = None,
+        confidence: float = 1.0,
+        evidence: tuple[str, ...] = (),
+        sensitivity: Sensitivity = "normal",
+        in_project: bool = False,
+        job_id: str | None = None,
+        untrusted: Untrusted = "",
+        who: Who | None = None,
+        change: str = "remember",
+        supersedes: tuple[Note, ...] = (),
+    ) -> Outcome:
+        """A new note, which may stand in the place of others; `change` is the history's word for
+        it. Raises: MemoryError_, StorageError, BusyError."""
+        if kind == "soul":
+            raise MemoryError_("The soul is changed with update_soul. Nothing was changed.")
+        author = self._author() if who is None else replace(self._author(), who=who)
+        now = self._store.now()
+        note = Note(
+            id=new_id(now),
+            content=content,
+            kind=kind,
+            user=self._store.user,
+            scope=self._store.project_scope if in_project else "user",
+            tags=tags,
+            confidence=confidence,
+            stability=stability,
+            sensitivity=sensitivity,
+            evidence=evidence,
+            job_id=job_id,
+            created_at=stamp(now),
+            expires_at=expiry(now, ttl_days),
+            untrusted=untrusted,
+            who=author.who,
+            session=author.session,
+            turn=author.turn,
+        )
+        note = checked(note, strict_ttl=self._strict_ttl)
+        async with self._store.writing():
+            known = self._store.same(note)
+            if known is not None and not supersedes:
+                return Outcome(line=f"known already as {known.id}: {told(known)}", note=known)
+            current = self._store.by_ids(old.id for old in supersedes)
+            before = [old for old in current.values() if old.superseded_by is None]
+            after = [replace(old, superseded_by=note.id) for old in before]
+            reason = f"{kind}: {told(note, 100)}"
+            written = self._store.commit(change, before, [*after, note], author, reason)
+        return Outcome(
+            line=f"remembered {told(note)}",
+            detail=f"It is note {note.id} ({note.kind}, {note.lasts}).",
+            change_id=written.id,
+            note=note,
+        )
+
+    async def update(
+        self, id: str, content: str, *, tags: tuple[str, ...] | None = None
+    ) -> Outcome:
+        """A new note with all that the old one was but its text. Raises as `remember`."""
+        author, now = self._author(), self._store.now()
+        async with self._store.writing():
+            old = self._active(id)
+            if old.kind == "soul":
+                raise MemoryError_("The soul is changed with update_soul. Nothing was changed.")
+            new = replace(
+                old,
+                id=new_id(now),
+                content=content,
+                tags=old.tags if tags is None else tags,
+                created_at=stamp(now),
+                who=author.who,
+                session=author.session,
+                turn=author.turn,
+                degraded=False,
+            )
+            new = checked(new)
+            if (new.content, new.tags) == (old.content, old.tags):
+                return Outcome(line=f"note {old.id} says so already", note=old)
+            after = [replace(old, superseded_by=new.id), new]
+            reason = f"{told(old)} became {told(new)}"
+            change = self._store.commit("update", [old], after, author, reason)
+        return Outcome(
+            line=f"updated a note to {told(new)}",
+            detail=f"It is note {new.id} now, in place of {old.id}.",
+            change_id=change.id,
+            note=new,
+        )
+
+    async def update_soul(self, content: str, *, who: Who | None = None) -> Outcome:
+        """The one active soul gives way to another, in one transaction. Raises as `remember`."""
+        author = self._author() if who is None else replace(self._author(), who=who)
+        now = self._store.now()
+        new = Note(
+            id=new_id(now),
+            content=content,
+            kind="soul",
+            user=self._store.user,
+            stability="permanent",
+            created_at=stamp(now),
+            who=author.who,
+            session=author.session,
+            turn=author.turn,
+        )
+        new = checked(new)
+        async with self._store.writing():
+            before = self._store.get(Wanted(kinds=("soul",)))
+            if before and before[0].content == new.content:
+                return Outcome(line="the soul says so already", note=before[0])
+            after = [*(replace(old, superseded_by=new.id) for old in before), new]
+            change = self._store.commit("soul", before, after, author, f"soul: {told(new, 100)}")
+        return Outcome(
+            line="updated the soul",
+            detail=f"It has {len(new.content)} of {SOUL_CHARS} characters and shows in the next "
+            "session's prompt.",
+            change_id=change.id,
+            note=new,
+        )
+
+    async def forget(self, id: str) -> Outcome:
+        """Deletes a note, its words and its vector. Raises as `remember`."""
+        async with self._store.writing():
+            old = self._active(id)
+            if old.kind == "soul":
+                raise MemoryError_(
+                    "The soul cannot be forgotten: change it with update_soul. Nothing was changed."
+                )
+            reason = f"forgot {told(old)}"
+            change = self._store.commit("forget", [old], (), self._author(), reason)
+        return Outcome(line=f"forgot {told(old)}", change_id=change.id)
+
+    async def approve(self, id: str) -> Outcome:
+        """Lets a note from a session with untrusted content be shown. Raises as `remember`."""
+        async with self._store.writing():
+            old = self._active(id)
+            if old.untrusted != "waits":
+                return Outcome(line=f"note {old.id} does not wait for approval", note=old)
+            new = replace(old, untrusted="approved")
+            reason = f"approved {told(old)}"
+            change = self._store.commit("approve", [old], [new], self._author(), reason)
+        return Outcome(line=f"approved {told(old)}", change_id=change.id, note=new)
+
+    async def undo(self, change: Change) -> Outcome:
+        """Takes back one change. Raises as `remember`."""
+        author = replace(self._author(), who="undo")
+        async with self._store.writing():
+            written = self._store.undo(change, author)
+        return Outcome(
+            line=f"undid {change.kind} {change.id}", detail=change.reason, change_id=written.id
+        )
+
+    async def first_soul(self) -> None:
+        """One permanent soul where there is none; no change, since it says what is so anyway."""
+        now = self._store.now()
+        soul = Note(
+            id=new_id(now),
+            content=FIRST_SOUL,
+            kind="soul",
+            user=self._store.user,
+            stability="permanent",
+            created_at=stamp(now),
+            who="user",
+        )
+        async with self._store.writing():
+            if not self._store.count("n.kind = 'soul'"):
+                self._store.apply((), [soul])
+
+    def _active(self, id: str) -> Note:
+        note = self._store.find(id)
+        if note.superseded_by:
+            raise MemoryError_(
+                f"Note {note.id} was replaced by {note.superseded_by}. Use that id. "
+                "Nothing was changed."
+            )
+        return note
