@@ -10,11 +10,12 @@ import contextlib
 import os
 import secrets
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from kode.cli.flags import MODES, PROVIDERS, seconds, whole, working_directory
 from kode.cli.main import Parser
@@ -59,7 +60,6 @@ def main(argv: Sequence[str]) -> int:
     what went wrong is in the result."""
     voice = Voice()
     parent = _parent_session(argv)
-    started = False
 
     def end_early(number: int, frame: object) -> None:
         voice.conclude(_failure("Interrupted.", parent, "interrupted"))
@@ -68,11 +68,9 @@ def main(argv: Sequence[str]) -> int:
     for number in SIGNALS:
         signal.signal(number, end_early)
     try:
-        setting = _setting(argv, voice)
-        started = True
-        return asyncio.run(_run(setting, voice))
-    except KodeError as error:
-        text, code = str(error), error.exit_code if started else EXIT_NOT_STARTED
+        return asyncio.run(_run(_setting(argv, voice), voice))
+    except KodeError as error:  # what fails in the turn itself is in its result
+        text, code = str(error), EXIT_NOT_STARTED
     except SystemExit:  # --help
         raise
     except BaseException as error:
@@ -81,6 +79,8 @@ def main(argv: Sequence[str]) -> int:
         text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
         code = EXIT_FAILED
     print(f"kode subagent: {text}", file=sys.stderr)
+    if voice.over:
+        return EXIT_CODES[voice.status]
     voice.conclude(_failure(text, parent))
     return code
 
@@ -134,6 +134,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
         raise ConfigError("kode subagent: give either --goal or --task, and not both.")
+    if arguments.from_parent and (arguments.task is None or not _is_pipe(sys.stdin)):
+        raise ConfigError("kode subagent: --from-parent is for kode itself. Leave it out.")
     if arguments.context is not None and arguments.goal is None:
         raise ConfigError("kode subagent: --context goes with --goal; put it into the task file.")
     return arguments
@@ -471,6 +473,14 @@ def _signals(loop: asyncio.AbstractEventLoop, interrupted: Callable[[], None]) -
 def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(call)
+
+
+def _is_pipe(stream: TextIO | None) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _read(path: Path, flag: str) -> bytes:

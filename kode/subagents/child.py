@@ -39,6 +39,7 @@ from kode.subagents.protocol import (
 POLL_S = 0.25
 STOP_GRACE_S = 6.0
 """A child that was told to end and has not by then is stuck: it ends itself hard."""
+LOCK_S = 2.0
 MAX_SUMMARY_CHARS = 50_000
 
 
@@ -117,8 +118,12 @@ class Voice:
                 _write_stdout(line_of(message))
 
     def conclude(self, result: Result) -> None:
-        """Puts the result on disk, then says it. Never raises; a second result is dropped."""
-        with self.lock:
+        """Puts the result on disk, then says it. Never raises; a second result is dropped.
+
+        Where another thread is stuck in the middle of a line, it stays with the file.
+        """
+        free = self.lock.acquire(timeout=LOCK_S)
+        try:
             if self.over:
                 return
             self.over, self.status = True, result.status
@@ -126,8 +131,12 @@ class Voice:
             if self.result_file is not None:
                 with contextlib.suppress(KodeError, OSError):
                     durable.replace(self.result_file, line)
-            with contextlib.suppress(OSError, ValueError):
-                _write_stdout(line)
+            if free:
+                with contextlib.suppress(OSError, ValueError):
+                    _write_stdout(line)
+        finally:
+            if free:
+                self.lock.release()
 
 
 @dataclass
