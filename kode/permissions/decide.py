@@ -77,7 +77,7 @@ def decide(
         arguments=arguments,
         project=project,
         where=sensitive.ground(cwd, roots, user_home, protected, temp),
-        readable=tuple(os.path.realpath(folder) for folder in readable),
+        readable=tuple(sensitive.real(folder) for folder in readable),
         taint=taint,
         shell_roots=tuple(roots),
     )
@@ -142,7 +142,7 @@ def _read(call: _Call) -> Decision:
             hint=f"--allow '{_file_rule('read', call, secret)}'",
         )
     if sensitive.place(path, call.where) in ("root", "temp") or any(
-        sensitive.below(os.path.realpath(path), folder) for folder in call.readable
+        sensitive.below(sensitive.real(path), folder) for folder in call.readable
     ):
         return _allow("It reads the project.")
     if _covered(call, path):
@@ -198,7 +198,7 @@ def _edit(call: _Call) -> Decision:
 
 
 def below_project(call: _Call, path: str) -> bool:
-    return sensitive.below(os.path.realpath(path), os.path.realpath(call.project))
+    return sensitive.below(sensitive.real(path), sensitive.real(call.project))
 
 
 def _by_path_rule(call: _Call, path: str) -> Decision | None:
@@ -236,8 +236,8 @@ def _globbed(call: _Call, path: str) -> list[str]:
 
 
 def _file_rule(name: str, call: _Call, path: str) -> Rule:
-    project = os.path.realpath(call.project)
-    real = os.path.realpath(path)
+    project = sensitive.real(call.project)
+    real = sensitive.real(path)
     if real != project and sensitive.below(real, project):
         return Rule(name, "./" + os.path.relpath(real, project))
     return Rule(name, real)

@@ -20,6 +20,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from kode.errors import ConfigError
+from kode.permissions.sensitive import real
 
 Kind = Literal["shell", "edit", "read", "fetch", "memory", "delegate", "none"]
 
@@ -183,7 +184,7 @@ def matches_path(
     pattern = rule.pattern
     if pattern == "~" or pattern.startswith("~/"):
         pattern = str(user_home) + pattern[1:]
-    forms = {os.path.realpath(path)} | ({os.path.normpath(path)} if loosely else set())
+    forms = {real(path)} | ({os.path.normpath(path)} if loosely else set())
     if not os.path.isabs(pattern) and "/" not in pattern.removeprefix("./"):
         inside = [form for form in forms if _is_below(form, project) or loosely]
         return any(_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)
@@ -282,7 +283,7 @@ def _is_below(path: str, folder: Path) -> bool:
 
 
 def _spellings(folder: Path) -> set[str]:
-    return {str(folder), os.path.realpath(folder)}
+    return {str(folder), real(folder)}
 
 
 @functools.lru_cache(maxsize=512)

@@ -108,45 +108,53 @@ def ground(
 
 def place(path: str, where: Ground) -> Place:
     """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
-    real = os.path.realpath(path)
-    if any(below(known, folder) for known in {path, real} for folder in where.protected):
+    resolved = real(path)
+    if any(below(known, folder) for known in {path, resolved} for folder in where.protected):
         return "protected"
-    if any(below(real, folder) for folder in where.roots):
+    if any(below(resolved, folder) for folder in where.roots):
         return "root"
-    if any(below(real, folder) for folder in (where.home, os.path.realpath(where.home))):
+    if any(below(resolved, folder) for folder in (where.home, real(where.home))):
         return "home"
-    if any(below(real, folder) for folder in where.temp):
+    if any(below(resolved, folder) for folder in where.temp):
         return "temp"
-    if real in _DOCUMENTS or any(below(real, folder) for folder in _DOCUMENT_FOLDERS):
+    if resolved in _DOCUMENTS or any(below(resolved, folder) for folder in _DOCUMENT_FOLDERS):
         return "system"
     return "elsewhere"
 
 
 def is_secret(path: str, where: Ground) -> bool:
     """Whether a file is likely to hold keys or passwords. Globs count when they can reach one."""
-    return any(_is_secret(known, where) for known in {path, os.path.realpath(path)})
+    return any(_is_secret(known, where) for known in {path, real(path)})
 
 
 def runs_later(path: str) -> bool:
     """Whether what is written there is run later by another program, unseen: hooks, rc files,
     CI workflows, editor tasks."""
-    return any(_runs_later(known) for known in {path, os.path.realpath(path)})
+    return any(_runs_later(known) for known in {path, real(path)})
 
 
 def is_rebuildable(path: str, where: Ground) -> bool:
     """Whether a path lies in (or is) a folder that a build makes again, or in the temporary
     folder; never a root itself."""
-    real = os.path.realpath(path)
+    resolved = real(path)
     if place(path, where) == "temp":
-        return real not in where.temp
+        return resolved not in where.temp
     for root in where.roots:
-        if real != root and below(real, root):
-            steps = real[len(root) :].strip("/").split("/")
+        if resolved != root and below(resolved, root):
+            steps = resolved[len(root) :].strip("/").split("/")
             return any(
                 step in _BUILD_FOLDERS or any(fnmatch.fnmatch(step, n) for n in _BUILD_NAMES)
                 for step in steps
             )
     return False
+
+
+def real(path: str | Path) -> str:
+    """The path with its symlinks resolved; a text that can be no path stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return str(path)
 
 
 def below(path: str, folder: str) -> bool:
@@ -158,7 +166,7 @@ def _both(folders: Iterable[Path]) -> tuple[str, ...]:
     spellings: dict[str, None] = {}
     for folder in folders:
         spellings[os.path.abspath(folder)] = None
-        spellings[os.path.realpath(folder)] = None
+        spellings[real(folder)] = None
     return tuple(spellings)
 
 

@@ -120,6 +120,11 @@ class _Walk:
             return
         if _hides(command):
             self.note(command, unknown("holds characters that do not show"))
+        # The grammar takes a line that begins with a backslash for a part of the line before it.
+        plain = re.sub(r"\n[ \t]*(?:\\\n?[ \t]*)+", "\n", command)
+        if plain != command:
+            self.note(command, unknown("a line that begins with a backslash"))
+            self.parts.extend(self._run_text(plain))
         root = _parser().parse(command.encode("utf-8", "replace")).root_node
         if root.has_error:
             self.note(command, unknown("cannot be parsed"))
@@ -208,6 +213,8 @@ class _Walk:
         words = self._words(node)
         if not words or any(not word.known or word.glob for word in words):
             return None
+        if words == [Word("pwd")]:
+            return self.cwd
         return printed([word.text for word in words], given)
 
     def _read_by(self, node: "Node") -> str | None:
@@ -382,8 +389,7 @@ class _Walk:
         """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
         evaluates = node.type != "test_command" or re.search(r"-v|-[engl][qetE]\b", source(node))
         for descendant in _descend(node):
-            quoted = descendant.type in ("raw_string", "string", "ansi_c_string")
-            if quoted and evaluates and re.search(r"\$\(|`|\[", source(descendant)):
+            if evaluates and _evaluates_text(descendant):
                 self.note(source(node), unknown("text that may be evaluated"))
         for child in node.named_children:
             if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
@@ -396,6 +402,10 @@ class _Walk:
 
     def _command(self, node: "Node") -> None:
         outer, begin = (self.feed, self.downloads), len(self.parts)
+        if any(child.type == "regex" for child in node.named_children):
+            # After `=~` the grammar reads an expression, operators and all; bash does so in `[[` only.
+            self.note(source(node), unknown("a word that cannot be told from an expression"))
+            self.parts.extend(self._run_text(source(node).replace("=~", "=")))
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assignment(child, alone=False)
@@ -479,10 +489,20 @@ class _Walk:
             r"\$\{!(?!\w+(?:[*@]|\[[*@]\])\})|\$\{[^}]*@[A-Za-z]\}", source(node)
         ):
             self.note(source(node), unknown("a variable whose value is evaluated"))
-        if node.type == "heredoc_content" or not node.named_children:
+        if not node.named_children:
+            self._overlooked(node)
             return
         for child in node.named_children:
             self._nested(child)
+
+    def _overlooked(self, node: "Node") -> None:
+        """The grammar leaves some substitutions inside `${...}` in the text of a word."""
+        if node.type in ("raw_string", "ansi_c_string", "comment", "heredoc_content"):
+            return
+        text = source(node)
+        if re.search(r"(?<!\\)(?:`|\$\(|[<>]\()", text) and node.type != "string_content":
+            self.note(text, unknown("a substitution in an odd place"))
+            self.parts.extend(self._run_text(f"echo {text}"))
 
     def _apart_of_substitution(self, node: "Node") -> None:
         cwd, variables = self.cwd, dict(self.variables)
@@ -566,8 +586,12 @@ _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PASS|_PWD|_AU
 
 def _evaluates_text(node: "Node") -> bool:
     """Whether quoted text stands where bash calculates, and would evaluate it."""
-    quoted = node.type in ("raw_string", "ansi_c_string")
-    return quoted and re.search(r"\$\(|`|\[", source(node)) is not None
+    match node.type:
+        case "raw_string" | "ansi_c_string":
+            return re.search(r"\$\(|`|\[", source(node)) is not None
+        case "string":
+            return re.search(r"\\[$`]", source(node)) is not None
+    return False
 
 
 _BIDI = frozenset("Cc Cf Cs Co Zl Zp".split())

@@ -106,10 +106,10 @@ CODE_FREE_WRITERS = _names(
 )
 """Change files they are given, or write beside them, and run nothing of the project."""
 
-CHECK_ONLY = _names("gofmt shfmt clang-format goimports rustfmt codespell typos")
+CHECK_ONLY = _names("gofmt shfmt clang-format goimports codespell typos")
 """Of these, those that only print unless an option says to write."""
 
-WRITE_OPTIONS = _names("-w -i --write --in-place --write-changes --inplace -l --list")
+WRITE_OPTIONS = _names("-w -i --write --in-place --write-changes --inplace")
 
 NETWORK = _names(
     "ssh-keyscan svn supabase "
@@ -242,6 +242,6 @@ LOSING_WORDS = (
 LOSING_SUBCOMMANDS = (
     r"(?:\w+[:-])*(?:drop|destroy|purge|wipe|nuke|flush|flushdb|flushall|truncate|erase)"
     r"(?:[:-]?(?:all|db|database|schema|tables?))?|(?:db|migrate)[: ](?:reset|fresh|refresh|drop)"
-    r"|--force-reset|reset_db|sqlflush|delete-all|--delete|--purge|delete"
+    r"|migrate reset|--force-reset|reset_db|sqlflush|delete-all|--delete|--purge|delete"
 )
 """A word of a command that is not known otherwise: it deletes."""

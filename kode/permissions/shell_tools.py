@@ -594,6 +594,7 @@ def _cloud(words: list[Word], scene: Scene) -> Finding:
     }
     if verbs & {
         "delete",
+        "reset",
         "rm",
         "rb",
         "destroy",

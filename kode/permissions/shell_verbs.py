@@ -128,7 +128,10 @@ def losing(words: list[Word]) -> list[Finding]:
     code = " ".join(text for text in texts if " " in text or "(" in text)
     if re.search(table.LOSING_WORDS, code, re.IGNORECASE):
         return [destructive("its program text deletes, or runs a shell")]
-    if any(re.fullmatch(table.LOSING_SUBCOMMANDS, text, re.IGNORECASE) for text in texts[:4]):
+    if any(
+        re.fullmatch(table.LOSING_SUBCOMMANDS, text, re.IGNORECASE)
+        for text in (*texts[:4], " ".join(texts[:2]))
+    ):
         return [destructive("a subcommand that deletes")]
     return []
 
