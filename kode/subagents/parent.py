@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
-from kode.errors import StorageError, ToolError
+from kode.errors import KodeError, StorageError, ToolError
 from kode.events import AgentFinished, AgentProgress, Emit, Status
 from kode.messages import Usage
 from kode.subagents import records
@@ -111,8 +111,8 @@ class Child:
     cost_usd: float = 0.0
     steps: int = 0
     untrusted: bool = False
-    asking: int = 0
-    """Questions of it that wait for the person."""
+    questions: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """Those of it that wait for the person."""
     lines: int = 0
     not_understood: int = 0
     flooded: bool = False
@@ -274,7 +274,7 @@ async def _wait(
         # `wait`, not a timeout around an await: that would cancel the reading, and with it the
         # result that the child says when it is asked to end.
         await asyncio.wait([reading], timeout=min(POLL_S, left_s))
-        if not child.asking:
+        if not child.questions:
             left_s -= time.monotonic() - began
     # Its result is all that counts; it gets a moment to close what it has open.
     deadline = time.monotonic() + (0 if child.flooded else EXIT_GRACE_S)
@@ -298,41 +298,30 @@ async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None
     many lines end the child."""
     assert child.process is not None
     assert child.process.stdout is not None
-    questions: set[asyncio.Task[None]] = set()
     held = bytearray()
     skipping = False
-    try:
-        while data := await child.process.stdout.read(READ_BYTES):
-            *lines, rest = data.split(b"\n")
-            for line in lines:
-                child.lines += 1
-                if not skipping:
-                    _take(delegation, child, bytes(held) + line, emit, questions)
-                held.clear()
-                skipping = False
-            if child.lines > MAX_LINES:
-                child.flooded = True
-                return
-            if skipping or len(held) + len(rest) > MAX_LINE_BYTES:
-                child.not_understood += not skipping
-                skipping = True
-                held.clear()
-            else:
-                held += rest
-        if held and not skipping:
-            _take(delegation, child, bytes(held), emit, questions)
-    finally:
-        for question in questions:
-            question.cancel()
+    while data := await child.process.stdout.read(READ_BYTES):
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            child.lines += 1
+            if not skipping:
+                _take(delegation, child, bytes(held) + line, emit)
+            held.clear()
+            skipping = False
+        if child.lines > MAX_LINES:
+            child.flooded = True
+            return
+        if skipping or len(held) + len(rest) > MAX_LINE_BYTES:
+            child.not_understood += not skipping
+            skipping = True
+            held.clear()
+        else:
+            held += rest
+    if held and not skipping:
+        _take(delegation, child, bytes(held), emit)
 
 
-def _take(
-    delegation: Delegation,
-    child: Child,
-    line: bytes,
-    emit: Emit,
-    questions: set["asyncio.Task[None]"],
-) -> None:
+def _take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
     """One line of a child. What is not understood is counted and otherwise nothing."""
     try:
         value = json.loads(line)
@@ -347,8 +336,8 @@ def _take(
         elif kind == "question":
             question = Question.model_validate(value)
             task = asyncio.create_task(_answer(delegation, child, question))
-            questions.add(task)
-            task.add_done_callback(questions.discard)
+            child.questions.add(task)
+            task.add_done_callback(child.questions.discard)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
         child.not_understood += 1
 
@@ -391,13 +380,10 @@ async def _answer(delegation: Delegation, child: Child, question: Question) -> N
     asker = f"subagent {child.index + 1}: {child.task.goal[:60]}"
     if question.asker:
         asker += f" › {question.asker}"
-    child.asking += 1
-    try:
-        if delegation.ask is not None:
-            child.activity = "waiting for your answer"
+    if delegation.ask is not None:
+        child.activity = "waiting for your answer"
+        with contextlib.suppress(KodeError):
             answer = await delegation.ask(question, asker)
-    finally:
-        child.asking -= 1
     _send(child, answer.model_copy(update={"id": question.id}))
 
 
@@ -423,6 +409,8 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
     alone, so that it can end its own commands and say how far it came."""
     # Without a process a cancellation may have come while it was being started: the mark tells.
     group = child.process.pid if child.process is not None else processes.NO_GROUP
+    for question in list(child.questions):
+        question.cancel()
     try:
         if child.process is not None and child.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -436,7 +424,7 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
             await asyncio.wait(reading, timeout=DRAIN_S)
     finally:
         processes.kill(group, child.mark)
-        for task in reading:
+        for task in (*reading, *child.questions):
             task.cancel()
         if child.process is not None and child.process.stdin is not None:
             child.process.stdin.close()

@@ -202,6 +202,32 @@ result()
     assert child.result.status == "success"
 
 
+async def test_stopping_withdraws_an_open_question(family: Family) -> None:
+    shown, withdrawn = asyncio.Event(), asyncio.Event()
+
+    async def ask(question: Question, asker: str) -> Answer:
+        shown.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            withdrawn.set()
+        raise AssertionError("nobody answered")
+
+    code = """
+sys.stdin.readline()
+say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+time.sleep(60)
+"""
+    running = asyncio.create_task(family.run(code, ask=ask))
+    await shown.wait()
+    running.cancel()
+    await withdrawn.wait()
+
+    assert not running.done()  # the child is still being ended, and nobody is asked any more
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 async def test_what_one_child_uses_is_counted_and_told_to_the_others(family: Family) -> None:
     code = """
 if task()["goal"] == "spends":
