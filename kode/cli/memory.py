@@ -10,19 +10,19 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.main import Parser
 from kode.contracts import AskModel, MemoryContext, Request
-from kode.errors import EXIT_OK, UserError
+from kode.errors import EXIT_OK, ConfigError
 from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
 if TYPE_CHECKING:
     from kode.config import Loaded
-    from kode.contracts import Provider
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. The others never ask, so that they work at once and offline."""
@@ -40,7 +40,10 @@ def add_arguments(parser: Parser) -> None:
 
     parser.add_argument("--memory", metavar="SYSTEM", help="another system than the configured one")
     parser.add_argument("--cwd", metavar="DIR", help="the project to look at")
-    add_commands(parser)
+    for command in add_commands(parser):
+        # Suppressed, so that a flag before the command is not lost to a default after it.
+        for flag in ("--memory", "--cwd"):
+            command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in loaded.warnings:
         print(f"kode: {warning}", file=sys.stderr)
-    text = asyncio.run(_run(loaded, arguments))
+    work = _copy if arguments.command == "copy" else _run
+    text = asyncio.run(work(loaded, arguments))
     if text:
         print(text)
     return EXIT_OK
@@ -65,47 +69,69 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
+    ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
+    await system.open(_context(working_directory(arguments), ask_model=ask_model), {})
+    try:
+        return await run_command(system, arguments)
+    finally:
+        await system.close(1.0)
+
+
+async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+    from kode.memory import make_system
+    from kode.memory.transfer import copy
+
+    if arguments.source == arguments.into:
+        raise ConfigError("--from and --to name the same memory. Name two.")
+    settings = loaded.config.memory
+    source, target = (
+        make_system(settings.model_copy(update={"system": name}))
+        for name in (arguments.source, arguments.into)
+    )
     cwd = working_directory(arguments)
-    provider = _provider(loaded) if arguments.command in ASKS_A_MODEL else None
-    context = MemoryContext(
+    await source.open(_context(cwd, read_only=True), {})
+    await target.open(_context(cwd, read_only=arguments.dry_run), {})
+    try:
+        return await copy(source, target, dry_run=arguments.dry_run)
+    finally:
+        await target.close(1.0)
+        await source.close(1.0)
+
+
+def _context(
+    cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
+) -> MemoryContext:
+    """Memory as it is outside a session."""
+    return MemoryContext(
         root=paths.memory_folder(paths.home()),
         cwd=cwd,
         project_root=paths.repository_root(cwd),
         session_id=None,
         emit=_say,
-        ask_model=_ask_model(provider) if provider else None,
+        ask_model=ask_model,
         now=lambda: datetime.now().astimezone(),
+        read_only=read_only,
     )
-    await system.open(context, {})
-    try:
-        return await run_command(system, arguments)
-    finally:
-        await system.close(1.0)
-        if provider is not None:
-            await provider.aclose()
 
 
-def _provider(loaded: "Loaded") -> "Provider | None":
-    """The model of memory; None without a key, and then the command says what that means."""
-    from kode.config import resolve_provider
-    from kode.providers import open_provider
+def _ask_model(loaded: "Loaded") -> AskModel:
+    """The model of memory, found when it is first asked: most commands never do."""
 
-    config = loaded.config
-    if config.memory.model:
-        config = config.model_copy(update={"model": config.memory.model})
-    try:
-        return open_provider(config, resolve_provider(config, os.environ))
-    except UserError as error:
-        print(f"kode: {error}", file=sys.stderr)
-        return None
-
-
-def _ask_model(provider: "Provider") -> AskModel:
     async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
+        from kode.assembly import make_provider
+        from kode.config import resolve_provider
+
+        config = loaded.config
+        if config.memory.model:
+            config = config.model_copy(update={"model": config.memory.model})
+        provider = make_provider(config, resolve_provider(config, os.environ))
         request = Request(
             system=system, messages=(user_message(prompt),), max_output_tokens=max_output_tokens
         )
-        return text_of(await provider.reply(request, silent))
+        try:
+            return text_of(await provider.reply(request, silent))
+        finally:
+            await provider.aclose()
 
     return ask
 

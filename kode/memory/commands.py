@@ -6,10 +6,12 @@ knows. Texts come out as strings; where they are shown is the face's business.
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryError_
+from kode.memory import transfer
 from kode.memory.guarded import Guarded
 from kode.memory.history import Change, History
 
@@ -52,19 +54,11 @@ class FactEditing(Protocol):
         """`add TEXT`, `replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
 
 
-@runtime_checkable
-class Portable(Protocol):
-    """A system that can be carried to another machine or into another system."""
+def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`.
 
-    async def export(self) -> str:
-        """All of it as one JSON text."""
-
-    async def import_(self, text: str) -> str:
-        """Takes in what `export` gave. Raises: MemoryError_."""
-
-
-def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`."""
+    Returns the commands' own parsers, for flags that a face wants to take after the command too.
+    """
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("show", help="what the next session will see, and where it came from")
     commands.add_parser("status", help="which system, how full, what is pending")
@@ -77,6 +71,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     undo.add_argument("id", nargs="?", metavar="ID")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")
+    export = commands.add_parser("export", help="all of it as text, to a file or to read")
+    export.add_argument("--format", choices=("jsonl", "markdown"))
+    export.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
+    import_.add_argument("file", type=Path, metavar="FILE")
+    copy = commands.add_parser("copy", help="carry over what another system remembers")
+    copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
+    copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
+    copy.add_argument("--dry-run", action="store_true", help="only tell what would be carried")
     for name, words, what in (
         ("add", ("text",), "remember a fact"),
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),
@@ -88,6 +91,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         for word in words:
             command.add_argument(word)
         command.add_argument("--scope", choices=("global", "project"))
+    return list(commands.choices.values())
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
@@ -113,6 +117,12 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
         if not isinstance(inside, Approving):
             raise _lacking(inside, "approve")
         return await inside.approve(arguments.id)
+    if command == "export":
+        return await transfer.export(inside, arguments.format, arguments.file)
+    if command == "import":
+        return await transfer.import_(inside, arguments.file)
+    if command == "copy":
+        raise MemoryError_("`copy` opens two memories: run `kode memory copy` in a shell.")
     if not isinstance(inside, Inspectable):
         raise _lacking(inside, command)
     if command == "show":
@@ -163,7 +173,7 @@ def _change(change: Change) -> str:
 
 async def _undo(system: Inspectable, name: str, id: str | None) -> str:
     if id is None:
-        change = system.history.last_to_undo(name)
+        change = system.history.last_to_undo(name, passing=getattr(system, "quiet_kinds", ()))
         if change is None:
             raise MemoryError_("There is nothing to undo. `kode memory log` lists the changes.")
         return await system.undo_change(change)
@@ -201,6 +211,6 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(
             f"memory: {message}. Commands: show, search QUERY, log, undo [ID], status, "
-            "approve [ID], add TARGET TEXT, replace TARGET OLD NEW, remove TARGET OLD, "
-            "consolidate TARGET."
+            "approve [ID], export [FILE], import FILE, add TARGET TEXT, replace TARGET OLD NEW, "
+            "remove TARGET OLD, consolidate TARGET."
         )

@@ -8,7 +8,7 @@ How a change is taken back is the business of the system that made it.
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,8 +102,11 @@ class History:
                 found.append(change)
         return found
 
-    def last_to_undo(self, system: str) -> Change | None:
-        """The newest change of a system that stands: neither taken back nor itself an undo."""
+    def last_to_undo(self, system: str, passing: Collection[str] = ()) -> Change | None:
+        """The newest change of a system that stands: neither taken back nor itself an undo.
+
+        Kinds in `passing` are passed over: what the system did by itself, told to nobody.
+        """
         undone: set[str] = set()
         for line in self._lines_backwards():
             change = _read(line)
@@ -113,7 +116,7 @@ class History:
                 if change.id not in undone:
                     undone.add(change.undoes)
                 continue
-            if change.id not in undone:
+            if change.id not in undone and change.kind not in passing:
                 return change
         return None
 

@@ -10,14 +10,13 @@ from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import Door, keep_ends
 from kode.memory.notes.note import MAX_NOTE_BYTES, shorten
-from kode.messages import Message, calls_of, text_of
+from kode.memory.transcript import transcript
+from kode.messages import Message
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300
 OUTCOME_CHARS = 400
 LISTED = 6
-TRANSCRIPT_CHARS = 24_000
-SAID_CHARS = 1_500
 NARRATIVE_CHARS = 1_200
 
 MEMORY_TOOLS = frozenset({"remember", "recall", "update_memory", "update_soul", "forget"})
@@ -79,23 +78,6 @@ def _short_path(path: str, cwd: Path) -> str:
         return str(Path(path).relative_to(cwd))
     except ValueError:
         return path
-
-
-def turns_in(messages: Sequence[Message]) -> int:
-    """How many messages are the person's own."""
-    return sum(1 for m in messages if m.role == "user" and text_of(m).strip())
-
-
-def transcript(messages: Sequence[Message]) -> str:
-    """What was said and which tools were called: bounded, without credentials and without what
-    memory itself had added. Of a long session both ends stay."""
-    lines = []
-    for message in messages:
-        said = text_of(message).strip()
-        if said and message.role in ("user", "assistant"):
-            lines.append(f"{message.role}: {keep_ends(said, SAID_CHARS)}")
-        lines += [f"  calls {call.name} {call.arguments[:200]}" for call in calls_of(message)]
-    return keep_ends(credentials.redact("\n".join(lines)), TRANSCRIPT_CHARS)
 
 
 async def narrative(door: Door, messages: Sequence[Message]) -> str | None:

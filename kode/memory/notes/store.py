@@ -56,6 +56,8 @@ class Wanted:
     """Whether sensitive notes are among them."""
     unapproved: bool = False
     """Whether notes that wait for approval are among them."""
+    anywhere: bool = False
+    """Whether notes of other projects are among them."""
     limit: int = DEFAULT_LIMIT
 
 
@@ -140,13 +142,14 @@ class NoteStore:
             "n.user = :user",
             "n.superseded_by IS NULL",
             "(n.expires_at IS NULL OR n.expires_at > :now)",
-            "(substr(n.scope, 1, 8) <> 'project:' OR n.scope = :project)",
         ]
         values: dict[str, Any] = {
             "user": self.user,
             "now": stamp(self.now()),
             "project": self.project_scope,
         }
+        if not wanted.anywhere:
+            parts.append("(substr(n.scope, 1, 8) <> 'project:' OR n.scope = :project)")
         if not wanted.sensitive:
             parts.append("n.sensitivity = 'normal'")
         if not wanted.unapproved:

@@ -35,6 +35,7 @@ from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.transcript import count_turns
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -218,6 +219,11 @@ class Notes:
         self._wrote_in_turn = True
         self._in_background(self._make_vectors())
 
+    async def make_vectors(self) -> None:
+        """Of all notes that have none, where that costs no request; else maintenance does."""
+        while self.vectors.is_local and await self.vectors.make_missing():
+            pass
+
     async def show(self) -> str:
         """What the next session will see, and where each note came from."""
         return report.shown(self.store, pack.agent_context(self.store))
@@ -285,7 +291,7 @@ class Notes:
         """One summary in place of those of the session's jobs, where a model can write it; else
         theirs stay, and maintenance merges them in a week."""
         settings, session = self._settings, self._context.session_id
-        enough = jobs.turns_in(messages) >= settings.min_turns_for_extraction
+        enough = count_turns(messages) >= settings.min_turns_for_extraction
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
         if not (enough and wanted and session and self._turn):
             return

@@ -187,7 +187,8 @@ class NoteWriter:
                 return Outcome(line=f"note {old.id} does not wait for approval", note=old)
             new = replace(old, untrusted="approved")
             reason = f"approved {told(old)}"
-            change = self._store.commit("approve", [old], [new], self._author(), reason)
+            author = replace(self._author(), who="user")
+            change = self._store.commit("approve", [old], [new], author, reason)
         return Outcome(line=f"approved {told(old)}", change_id=change.id, note=new)
 
     async def undo(self, change: Change) -> Outcome:

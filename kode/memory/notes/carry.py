@@ -1,0 +1,203 @@
+"""Notes as rows (export, import) and as pieces (to and from other systems)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from kode.errors import MemoryError_
+from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, refuse
+from kode.memory.notes.jobs import JOB_TTL_DAYS
+from kode.memory.notes.note import (
+    MAX_MERGED_BYTES,
+    PROJECT_SCOPE,
+    SYSTEM,
+    Note,
+    checked,
+    expiry,
+    moment,
+    new_id,
+    note_of,
+    row_of,
+    stamp,
+)
+from kode.memory.notes.pack import FIRST_SOUL
+from kode.memory.notes.store import Author, Wanted
+from kode.memory.notes.system import Notes
+
+COPIED_CONFIDENCE = 0.9
+KEPT_TAGS = frozenset({"user", "env"})
+
+
+class NotesCarrier:
+    """One open notes memory."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._store = notes.store
+
+    async def rows(self) -> list[Row]:
+        """Every note, replaced and expired ones too, so that a database can be made of them."""
+        return [{"system": SYSTEM, **row_of(note)} for note in self._store.everything()]
+
+    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
+        """New ids are added; a known id with another content or other fields is changed."""
+        store = self._store
+        notes = self._checked(rows)
+        async with store.writing():
+            known = store.by_ids(note.id for note in notes)
+            fresh = [note for note in notes if known.get(note.id) != note]
+            if not fresh:
+                return Taken(known=len(notes))
+            before = [known[note.id] for note in fresh if note.id in known]
+            replaced = self._souls_replaced(notes)
+            after = [*(new for _, new in replaced), *fresh]
+            author = Author(who="import")
+            reason = f"imported {len(fresh)} notes"
+            change = store.commit(
+                "import", [*(old for old, _ in replaced), *before], after, author, reason
+            )
+        await self._notes.make_vectors()
+        return Taken(
+            added=len(fresh) - len(before),
+            changed=len(before),
+            known=len(notes) - len(fresh),
+            change_ids=(change.id,),
+        )
+
+    async def pieces(self) -> list[Piece]:
+        """Every active note, the sensitive ones marked as private."""
+        wanted = Wanted(sensitive=True, unapproved=True, anywhere=True)
+        where, values = self._store.filter(wanted)
+        notes = self._store.select(f"WHERE {where} ORDER BY n.created_at, n.id", values)
+        return [_piece(note) for note in notes if note.content != FIRST_SOUL]
+
+    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
+        """Facts become rules, with where they are from as evidence; episodes become summaries."""
+        done: list[Carried] = []
+        fresh: list[Note] = []
+        for piece in pieces:
+            try:
+                note = checked(self._note(piece), max_bytes=MAX_MERGED_BYTES)
+            except MemoryError_ as error:
+                done.append(Carried(piece=piece, done="left", why=str(error)))
+                continue
+            if self._is_known(note) or any(_same(note, other) for other in fresh):
+                done.append(Carried(piece=piece, done="known", why="the same note is there"))
+                continue
+            fresh.append(note)
+            why = f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
+            done.append(Carried(piece=piece, done="carried", why=why))
+        if fresh and not dry_run:
+            async with self._store.writing():
+                replaced = self._souls_replaced(fresh)
+                after = [*(new for _, new in replaced), *fresh]
+                reason = f"copied {len(fresh)} notes from another system"
+                self._store.commit(
+                    "copy", [old for old, _ in replaced], after, Author(who="import"), reason
+                )
+            await self._notes.make_vectors()
+        return done
+
+    def _is_known(self, note: Note) -> bool:
+        sql = "n.user = :user AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
+        values = {
+            "user": note.user,
+            "content": note.content,
+            "kind": note.kind,
+            "scope": note.scope,
+        }
+        return bool(self._store.select(f"WHERE {sql} AND n.superseded_by IS NULL LIMIT 1", values))
+
+    def _checked(self, rows: Sequence[Numbered]) -> list[Note]:
+        """Every row as a note that may be stored. Raises: MemoryError_ with all bad lines."""
+        faults: list[str] = []
+        notes: dict[str, Note] = {}
+        for row in rows:
+            try:
+                note = note_of(row.row, now=self._store.now(), user=self._store.user)
+                note = checked(note, max_bytes=MAX_MERGED_BYTES)
+                if note.user != self._store.user:
+                    raise MemoryError_(
+                        f"it is a note of the user {note.user!r}; this memory is of "
+                        f"{self._store.user!r} (memory.notes.user)"
+                    )
+                if note.id in notes:
+                    raise MemoryError_(f"the id {note.id!r} stands in the file twice")
+            except MemoryError_ as error:
+                faults.append(f"line {row.line}: {error}")
+                continue
+            notes[note.id] = note
+        souls = [n for n in notes.values() if n.kind == "soul" and n.superseded_by is None]
+        if len(souls) > 1:
+            faults.append(f"{len(souls)} active souls ({', '.join(n.id for n in souls)}): keep one")
+        refuse(faults)
+        return list(notes.values())
+
+    def _souls_replaced(self, notes: Sequence[Note]) -> list[tuple[Note, Note]]:
+        """The active soul of the store, replaced, when another comes in: as it was and becomes."""
+        souls = [n for n in notes if n.kind == "soul" and n.superseded_by is None]
+        ids = {note.id for note in notes}
+        return [
+            (old, replace(old, superseded_by=souls[0].id))
+            for old in self._store.get(Wanted(kinds=("soul",)))
+            if souls and old.id not in ids
+        ]
+
+    def _note(self, piece: Piece) -> Note:
+        now = self._store.now()
+        note = Note(
+            id=new_id(now),
+            content=piece.content,
+            user=self._store.user,
+            scope=PROJECT_SCOPE + piece.project if piece.project else "user",
+            tags=tuple(tag for tag in (piece.about, *piece.tags) if tag),
+            sensitivity="sensitive" if piece.private else "normal",
+            created_at=(piece.created_at and stamp(moment(piece.created_at))) or stamp(now),
+            expires_at=(piece.expires_at and stamp(moment(piece.expires_at))) or None,
+            untrusted="waits" if piece.untrusted else "",
+            who="import",
+            session=piece.session or None,
+        )
+        match piece.kind:
+            case "soul":
+                return replace(note, kind="soul", stability="permanent", scope="user", tags=())
+            case "fact" | "rule":
+                evidence = (f"copied from {piece.origin}",)
+                return replace(note, kind="rule", confidence=COPIED_CONFIDENCE, evidence=evidence)
+            case "episode":
+                tags = (*note.tags, "session")
+                return replace(note, kind="summary", tags=tags, job_id=piece.session or None)
+            case "event":
+                until = note.expires_at or expiry(now, JOB_TTL_DAYS)
+                return replace(note, kind="log", stability="volatile", expires_at=until)
+
+
+def _same(one: Note, other: Note) -> bool:
+    return (one.content, one.kind, one.scope) == (other.content, other.kind, other.scope)
+
+
+def _piece(note: Note) -> Piece:
+    in_project = note.scope.startswith(PROJECT_SCOPE)
+    return Piece(
+        content=note.content,
+        kind=_piece_kind(note),
+        about="user" if "user" in note.tags else "env" if "env" in note.tags else "",
+        project=note.scope.removeprefix(PROJECT_SCOPE) if in_project else "",
+        tags=tuple(tag for tag in note.tags if tag not in KEPT_TAGS),
+        session=note.session or "",
+        created_at=note.created_at,
+        expires_at=note.expires_at or "",
+        origin=f"notes/{note.id}",
+        private=note.sensitive,
+        untrusted=note.untrusted == "waits",
+    )
+
+
+def _piece_kind(note: Note) -> Literal["fact", "rule", "episode", "event", "soul"]:
+    match note.kind:
+        case "soul" | "rule":
+            return note.kind
+        case "summary":
+            return "episode"
+        case "log":
+            return "event" if note.stability == "volatile" else "fact"
