@@ -8,12 +8,13 @@ reads of a session (`transcript`).
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kode.contracts import MemoryContext
 from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
-from kode.memory import scan
+from kode.memory import scan, terms
 from kode.memory.ask import Door, keep_ends, read_object
 from kode.memory.embed import Embedder
 from kode.memory.history import Change, History
@@ -50,6 +51,14 @@ RECALLED_CHARS = 1_200
 MAX_ATTEMPTS = 5
 """Without a usable answer; then an episode is made of the raw material without a model."""
 LEASE_S = 180.0
+COMMONPLACES = (
+    "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
+    "changed update updated remove delete write read file files folder line code project function "
+    "class method module check please look find show help need want use used work works time name "
+    "start stop create set get call next first last done good thing try again now today session "
+    "user agent asked yes ok thanks implement explain"
+)
+COMMONPLACE_WEIGHT = 0.3
 REMEMBERED_AS_SHOWN = 60
 """Episodes that a session keeps in mind as shown; the oldest may be shown again."""
 
@@ -85,7 +94,7 @@ class EpisodeKeeper:
             if session_id == self._context.session_id or session_id in self._shown:
                 continue
             episode = self.files.read(session_id)
-            if episode is None or not episode.recallable:
+            if episode is None or not episode.recallable or not fits(query, episode.text):
                 continue
             self._shown.append(session_id)
             found.append(shown(episode))
@@ -341,6 +350,18 @@ class EpisodeKeeper:
             line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
             change_id=change.id,
         )
+
+
+def fits(query: str, text: str) -> bool:
+    """Whether a text shares enough with a request to be worth reading unasked: one telling word,
+    or several of those that every request in this trade has."""
+    shared = set(terms.search_terms(query)) & set(terms.search_terms(text))
+    return sum(COMMONPLACE_WEIGHT if term in _commonplaces() else 1.0 for term in shared) >= 1.0
+
+
+@cache
+def _commonplaces() -> frozenset[str]:
+    return frozenset(terms.search_terms(COMMONPLACES))
 
 
 def shown(episode: Episode) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from kode import durable
+from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
 from kode.paths import path_hash
@@ -113,8 +113,8 @@ def check_room(file: FactFile, entries: Sequence[str]) -> None:
 
 
 def shorten(text: str, max_chars: int) -> str:
-    """`text` on one line, cut with an ellipsis."""
-    line = " ".join(text.split())
+    """`text` quoted in a sentence: on one line, credentials masked, cut with an ellipsis."""
+    line = " ".join(credentials.redact(text).split())
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 

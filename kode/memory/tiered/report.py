@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from kode import credentials
 from kode.memory.history import Change, History
 from kode.memory.tiered.facts import FactFile
 from kode.memory.tiered.write import Outcome
@@ -22,7 +23,8 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
         for entry in file.entries:
             change = origins.get(entry)
             came = f"    ({_origin(change)})" if change else "    (edited by hand)"
-            lines += [f"  - {entry.replace(chr(10), chr(10) + '    ')}", came]
+            text = credentials.redact(entry).replace("\n", "\n    ")
+            lines += [f"  - {text}", came]
         parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))

@@ -8,7 +8,7 @@ parts are modules of their own: `facts`, `write`, `merge`, `consolidate`, `buffe
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kode import paths
+from kode import credentials, paths
 from kode.contracts import (
     Drop,
     DropReason,
@@ -107,7 +107,7 @@ class Tiered:
             history=self.history,
             embedder=embedder,
         )
-        self._searcher = Searcher(self._episodes, self._door, llm=settings.llm_search)
+        self._searcher = Searcher(self._episodes, self._door, embedder, llm=settings.llm_search)
         self._recording = Recording()
         self._turn = 0
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
@@ -160,7 +160,8 @@ class Tiered:
             files = [f for f in self.layers() if f.target == target and f.entries]
             content = "\n§\n".join(entry for file in files for entry in file.entries)
             if content:
-                sections.append(SnapshotSection(title=title, content=content))
+                masked = credentials.redact(content)
+                sections.append(SnapshotSection(title=title, content=masked))
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
