@@ -94,12 +94,12 @@ def stream_printer() -> Emit:
 def wanted_format(argv: Sequence[str]) -> str:
     """The output format a command line asks for, read before it is parsed, so that even a wrong
     flag is reported in that format."""
-    for index, word in enumerate(argv):
-        if word.startswith("--output-format="):
-            return word.partition("=")[2]
-        if word == "--output-format" and index + 1 < len(argv):
-            return argv[index + 1]
-    return "text"
+    wanted = "text"
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name == "--output-format":
+            wanted = value or following
+    return wanted if wanted in ("json", "stream-json") else "text"
 
 
 def failure_object(argv: Sequence[str], error: KodeError) -> str:

@@ -1,0 +1,81 @@
+"""Runs the installed `kode` in a project and a home of its own, against a scripted server."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+KODE = str(Path(sys.executable).parent / "kode")
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass
+class Place:
+    """A project folder, a home, and the environment of a person with one key."""
+
+    folder: Path
+    url: str = "http://127.0.0.1:9/v1"
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.project.mkdir(exist_ok=True)
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "kode-home"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "LANG": "C.UTF-8",
+            "KODE_HOME": str(self.home),
+            "OPENAI_API_KEY": "sk-test-0123456789abcdef0123",
+            "OPENAI_BASE_URL": self.url,
+            **self.extra,
+        }
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [KODE, *arguments],
+            cwd=options.pop("cwd", self.project),
+            env=self.environ,
+            stdin=options.pop("stdin", subprocess.DEVNULL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def run(self, *arguments: str, stdin: str | None = None, **options: Any) -> Finished:
+        if stdin is not None:
+            options["stdin"] = subprocess.PIPE
+        with self.start(*arguments, **options) as process:
+            out, err = process.communicate(stdin, timeout=60)
+            return Finished(process.returncode, out, err)
+
+    @property
+    def session_files(self) -> list[Path]:
+        return sorted((self.home / "sessions").glob("*.jsonl"))

@@ -1,0 +1,334 @@
+"""`kode run` and `kode continue` as scripts use them: the installed command, a real connection."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.scripted_server import ScriptedServer
+
+pytestmark = pytest.mark.e2e
+
+RESULT_KEYS = {
+    "status",
+    "result",
+    "error",
+    "session_id",
+    "steps",
+    "usage",
+    "cost_usd",
+    "files_changed",
+    "duration_ms",
+}
+
+
+def roles(place: Place) -> list[str]:
+    lines = place.session_files[-1].read_text().splitlines()
+    return [e["role"] for e in map(json.loads, lines) if e["type"] == "message"]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_task_edits_a_file_over_either_wire_format(place: Place, provider: str) -> None:
+    (place.project / "a.py").write_text("x = 1\n")
+    replies = [
+        {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
+        {
+            "calls": [
+                {
+                    "name": "edit_file",
+                    "arguments": {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"},
+                }
+            ]
+        },
+        {"text": "x is 2 now."},
+    ]
+    with ScriptedServer(replies) as server:
+        place.extra = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        place.url = server.openai_url
+        done = place.run(
+            *("run", "set x to 2", "--provider", provider),
+            *("--permission-mode", "auto-edit", "--output-format", "json"),
+        )
+
+    assert done.code == 0, done.err
+    assert set(done.json) == RESULT_KEYS
+    assert done.json["files_changed"] == ["a.py"]
+    assert done.json["steps"] == 3
+    assert (place.project / "a.py").read_text() == "x = 2\n"
+
+
+def test_text_format_puts_the_answer_alone_on_stdout(place: Place) -> None:
+    replies = [
+        {"text": "Let me see.", "calls": [{"name": "list_files", "arguments": {}}]},
+        {"text": "Nothing here."},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "look")
+    assert (done.code, done.out) == (0, "Nothing here.\n")
+    assert "list" in done.err.lower()
+
+
+def test_quiet_says_nothing_on_stderr(place: Place) -> None:
+    with ScriptedServer([{"calls": [{"name": "list_files"}]}, {"text": "ok"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "look", "--quiet")
+    assert (done.out, done.err) == ("ok\n", "")
+
+
+def test_stream_json_is_one_object_a_line_and_ends_with_the_result(place: Place) -> None:
+    with ScriptedServer([{"calls": [{"name": "list_files"}]}, {"text": "ok"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "look", "--output-format", "stream-json")
+    kinds = [line["type"] for line in done.lines]
+    assert kinds[0] == "session_started"
+    assert {"turn_started", "step_started", "replied", "tool_finished"} <= set(kinds)
+    assert kinds[-1] == "result"
+    assert set(done.lines[-1]) >= RESULT_KEYS
+    assert done.lines[-1]["result"] == "ok"
+
+
+def test_stdin_is_the_task_or_its_context(place: Place) -> None:
+    with ScriptedServer([{"text": "ok"}], repeat_last=True) as server:
+        place.url = server.openai_url
+        place.run("run", stdin="from a pipe")
+        place.run("run", "-", stdin="from a dash")
+        place.run("run", "explain", stdin="the log")
+        said = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+    assert "from a pipe" in said[0]
+    assert "from a dash" in said[1]
+    assert "explain" in said[2]
+    assert "the log" in said[2]
+
+
+def test_attached_files_travel_with_the_task(place: Place) -> None:
+    (place.project / "notes.txt").write_text("blue is best")
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        assert place.run("run", "what is best?", "--ctx", "notes.txt").code == 0
+        assert "blue is best" in str(server.requests[0].json["messages"])
+
+
+def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place: Place) -> None:
+    replies = [
+        {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}]},
+        {"text": "could not"},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        assert place.run("run", "write it").code == 0
+        refused = str(server.requests[1].json["messages"][-1])
+    assert not (place.project / "new.txt").exists()
+    assert "--permission-mode" in refused or "--allow" in refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "x", "--max-stps", "3"], "--max-steps"),
+        (["run", "x", "--max-steps", "none"], "whole number"),
+        (["run", "x", "--output-format", "xml"], "text"),
+        (["run", "x", "--permission-mode", "yolo"], "auto-edit"),
+        (["run", "x", "--cwd", "not-there"], "not there"),
+        (["run", "x", "--ctx", "missing.txt"], "missing.txt"),
+        (["run", "x", "--allow", "shell("], "shell("),
+        (["run", "two", "words"], "quotes"),
+        (["run", "x", "--memory", "brain"], "tiered"),
+        (["run"], "no task"),
+        (["rnu", "x"], "Did you mean run?"),
+        (["fix"], "quotes"),
+        (["continue", "--no-session", "x"], "exclude"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_3(
+    place: Place, arguments: list[str], said: str
+) -> None:
+    done = place.run(*arguments)
+    assert done.code == 3
+    assert done.out == ""
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert place.session_files == []
+
+
+def test_a_wrong_flag_is_reported_in_the_format_asked_for(place: Place) -> None:
+    done = place.run("run", "x", "--output-format", "json", "--nonsense")
+    assert done.code == 3
+    assert set(done.json) == RESULT_KEYS
+    assert (done.json["status"], done.json["session_id"]) == ("error", None)
+
+
+def test_no_key_says_how_to_get_one(place: Place) -> None:
+    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    done = place.run("run", "hello")
+    assert done.code == 3
+    for way in ("kode init", "OPENAI_API_KEY", "kode demo"):
+        assert way in done.err
+
+
+def test_a_wrong_key_and_a_dead_server_end_with_exit_1_and_the_session_saved(
+    place: Place,
+) -> None:
+    with ScriptedServer([{"error": {"status": "auth"}}]) as server:
+        place.url = server.openai_url
+        wrong = place.run("run", "hello", "--output-format", "json")
+    assert wrong.code == 1
+    assert "key" in wrong.json["error"]
+    assert "sk-test" not in wrong.out + wrong.err
+    assert roles(place) == ["user"]
+
+
+def test_a_home_that_cannot_be_written_is_one_sentence(place: Place) -> None:
+    place.extra = {"KODE_HOME": "/dev/null/kode"}
+    done = place.run("run", "hello")
+    assert done.code in (1, 3)
+    assert "/dev/null/kode" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_time_limit_ends_with_exit_2_and_a_partial_answer(place: Place) -> None:
+    reply = {"text": "word " * 50, "wire": {"stall_after": 3, "stall_s": 30}}
+    with ScriptedServer([reply]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "hello", "--timeout", "2", "--output-format", "json")
+    assert (done.code, done.json["status"]) == (2, "timeout")
+    assert roles(place)[0] == "user"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_with_130_and_everything_saved(place: Place, number: int) -> None:
+    reply = {"text": "word " * 50, "wire": {"stall_after": 3, "stall_s": 30}}
+    with ScriptedServer([reply, {"text": "went on"}]) as server:
+        place.url = server.openai_url
+        with place.start("run", "hello", "--output-format", "json") as process:
+            server.wait_for_requests(1)
+            time.sleep(0.3)
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert json.loads(out)["status"] == "interrupted"
+        assert place.run("continue", "go on").out == "went on\n"
+
+
+def test_after_kill_9_in_the_middle_of_a_call_the_session_goes_on(place: Place) -> None:
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": "sleep 30"}}]},
+        {"text": "I see it was interrupted."},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        with place.start("run", "sleep", "--permission-mode", "full") as process:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not (
+                place.session_files and '"tool_call"' in place.session_files[0].read_text()
+            ):
+                time.sleep(0.02)
+            process.kill()
+            process.communicate()
+        subprocess.run(["pkill", "-f", "sleep 30"], check=False)
+        done = place.run("continue", "what happened?")
+        assert done.out == "I see it was interrupted.\n"
+        assert "unknown" in str(server.requests[-1].json["messages"])
+        assert len(server.requests) == 2
+
+
+def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> None:
+    with ScriptedServer([{"text": f"answer {n}"} for n in range(3)]) as server:
+        place.url = server.openai_url
+        session_id = place.run("run", "one", "--output-format", "json").json["session_id"]
+        place.run("continue", "two")
+        place.run("continue", "--id", session_id[:12], "three")
+        assert len(server.requests[2].json["messages"]) == 6
+    exported = json.loads(place.run("session", "export", session_id).out)
+    assert [m["role"] for m in exported["messages"]] == ["system"] + ["user", "assistant"] * 3
+    assert exported["turns"] == 3
+    assert len(place.session_files) == 1
+
+
+def test_continue_without_a_session_and_with_a_wrong_id_says_so(place: Place) -> None:
+    assert "no session" in place.run("continue", "x").err
+    done = place.run("continue", "--id", "2020", "x")
+    assert done.code == 1
+    assert "2020" in done.err
+
+
+def test_no_session_leaves_no_file(place: Place) -> None:
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", "--no-session", "--output-format", "json")
+    assert done.json["session_id"] is None
+    assert place.session_files == []
+
+
+def test_a_reader_that_goes_away_is_no_fault(place: Place) -> None:
+    with ScriptedServer([{"text": "line\n" * 5_000}]) as server:
+        place.url = server.openai_url
+        with place.start("run", "x", "--quiet") as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+            process.wait(30)
+
+
+def test_the_budget_and_the_step_limit_end_with_exit_1(place: Place) -> None:
+    looping = [{"calls": [{"name": "list_files", "arguments": {}}]}]
+    with ScriptedServer(looping, repeat_last=True) as server:
+        place.url = server.openai_url
+        steps = place.run("run", "x", "--max-steps", "2", "--output-format", "json")
+        money = place.run(
+            *("run", "x", "--max-budget-usd", "0.000001", "--model", "gpt-4o"),
+            *("--output-format", "json"),
+        )
+    assert (steps.code, steps.json["steps"]) == (1, 2)
+    assert (money.code, money.json["steps"]) == (1, 1)
+    assert "budget" in money.json["error"]
+
+
+def test_no_secret_of_the_environment_reaches_disk_or_commands(place: Place) -> None:
+    canary = "sk-proj-" + "C4n4ry" * 8
+    place.extra = {"OPENAI_API_KEY": canary, "MY_SECRET_TOKEN": "hush-hush-hush"}
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": "env; cat /proc/$PPID/cmdline"}}]},
+        {"text": "seen"},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", f"my key is {canary}", "--permission-mode", "full")
+        told = str(server.requests[-1].json["messages"][-1])
+    assert done.code == 0
+    assert canary not in told
+    assert "hush-hush-hush" not in told
+    for path in place.home.rglob("*"):
+        if path.is_file():
+            assert canary.encode() not in path.read_bytes(), path
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_two_kodes_on_one_session_do_not_mix(place: Place) -> None:
+    slow = {"text": "slow", "delay_s": 3}
+    with ScriptedServer([{"text": "one"}, slow, {"text": "late"}]) as server:
+        place.url = server.openai_url
+        place.run("run", "first")
+        with place.start("continue", "second") as process:
+            server.wait_for_requests(2)
+            other = place.run("continue", "third")
+            process.communicate(timeout=30)
+    assert other.code == 3
+    assert "open in another kode" in other.err
+    assert roles(place) == ["user", "assistant"] * 2
+
+
+def test_outside_a_repository_and_with_a_name_that_needs_care(place: Place) -> None:
+    odd = place.folder / "häuser & gärten\nneu"
+    odd.mkdir()
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        assert place.run("run", "x", cwd=odd).code == 0
+        assert place.run("session", "list", cwd=odd).out.count("\n") == 1
+    assert os.listdir(odd) == []
