@@ -20,6 +20,7 @@ SYSTEMS: Mapping[str, str] = {
     "tiered": "kode.memory.tiered.system:Tiered",
     "notes": "kode.memory.notes.system:Notes",
     "vault": "kode.memory.vault.system:Vault",
+    "journal": "kode.memory.journal.system:Journal",
 }
 """Name → module:Class; the class is made with the memory section of the config. Only the chosen
 system's module is imported."""

@@ -1,0 +1,232 @@
+"""Writing down what was decided for an item: the entry, the memory, the end of the item.
+
+Every step may be the last before a crash, and is safe to do again: the entry is looked for before
+it is written once more, changes have ids of their own, and merging twice changes nothing. All of it
+happens under the journal's lock, without a pause. Not here: deciding (`consolidate`).
+"""
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from kode import durable
+from kode.errors import MemoryError_
+from kode.memory.history import Change, History, Who
+from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
+from kode.memory.journal.merge import merged
+from kode.memory.journal.queue import Decided, Item, Queue
+
+SYSTEM = "journal"
+QUOTED_CHARS = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """One change, told in a line."""
+
+    line: str
+    change_id: str = ""
+
+
+class Committer:
+    """Who calls it holds the journal's lock."""
+
+    def __init__(self, files: JournalFiles, queue: Queue, history: History) -> None:
+        self._files = files
+        self._queue = queue
+        self._history = history
+
+    def decide(
+        self, item: Item, entry: str, at: datetime, *, base: str, update: str | None, done: bool
+    ) -> Item:
+        """Puts down what will be written. Raises: StorageError."""
+        decided = Decided(
+            at=at.isoformat(),
+            block=block_of(entry, at),
+            changes=(secrets.token_hex(4), secrets.token_hex(4)),
+            base=base,
+            update=update,
+            done=done,
+        )
+        item = replace(item, decided=decided)
+        self._queue.write(item)
+        return item
+
+    def commit(self, item: Item, *, recovering: bool = False) -> list[Written]:
+        """Writes what was decided. Raises: StorageError, MemoryError_."""
+        decided = item.decided
+        if decided is None:
+            return []
+        told = self._append(item, decided, recovering)
+        if decided.update is not None and item.tainted:
+            told += self._set_aside(item, decided, decided.update)
+        elif decided.update is not None:
+            told += self.update_memory(
+                decided.base,
+                decided.update,
+                Change(
+                    kind="consolidate",
+                    target=f"{SYSTEM}/{MEMORY}",
+                    system=SYSTEM,
+                    who="consolidation",
+                    session=item.session,
+                    turn=item.turn,
+                    id=decided.changes[1],
+                ),
+                recovering=recovering,
+            )
+        if decided.done:
+            self._queue.finish(item)
+        else:
+            attempts = item.attempts + 1
+            self._queue.write(replace(item, decided=None, fallen_back=True, attempts=attempts))
+        return told
+
+    def recover(self) -> list[Written]:
+        """Finishes what an earlier process had decided. Raises: StorageError, MemoryError_."""
+        told: list[Written] = []
+        for item in map(self._queue.read, self._queue.ids()):
+            if item is not None and item.decided is not None:
+                told += self.commit(item, recovering=True)
+        return told
+
+    def update_memory(
+        self, base: str, update: str, change: Change, *, recovering: bool = False
+    ) -> list[Written]:
+        """Puts an update of `base` into MEMORY.md; what it has become meanwhile is kept.
+
+        Raises: StorageError, MemoryError_.
+        """
+        current = self._files.read_memory()
+        new = merged(base, current, update).strip()
+        if new == current:
+            return []
+        if not (recovering and self._history.find(change.id)):
+            before = (current,) if current else ()
+            self._history.append(replace(change, before=before, after=(new,)))
+        self._files.write_memory(new)
+        return [
+            Written(
+                line=f"updated {MEMORY} ({size_of(current):,} → {size_of(new):,} bytes)",
+                change_id=change.id,
+            )
+        ]
+
+    # ── what waits for approval ──────────────────────────────────────────────────────────────
+
+    def waiting(self) -> list[tuple[str, str, str]]:
+        """(id, base, update) of each update that waits for approval."""
+        found = []
+        for path in self._approvals():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                row = json.loads(path.read_bytes())
+                found.append((path.stem, str(row["base"]), str(row["update"])))
+        return found
+
+    def approve(self, id: str, base: str, update: str, change: Change) -> list[Written]:
+        """Raises: StorageError, MemoryError_."""
+        told = self.update_memory(base, update, change)
+        durable.remove(self._files.root / "approval" / f"{id}.json")
+        return told
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Written]:
+        id = decided.changes[0]
+        if not (recovering and self._history.find(id)):
+            self._history.append(
+                Change(
+                    kind="append",
+                    target=f"{SYSTEM}/{HISTORY}",
+                    system=SYSTEM,
+                    who="consolidation",
+                    after=(decided.block,),
+                    session=item.session,
+                    turn=item.turn,
+                    id=id,
+                )
+            )
+        at = datetime.fromisoformat(decided.at)
+        self._files.append_block(decided.block, at, recovering=recovering)
+        return [Written(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
+
+    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Written]:
+        folder = self._files.root / "approval"
+        durable.make_folder(folder)
+        row = {"base": decided.base, "update": update, "session": item.session}
+        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
+        durable.replace(folder / f"{item.id}.json", data)
+        line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was taken in"
+        return [Written(line=line)]
+
+    def _approvals(self) -> Iterator[Path]:
+        with suppress(OSError):
+            yield from sorted((self._files.root / "approval").glob("*.json"))
+
+
+def undo(
+    files: JournalFiles,
+    history: History,
+    change: Change,
+    author: tuple[Who, str | None, int | None],
+) -> Written:
+    """Takes back one change, as a change of its own; who calls it holds the journal's lock.
+
+    Later changes to the memory stay: only what this one did is taken out of it.
+
+    Raises: MemoryError_ with what stands in the way; StorageError.
+    """
+    if change.redacted:
+        raise MemoryError_(
+            f"{change.id} held a credential, which the history does not keep: it cannot be "
+            f"undone. Edit {files.root} by hand."
+        )
+    who, session, turn = author
+    undoing = Change(
+        kind="undo",
+        target=change.target,
+        system=SYSTEM,
+        who=who,
+        before=change.after,
+        after=change.before,
+        reason=f"undoes {change.kind} {change.id}",
+        session=session,
+        turn=turn,
+        undoes=change.id,
+    )
+    nothing = MemoryError_(f"There is nothing left to undo of {change.id}.")
+    if change.target == f"{SYSTEM}/{MEMORY}":
+        current = files.read_memory()
+        new = merged("".join(change.after), current, "".join(change.before)).strip()
+        if new == current:
+            raise nothing
+        history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
+        files.write_memory(new)
+    elif change.after:
+        if not any(change.after[0] in _text(path) for path in files.history_files()):
+            raise nothing
+        history.append(undoing)
+        files.remove_block(change.after[0])
+    else:
+        block = change.before[0]
+        history.append(undoing)
+        stamp = block.partition("\n")[0].removeprefix("## ")
+        files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
+    what = change.target.removeprefix(f"{SYSTEM}/")
+    return Written(line=f"undid {change.kind} {change.id} in {what}", change_id=undoing.id)
+
+
+def quoted(block: str) -> str:
+    """The beginning of an entry, on one line."""
+    line = " ".join(block.partition("\n")[2].split())
+    return line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1].rstrip() + "…"
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_bytes().decode(errors="replace")
+    return ""

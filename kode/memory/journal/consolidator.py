@@ -1,0 +1,226 @@
+"""Consolidation: a conversation becomes an entry of the history and an update of MEMORY.md.
+
+Put down first, then one at a time over all processes: read the memory, ask, decide, write. What
+fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in
+the queue for a later start. Not here: the question and the guards (`consolidate`), the steps of
+writing (`commit`), what is taken from a session (`system`).
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from kode import credentials, durable
+from kode.contracts import MemoryContext, Request
+from kode.errors import BusyError, KodeError
+from kode.events import MemoryChanged, Notice
+from kode.memory.ask import Door
+from kode.memory.journal.commit import Committer, Written
+from kode.memory.journal.consolidate import (
+    SYSTEM_PROMPT,
+    Decision,
+    decide,
+    prompt,
+    safe_entry,
+)
+from kode.memory.journal.files import JournalFiles
+from kode.memory.journal.queue import Item, Queue, new_id
+from kode.memory.journal.said import Said, batches, line_of, raw_lines
+from kode.memory.locks import locked
+from kode.messages import text_of, user_message
+
+MAX_OUTPUT_TOKENS = 8_000
+MAX_ATTEMPTS = 3
+"""In vain; then the raw fallback is all that stays of a conversation, beside its session's file."""
+CANCELLED_WAIT_S = 2.0
+"""For the lock, when a raw fallback has to be written while the process is on its way out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    entry: str = ""
+    """What stands for the conversation; "" when it could not be consolidated."""
+    done: bool = False
+
+
+class Consolidator:
+    """The consolidations of one session."""
+
+    def __init__(
+        self,
+        *,
+        context: MemoryContext,
+        files: JournalFiles,
+        queue: Queue,
+        committer: Committer,
+        door: Door | None,
+        limit_bytes: int,
+    ) -> None:
+        self._context = context
+        self._files = files
+        self._queue = queue
+        self._committer = committer
+        self._door = door
+        self._limit_bytes = limit_bytes
+
+    def put_down(self, entries: Sequence[Said], *, turn: int | None, tainted: bool) -> list[Item]:
+        """The conversation as items of the queue: from here on it is not lost.
+
+        Raises: StorageError.
+        """
+        context = self._context
+        session = context.session_id or ""
+        items = [
+            Item(
+                id=new_id(session),
+                session=session,
+                turn=turn,
+                at=datetime.now(UTC).isoformat(timespec="seconds"),
+                keys=tuple(entry.key for entry in batch),
+                text="\n".join(map(line_of, batch)),
+                raw=tuple(raw_lines(batch)),
+                session_path=str(context.session_path or ""),
+                tainted=tainted,
+            )
+            for batch in batches(entries)
+        ]
+        for item in items:
+            self._queue.write(item)
+        return items
+
+    async def consolidate(self, item: Item, timeout_s: float) -> Outcome:
+        """One item, within `timeout_s`: all of it, or a raw fallback.
+
+        Raises: StorageError, MemoryError_; CancelledError (with the raw fallback written).
+        """
+        ends_at = time.monotonic() + timeout_s
+        try:
+            async with asyncio.timeout(timeout_s), self._queue.turn(timeout_s):
+                fresh = self._queue.read(item.id)
+                if fresh is None:
+                    return Outcome(done=True)  # another process has done it
+                memory = credentials.redact(self._files.read_memory())
+                decision = await self._ask(fresh, memory, ends_at - time.monotonic())
+                if decision.usable:
+                    return await self._finish(fresh, memory, decision)
+        except (TimeoutError, BusyError):
+            decision = Decision(problem=f"no answer within {timeout_s:g} s")
+        except asyncio.CancelledError:
+            # No await here: the process may be on its way out. What fails leaves the item.
+            with suppress(KodeError), durable.locked(self._files.root, timeout_s=CANCELLED_WAIT_S):
+                self._fall_back(item.id, "it was interrupted", "")
+            raise
+        async with locked(self._files.root):
+            told = self._fall_back(item.id, decision.problem, decision.entry)
+        self._tell(told)
+        if not self._can_ask:
+            return Outcome()  # nobody can help it, so nobody is told
+        self._notice(
+            f"This conversation could not be consolidated into memory ({decision.problem}). "
+            "It is kept in the history as it was, and tried again at a later start."
+        )
+        return Outcome()
+
+    @property
+    def _can_ask(self) -> bool:
+        return self._door is not None and self._door.usable
+
+    async def finish_waiting(self, timeout_s: float) -> None:
+        """Tries again what earlier processes and failures have left. Raises as `consolidate`."""
+        for id in self._queue.ids():
+            item = self._queue.read(id)
+            if item is None or not self._can_ask:
+                continue
+            outcome = await self.consolidate(item, timeout_s)
+            if not outcome.done:
+                return
+
+    async def recover(self) -> None:
+        """Finishes what was decided before a crash. Raises: StorageError, MemoryError_."""
+        if not self._queue.ids():
+            return
+        async with locked(self._files.root):
+            told = self._committer.recover()
+        self._tell(told)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, item: Item, memory: str, timeout_s: float) -> Decision:
+        if self._door is None:
+            return Decision(problem="asking a model is off (memory.llm_consolidate)")
+        asked = prompt(memory, item.text, self._context.now(), limit_bytes=self._limit_bytes)
+        request = Request(
+            system=SYSTEM_PROMPT,
+            messages=(user_message(asked),),
+            max_output_tokens=MAX_OUTPUT_TOKENS,
+        )
+        reply = await self._door.reply(request, timeout_s=max(0.01, timeout_s))
+        if reply.message is None:
+            return Decision(problem=reply.detail or reply.failure)
+        return decide(
+            text_of(reply.message), reply.message.stop, memory, limit_bytes=self._limit_bytes
+        )
+
+    async def _finish(self, item: Item, memory: str, decision: Decision) -> Outcome:
+        async with locked(self._files.root):
+            if decision.problem:
+                self._files.back_up_memory()
+            item = self._committer.decide(
+                item,
+                decision.entry,
+                self._context.now(),
+                base=memory,
+                update=decision.update,
+                done=True,
+            )
+            told = self._committer.commit(item)
+        self._tell(told)
+        if decision.problem:
+            self._notice(f"Memory was not updated: {decision.problem}")
+        return Outcome(entry=decision.entry, done=True)
+
+    def _fall_back(self, id: str, why: str, entry: str) -> list[Written]:
+        """Under the journal's lock. An item that was done meanwhile is left alone; one that has its
+        raw fallback already has one attempt less."""
+        item = self._queue.read(id)
+        if item is None:
+            return []
+        if item.decided is not None:
+            return self._committer.commit(item, recovering=True)
+        self._files.back_up_memory()
+        if not item.fallen_back:
+            item = self._committer.decide(
+                item,
+                _raw(item, why, entry),
+                self._context.now(),
+                base="",
+                update=None,
+                done=self._door is None or item.attempts + 1 >= MAX_ATTEMPTS,
+            )
+            return self._committer.commit(item)
+        item = replace(item, attempts=item.attempts + 1)
+        if item.attempts >= MAX_ATTEMPTS:
+            self._queue.finish(item)
+        else:
+            self._queue.write(item)
+        return []
+
+    def _tell(self, told: Sequence[Written]) -> None:
+        for written in told:
+            self._context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
+
+    def _notice(self, text: str) -> None:
+        self._context.emit(Notice(text=text))
+
+
+def _raw(item: Item, why: str, entry: str) -> str:
+    """The entry of a failed consolidation: the last messages, and where all of them are."""
+    lines = [f"[raw-fallback] {why}"]
+    if item.session_path:
+        lines.append(f"The whole conversation: {item.session_path}")
+    if entry:
+        lines.append(entry)
+    return safe_entry("\n".join([*lines, *(f"- {line}" for line in item.raw)]))

@@ -1,0 +1,170 @@
+"""The files of the journal: MEMORY.md, and a history that only grows. No model, no network.
+
+HISTORY.md has every entry, HISTORY-YYYY-MM.md (months in UTC) those of one month, so that a search
+of a month stays small. Not here: when and what is written (`consolidator`, `commit`).
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kode import durable
+from kode.errors import MemoryError_
+
+MEMORY = "MEMORY.md"
+HISTORY = "HISTORY.md"
+BACKUP = "MEMORY.md.bak"
+
+_HEADER = re.compile(r"^## (\d{4}-\d{2}-\d{2}T[0-9:.]+Z)$", re.MULTILINE)
+_MONTH = re.compile(r"HISTORY-\d{4}-(?:0[1-9]|1[0-2])\.md")
+_LIKE_A_HEADER = re.compile(r"^(?=## )", re.MULTILINE)
+_LINE_ENDS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry of the history."""
+
+    at: str
+    """Its ISO header, UTC."""
+    text: str
+
+
+class JournalFiles:
+    """`memory/journal/`. Creates nothing before the first write; who writes holds its lock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read_memory(self) -> str:
+        """MEMORY.md, trimmed; "" when it is missing.
+
+        Raises: MemoryError_ when it is no readable UTF-8 text.
+        """
+        path = self.root / MEMORY
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError as error:
+            raise MemoryError_(
+                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
+                "save it as UTF-8, or move it away."
+            ) from error
+        except OSError as error:
+            raise MemoryError_(
+                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+            ) from error
+        return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+    def write_memory(self, text: str) -> None:
+        """Puts a new MEMORY.md in place, the old one beside it as `.bak`. Raises: StorageError."""
+        self.back_up_memory()
+        durable.make_folder(self.root)
+        durable.replace(self.root / MEMORY, f"{text.strip()}\n".encode(errors="replace"))
+
+    def back_up_memory(self) -> None:
+        """Copies MEMORY.md, if there is one, to its `.bak`. Raises: StorageError."""
+        with durable.storage_errors(self.root / MEMORY, "read"):
+            try:
+                data = (self.root / MEMORY).read_bytes()
+            except FileNotFoundError:
+                return
+        durable.replace(self.root / BACKUP, data)
+
+    def append_history_rotated(self, text: str, at: datetime) -> str:
+        """Adds an entry to both files, one durable write each; returns it as written.
+
+        Raises: StorageError.
+        """
+        block = block_of(text, at)
+        self.append_block(block, at, recovering=False)
+        return block
+
+    def append_block(self, block: str, at: datetime, *, recovering: bool) -> None:
+        """`block` as `block_of` made it. `recovering`: a process was interrupted around this very
+        write, so what is there already is not written again, and half of it is taken off first.
+
+        Raises: StorageError.
+        """
+        durable.make_folder(self.root)
+        month = f"HISTORY-{at.astimezone(UTC):%Y-%m}.md"
+        for path in (self.root / HISTORY, self.root / month):
+            data = block.encode(errors="replace")
+            with durable.storage_errors(path, "append to"):
+                created = not path.exists()
+                with durable.open_for_append(path) as file:
+                    if not (recovering and _is_there(file.fileno(), data)):
+                        durable.append_to(file, data.removesuffix(b"\n"), path)
+                if created or recovering:
+                    durable.sync_folder(path.parent)
+
+    def remove_block(self, block: str) -> bool:
+        """Takes an entry out of every file that has it, for an undo; False when none has.
+
+        Raises: StorageError.
+        """
+        found = False
+        for path in self.history_files():
+            with durable.storage_errors(path, "read"):
+                text = path.read_bytes()
+            data = block.encode(errors="replace")
+            if data in text:
+                durable.replace(path, text.replace(data, b"", 1))
+                found = True
+        return found
+
+    def history_files(self) -> list[Path]:
+        """HISTORY.md, then the months in order."""
+        found: list[Path] = []
+        with suppress(OSError):
+            names = [path.name for path in self.root.iterdir() if path.is_file()]
+            found = [self.root / HISTORY] if HISTORY in names else []
+            found += [self.root / name for name in sorted(filter(_MONTH.fullmatch, names))]
+        return found
+
+    def entries(self) -> list[Entry]:
+        """Every entry once, oldest first, from all files: a person may have moved some."""
+        found: dict[tuple[str, str], Entry] = {}
+        for path in self.history_files():
+            with suppress(OSError):
+                for entry in parse(path.read_bytes().decode(errors="replace")):
+                    found.setdefault((entry.at, entry.text), entry)
+        return sorted(found.values(), key=lambda entry: entry.at)
+
+
+def block_of(text: str, at: datetime) -> str:
+    """An entry as it stands in a file. A line in it that looks like a header is indented, so that
+    a reader still finds one entry."""
+    stamp = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    body = _LIKE_A_HEADER.sub(" ", _LINE_ENDS.sub("\n", text).strip())
+    return f"## {stamp}\n\n{body}\n\n"
+
+
+def parse(text: str) -> Iterator[Entry]:
+    """The entries of one file. What a person wrote above the first is passed over."""
+    parts = _HEADER.split(text.replace("\r\n", "\n"))
+    for at, body in zip(parts[1::2], parts[2::2], strict=True):
+        yield Entry(at=at, text=body.strip())
+
+
+def size_of(text: str) -> int:
+    """Bytes in UTF-8."""
+    return len(text.encode(errors="replace"))
+
+
+def _is_there(descriptor: int, data: bytes) -> bool:
+    """Whether the file holds `data`; a beginning of it at the very end is cut off."""
+    size = os.fstat(descriptor).st_size
+    found = os.pread(descriptor, size, 0)
+    if data in found:
+        return True
+    for length in range(min(len(data) - 1, size), 0, -1):
+        if found.endswith(data[:length]) and data[:length] != b"\n":
+            os.ftruncate(descriptor, size - length)
+            return False
+    return False

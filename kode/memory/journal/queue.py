@@ -1,0 +1,161 @@
+"""What is still to be consolidated, on disk until it is: the conversation itself, as raw material.
+
+An item is written before the model is asked. From then on its messages count as taken: they are
+never taken again, and never lost. Its life:
+
+    waiting    the conversation is in it; a model is, or will be, asked
+    decided    it also holds what will be written: nothing is decided twice
+    done       it is gone, and `done/` holds the keys of its messages
+
+`turn` is the one lock of kode's memory that is held while a model works. It guards no file: it is
+the right to consolidate, one at a time among all processes, so that each builds on the memory that
+the one before has left. Files are written under the journal's own lock, held for a moment. Both die
+with their process, so a killed one holds up nobody, and a lease to wait for is not needed.
+"""
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kode import durable
+from kode.memory.locks import locked
+
+DONE_KEPT_S = 90 * 86_400.0
+"""How long the keys of done items are kept, for sessions whose own file could not keep them."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What will be written for an item, once and the same however often it is tried."""
+
+    at: str
+    """ISO time of the entry, UTC."""
+    block: str
+    """The entry as it stands in the history."""
+    changes: tuple[str, str]
+    """Ids of the changes to history and memory."""
+    base: str = ""
+    """The memory that the model was shown."""
+    update: str | None = None
+    """What it made of it; None leaves it."""
+    done: bool = True
+    """False for a raw fallback: the conversation itself still waits for a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    id: str
+    session: str
+    turn: int | None
+    at: str
+    """When it was put down, ISO, UTC."""
+    keys: tuple[str, ...]
+    """Of its messages."""
+    text: str
+    """The conversation for the model, bounded, without credentials."""
+    raw: tuple[str, ...]
+    """Its last messages, short, for a raw fallback."""
+    session_path: str = ""
+    """The file that has them whole."""
+    tainted: bool = False
+    attempts: int = 0
+    fallen_back: bool = False
+    """Whether the history has a raw fallback for it."""
+    decided: Decided | None = None
+
+
+class Queue:
+    """`journal/queue/`, one JSON file an item, and `queue/done/`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def turn(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
+        """The right to consolidate. Raises: BusyError after `timeout_s`."""
+        return locked(self.folder, timeout_s=timeout_s)
+
+    def write(self, item: Item) -> None:
+        """Raises: StorageError."""
+        durable.make_folder(self.folder)
+        data = json.dumps(asdict(item), ensure_ascii=False).encode(errors="replace")
+        durable.replace(self.folder / f"{item.id}.json", data)
+
+    def read(self, id: str) -> Item | None:
+        """None when it is gone or cannot be read."""
+        try:
+            row = json.loads((self.folder / f"{id}.json").read_bytes())
+            known = {name: row[name] for name in Item.__dataclass_fields__ if name in row}
+            decided = known.get("decided")
+            if decided is not None:
+                names = Decided.__dataclass_fields__
+                values = {name: decided[name] for name in names if name in decided}
+                first, second = values["changes"]
+                known["decided"] = Decided(**{**values, "changes": (str(first), str(second))})
+            for name in ("keys", "raw"):
+                known[name] = tuple(str(value) for value in known.get(name) or ())
+            item = Item(**known)
+            return item if item.id == id and isinstance(item.text, str) else None
+        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+            return None
+
+    def finish(self, item: Item) -> None:
+        """Done: its keys are kept, then it goes. Raises: StorageError."""
+        durable.make_folder(self.folder / "done")
+        keys = json.dumps(list(item.keys)).encode()
+        durable.replace(self.folder / "done" / f"{item.id}.json", keys)
+        durable.remove(self.folder / f"{item.id}.json")
+
+    def ids(self, session: str | None = None) -> list[str]:
+        """Of all that wait, oldest session first; or of one session."""
+        return [id for id in _stems(self.folder) if session is None or _of(id) == session]
+
+    def taken(self, session: str) -> set[str]:
+        """The keys of a session's messages that are in items, waiting or done."""
+        keys: set[str] = set()
+        for item in map(self.read, self.ids(session)):
+            keys.update(item.keys if item else ())
+        for id in _stems(self.folder / "done"):
+            if _of(id) == session:
+                with suppress(OSError, ValueError, TypeError):
+                    keys.update(map(str, json.loads(self._done(id).read_bytes())))
+        return keys
+
+    def forget_done(self, session: str, keys: Iterable[str]) -> None:
+        """Removes what is done of a session that keeps these keys by itself, and what is old."""
+        known = set(keys)
+        for id in _stems(self.folder / "done"):
+            with suppress(OSError, ValueError, TypeError):
+                path = self._done(id)
+                old = time.time() - path.stat().st_mtime > DONE_KEPT_S
+                if old or (_of(id) == session and known.issuperset(json.loads(path.read_bytes()))):
+                    durable.remove(path)
+
+    def _done(self, id: str) -> Path:
+        return self.folder / "done" / f"{id}.json"
+
+
+def new_id(session: str) -> str:
+    """An id of a new item: items of a session are in the order they were put down."""
+    return f"{session}.{time.time_ns():020d}{secrets.token_hex(3)}"
+
+
+def valid_session(session: str | None) -> bool:
+    """Whether a session's id may be part of a file's name."""
+    return session is not None and _ID.fullmatch(session) is not None and ".." not in session
+
+
+def _stems(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return sorted(path.stem for path in folder.glob("*.json"))
+    return []
+
+
+def _of(id: str) -> str:
+    return id.rpartition(".")[0]

@@ -1,0 +1,67 @@
+"""What a person reads of the journal: show and status. Text only."""
+
+from collections.abc import Sequence
+
+from kode import credentials
+from kode.memory.history import Change, History
+from kode.memory.journal.files import MEMORY, Entry, JournalFiles, size_of
+
+ORIGINS_LOOKED_THROUGH = 2_000
+LATEST_ENTRIES = 5
+ENTRY_CHARS = 300
+
+
+def fill(memory: str, limit_bytes: int) -> str:
+    """`12% (1,013/8,192 bytes)`."""
+    size = size_of(memory)
+    return f"{round(100 * size / limit_bytes)}% ({size:,}/{limit_bytes:,} bytes)"
+
+
+def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) -> str:
+    """MEMORY.md with the change it came from, and the latest entries of the history."""
+    entries = files.entries()
+    if not memory and not entries:
+        return ""
+    last = next(
+        (c for c in history.tail(ORIGINS_LOOKED_THROUGH).changes if c.target.endswith(MEMORY)), None
+    )
+    by_hand = last is None or "".join(last.after) != memory
+    came = _origin(last) + (", edited by hand since" if by_hand and last else "")
+    head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY} · {came} ──"
+    parts = [f"{head}\n{credentials.redact(memory) or '(empty)'}"]
+    if entries:
+        listed = "\n".join(_line(entry) for entry in entries[-LATEST_ENTRIES:][::-1])
+        parts.append(f"── the latest of {len(entries)} entries of the history ──\n{listed}")
+    return "\n\n".join(parts)
+
+
+def status(
+    files: JournalFiles, memory: str, limit_bytes: int, waiting: int, approvals: Sequence[object]
+) -> str:
+    """The system, its fill level and what is pending."""
+    over = " · is compressed at the next consolidation" if size_of(memory) > limit_bytes else ""
+    lines = [
+        "system: journal",
+        f"folder: {files.root}",
+        f"{MEMORY}: {fill(memory, limit_bytes)}{over}",
+        f"history: {len(files.entries())} entries in {len(files.history_files())} files",
+    ]
+    if waiting:
+        lines.append(f"conversations still to be consolidated: {waiting} (done at the next start)")
+    if approvals:
+        lines.append(f"waiting for approval: {len(approvals)} (`kode memory approve` lists them)")
+    return "\n".join(lines)
+
+
+def _line(entry: Entry) -> str:
+    text = " ".join(credentials.redact(entry.text).split())
+    cut = text if len(text) <= ENTRY_CHARS else text[: ENTRY_CHARS - 1].rstrip() + "…"
+    return f"{entry.at}  {cut}"
+
+
+def _origin(change: Change | None) -> str:
+    if change is None:
+        return "written by hand"
+    session = f", session {change.session}" if change.session else ""
+    when = change.at[:16].replace("T", " ")
+    return f"last {change.kind} by {change.who}, {when} UTC{session}"

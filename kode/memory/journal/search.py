@@ -1,0 +1,74 @@
+"""Searching the history: `grep -i` for the model, ranked for a person.
+
+The pattern is one of grep's own: the program itself runs, in a process that can be ended, so that
+no pattern can hang kode. Where there is none, the pattern is looked for as it stands.
+"""
+
+import asyncio
+import bisect
+import os
+import shutil
+from collections.abc import Sequence
+
+from kode.errors import MemoryError_
+from kode.memory.journal.files import Entry
+
+TIMEOUT_S = 5.0
+MAX_PATTERN_CHARS = 1_000
+MAX_MATCHES = 2_000
+
+
+async def grep(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
+    """The entries with a line, header or text, that matches, in their order.
+
+    Raises: MemoryError_ for a pattern that grep does not take, or that takes too long.
+    """
+    if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
+        raise MemoryError_("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
+    lines: list[str] = []
+    starts: list[int] = []
+    for entry in entries:
+        starts.append(len(lines))
+        lines += [f"## {entry.at}", *entry.text.split("\n")]
+    found = await _matching_lines(pattern, lines)
+    indices = dict.fromkeys(bisect.bisect_right(starts, number) - 1 for number in found)
+    return [entries[index] for index in indices]
+
+
+async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
+    program = shutil.which("grep")
+    if program is None:
+        wanted = pattern.lower()
+        return [number for number, line in enumerate(lines) if wanted in line.lower()]
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *("-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": _locale()},
+    )
+    data = "\n".join(lines).encode(errors="replace") + b"\n"
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            out, err = await process.communicate(data)
+    except TimeoutError:
+        raise MemoryError_(
+            f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode not in (0, 1):
+        said = err.decode(errors="replace").strip().removeprefix("grep: ")
+        raise MemoryError_(f"grep does not take this pattern ({said}). Escape what is meant as is.")
+    return [int(line.partition(b":")[0]) - 1 for line in out.split(b"\n") if line]
+
+
+def _locale() -> str:
+    """One whose letters have cases beyond ASCII."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        if "UTF-8" in os.environ.get(name, "").upper().replace("UTF8", "UTF-8"):
+            return os.environ[name]
+    return "C.UTF-8"

@@ -1,0 +1,361 @@
+"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation.
+
+Here: which moment of the contract does what, and what of a session is taken when. The parts are
+modules of their own: `files`, `said`, `queue`, `consolidate`, `consolidator`, `commit`, `merge`,
+`search`, `tool`, `report`.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kode import credentials
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
+from kode.errors import BusyError, MemoryError_
+from kode.events import MemoryChanged, Notice
+from kode.memory import frame, rank
+from kode.memory.ask import Door
+from kode.memory.guarded import LIMITS_S
+from kode.memory.history import Change, History, Who
+from kode.memory.journal import commit, report
+from kode.memory.journal.commit import SYSTEM, Committer, Written
+from kode.memory.journal.consolidator import Consolidator, Outcome
+from kode.memory.journal.files import MEMORY, Entry, JournalFiles
+from kode.memory.journal.queue import Queue, valid_session
+from kode.memory.journal.said import Said, recap_lines, said_in
+from kode.memory.journal.search import grep
+from kode.memory.journal.tool import history_tool
+from kode.memory.locks import locked
+from kode.messages import Message
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+ABOUT = (
+    "What kode remembers from earlier sessions. The log of those sessions is searched with "
+    "history_search."
+)
+ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
+MAX_PROMPT_CHARS = 200_000
+SHOWN_TIMES_LIMIT = 4
+"""A memory that was edited far over its limit is shown up to so many times the limit."""
+HIT_CHARS = 1_000
+SPARE_S = 1.0
+"""Kept of the guard's limit for writing down what could not be done in time."""
+
+
+class Journal:
+    """One session's journal. Nothing is read or written before `open`."""
+
+    def __init__(self, settings: "MemoryConfig") -> None:
+        self._settings = settings
+        self._journal = settings.journal
+        self._turn = 0
+        self._tainted = False
+        self._cursor = 0
+        self._taken: dict[str, None] = {}
+        self._recap: list[str] = []
+        self._shown = ""
+
+    @property
+    def name(self) -> str:
+        return SYSTEM
+
+    @property
+    def message_window(self) -> int | None:
+        return self._journal.memory_window
+
+    # ── the moments of the contract ──────────────────────────────────────────────────────────
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        self._context = context
+        root = context.root / SYSTEM
+        self.history = History(context.root / "history.jsonl")
+        """Every change, with its undo."""
+        self.files = JournalFiles(root)
+        self._queue = Queue(root / "queue")
+        self._committer = Committer(self.files, self._queue, self.history)
+        door = Door(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
+        self._consolidator = Consolidator(
+            context=context,
+            files=self.files,
+            queue=self._queue,
+            committer=self._committer,
+            door=door if self._settings.llm_consolidate else None,
+            limit_bytes=self._journal.max_memory_size,
+        )
+        self._restore(state)
+        if context.read_only:
+            return
+        try:
+            await self._consolidator.recover()
+        except BusyError:
+            pass  # whoever holds the lock is at it, or a later start is
+        if valid_session(context.session_id):
+            session = context.session_id or ""
+            self._queue.forget_done(session, self._taken)
+            self._taken.update(dict.fromkeys(sorted(self._queue.taken(session))))
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        """MEMORY.md; after a compaction and when resuming, the latest messages as well."""
+        memory = self._memory()
+        self._shown = memory
+        sections = []
+        if memory:
+            fill = report.fill(memory, self._journal.max_memory_size)
+            sections.append(f"── {MEMORY} · {fill} ──\n{self._bounded(memory)}")
+        if self._recap and reason != "start":
+            lines = "\n".join(f"- {line}" for line in self._recap)
+            sections.append(f"── Recap: the latest messages of this session ──\n{lines}")
+        if not sections:
+            return Injection()
+        return Injection(system="# Memory\n" + self._framed(ABOUT, "\n\n".join(sections)))
+
+    async def recall(self, turn: Turn) -> str:
+        """MEMORY.md once more when it is another than was shown: the system prompt has to stay as
+        it is, so what changed meanwhile travels with the message."""
+        self._turn = turn.number
+        self._tainted = self._tainted or turn.tainted
+        memory = self._memory()
+        if memory == self._shown:
+            return ""
+        self._shown = memory
+        return self._framed(ABOUT_CHANGED, self._bounded(memory) or "(empty)")
+
+    def tools(self) -> tuple[Tool, ...]:
+        return () if self._context.read_only else (history_tool(self._matching),)
+
+    async def after_turn(self, turn: Turn) -> None:
+        self._turn = turn.number
+        self._tainted = self._tainted or turn.tainted
+        self._recap += recap_lines(said_in(turn.messages))
+        self._recap = self._recap[-self._kept :]
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        session = self._context.session_id
+        if self._context.read_only or not valid_session(session):
+            return Drop()
+        entries = said_in(messages)
+        self._settle_cursor(entries, len(messages))
+        cut, keep = self._cut(messages, entries, reason)
+        batch = [e for e in entries if e.index < cut and e.key not in self._taken]
+        timeout_s = min(self._journal.consolidation_timeout_s, LIMITS_S["before_drop"] - SPARE_S)
+        ends_at = time.monotonic() + timeout_s
+        items = self._consolidator.put_down(batch, turn=self._turn or None, tainted=self._tainted)
+        left = [entry for entry in entries if entry.index >= cut]
+        still_there = left if keep is not None else entries
+        taken = {*self._taken, *(entry.key for entry in batch)}
+        self._taken = dict.fromkeys(e.key for e in entries if e.key in taken)
+        self._cursor = 0 if keep is not None else cut
+        if reason == "window":
+            self._recap = recap_lines(still_there)[-self._kept :]
+        outcomes = [
+            await self._consolidator.consolidate(item, max(0.01, ends_at - time.monotonic()))
+            for item in items
+        ]
+        done = all(outcome.done for outcome in outcomes)
+        recap = _recap_of(outcomes) if keep is not None else None
+        return Drop(keep=keep, recap=recap, done=done)
+
+    async def maintain(self) -> None:
+        """Finishes what earlier processes left."""
+        if not self._context.read_only:
+            await self._consolidator.recover()
+            await self._consolidator.finish_waiting(self._journal.consolidation_timeout_s)
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        entries = self.files.entries()
+        found = [(MEMORY, block) for block in _blocks(self._memory())]
+        found += [(f"history {e.at}", e.text) for e in reversed(entries)]
+        texts = [text for _, text in found]
+        return [
+            Hit(
+                score=one.score,
+                text=credentials.redact(texts[one.index])[:HIT_CHARS],
+                where=found[one.index][0],
+                why=one.why,
+            )
+            for one in rank.rank(query, texts, k=k)
+        ]
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        memory = credentials.redact(self._memory())
+        return (SnapshotSection(title="Long-term Memory", content=memory),) if memory else ()
+
+    def state(self) -> Mapping[str, Any]:
+        state = {
+            "last_consolidated": self._cursor,
+            "consolidated": list(self._taken),
+            "recap": list(self._recap),
+        }
+        return {name: value for name, value in state.items() if value}
+
+    async def close(self, grace_s: float) -> None:
+        """Nothing runs in the background; what was put down waits in the queue."""
+
+    # ── what the commands need ───────────────────────────────────────────────────────────────
+
+    async def show(self) -> str:
+        """What the next session will see, and where it came from."""
+        limit = self._journal.max_memory_size
+        return report.shown(self.files, self.files.read_memory(), limit, self.history)
+
+    async def status(self) -> str:
+        """Which system, how full, what is pending."""
+        return report.status(
+            self.files,
+            self._memory(),
+            self._journal.max_memory_size,
+            len(self._queue.ids()),
+            self._committer.waiting(),
+        )
+
+    async def undo_change(self, change: Change) -> str:
+        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+        self._check_writable()
+        session, turn = self._context.session_id, self._turn or None
+        async with locked(self.files.root):
+            done = commit.undo(self.files, self.history, change, ("undo", session, turn))
+        self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
+        return f"{done.line}\nundo with: kode memory undo {done.change_id}"
+
+    async def approve(self, id: str | None) -> str:
+        """Lets an update from a session that took in untrusted content into MEMORY.md; without an
+        id, lists those that wait. Raises: MemoryError_, StorageError, BusyError."""
+        waits = self._committer.waiting()
+        if id is None:
+            listed = [f"{name}\n{_added(base, update)}" for name, base, update in waits]
+            return "\n".join(listed) or "Nothing waits for approval."
+        self._check_writable()
+        found = [w for w in waits if w[0] == id] or [w for w in waits if w[0].startswith(id)]
+        if len(found) != 1:
+            what = "Several updates" if found else "No update that waits for approval"
+            raise MemoryError_(
+                f"{what} begin{'s' if not found else ''} with {id!r}. "
+                "`kode memory approve` without an id lists them."
+            )
+        name, base, update = found[0]
+        who: Who = "user"
+        change = Change(
+            kind="approve",
+            target=f"{SYSTEM}/{MEMORY}",
+            system=SYSTEM,
+            who=who,
+            session=self._context.session_id,
+        )
+        async with locked(self.files.root):
+            told: list[Written] = self._committer.approve(name, base, update, change)
+        for one in told:
+            self._context.emit(MemoryChanged(text=one.line, change_id=one.change_id))
+        return "\n".join(one.line for one in told) or f"{MEMORY} reads so already"
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _kept(self) -> int:
+        """How many messages stay when the window is full: the recent half."""
+        return max(1, self._journal.memory_window // 2)
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        cursor = state.get("last_consolidated")
+        keys, recap = state.get("consolidated"), state.get("recap")
+        is_number = isinstance(cursor, int) and not isinstance(cursor, bool) and cursor >= 0
+        self._cursor = cursor if is_number and isinstance(cursor, int) else 0
+        self._taken = {}
+        self._recap = []
+        if isinstance(keys, list):
+            self._taken = dict.fromkeys(key for key in keys if isinstance(key, str))
+        if isinstance(recap, list):
+            self._recap = [line for line in recap if isinstance(line, str)]
+        self._turn, self._tainted = 0, False
+
+    def _settle_cursor(self, entries: Sequence[Said], count: int) -> None:
+        """A cursor without keys is a number of messages; from here on the keys count, since they
+        mean the same after a rewind, a trim or a compaction."""
+        if self._taken or not self._cursor:
+            return
+        if self._cursor > count:
+            self._notice(
+                f"The cursor of this session's memory ({self._cursor}) lies behind its "
+                f"{count} messages. All of them are consolidated now."
+            )
+            self._cursor = 0
+        self._taken = dict.fromkeys(e.key for e in entries if e.index < self._cursor)
+
+    def _cut(
+        self, messages: Sequence[Message], entries: Sequence[Said], reason: DropReason
+    ) -> tuple[int, int | None]:
+        """The index up to which messages are consolidated now, and how many of the latest are to
+        be kept; None leaves that to the context."""
+        if reason != "window":
+            return len(messages), None
+        counting = [entry for entry in entries if entry.counts]
+        if len(counting) > self._journal.memory_window:
+            cut = counting[-self._kept].index
+            return cut, len(messages) - cut
+        # The model's own window is full: how much must go is not known here. The question that is
+        # being worked on stays out of it.
+        last = counting[-1] if counting else None
+        return (last.index if last is not None and last.role == "user" else len(messages)), None
+
+    async def _matching(self, pattern: str) -> list[Entry]:
+        return await grep(pattern, self.files.entries())
+
+    def _memory(self) -> str:
+        """MEMORY.md; "" when it cannot be read."""
+        try:
+            return self.files.read_memory()
+        except MemoryError_ as error:
+            self._notice(str(error))
+            return ""
+
+    def _bounded(self, memory: str) -> str:
+        most = SHOWN_TIMES_LIMIT * self._journal.max_memory_size
+        if len(memory) <= most:
+            return memory
+        return memory[:most] + f"\n[... {len(memory) - most} characters over the limit, not shown]"
+
+    def _framed(self, about: str, body: str) -> str:
+        what = frame.suspicion(body)
+        if what:
+            self._notice(
+                f"Memory holds text that looks like {what}. It is shown to the model as data, "
+                "with a warning. `kode memory show` finds it; edit or remove it."
+            )
+        return frame.framed(about, body, warning=frame.warning_for(what))
+
+    def _check_writable(self) -> None:
+        if self._context.read_only:
+            raise MemoryError_("This memory was opened for reading only.")
+
+    def _notice(self, text: str) -> None:
+        self._context.emit(Notice(text=text))
+
+
+def _recap_of(outcomes: Sequence[Outcome]) -> str | None:
+    """What stands for the messages that go; None when a part of them has no entry, so that the
+    context makes its own summary."""
+    if not outcomes or not all(outcome.entry for outcome in outcomes):
+        return None
+    return "\n\n".join(outcome.entry for outcome in outcomes)
+
+
+def _blocks(memory: str) -> list[str]:
+    blocks = [line.strip() for line in memory.split("\n")]
+    return [block for block in blocks if block and not block.startswith("#")]
+
+
+def _added(base: str, update: str) -> str:
+    known = set(base.split("\n"))
+    lines = [line for line in update.split("\n") if line.strip() and line not in known]
+    return "\n".join(f"    + {line}" for line in lines) or "    (only removes)"

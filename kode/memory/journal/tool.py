@@ -1,0 +1,45 @@
+"""The `history_search` tool: the model's way into what is not in its prompt."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.errors import MemoryError_, StorageError, ToolError
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.ask import keep_ends
+from kode.memory.journal.files import Entry
+
+MAX_ENTRIES = 50
+ENTRY_CHARS = 1_500
+
+
+def history_tool(search: Callable[[str], Awaitable[list[Entry]]]) -> Tool:
+    """The tool over one open journal."""
+
+    @tool(effect="memory", subject="query")
+    async def history_search(
+        context: ToolContext,
+        query: Annotated[str, "As for `grep -i`: a word, or a basic regular expression"],
+        limit: Annotated[int, "Entries, newest first"] = 10,
+    ) -> ToolOutput:
+        """Search the log of all earlier sessions with this user, by words that stand in it. Use it
+        when something was said, done or decided before and is not in your memory. Dates work too:
+        2026-02-27."""
+        try:
+            found = await search(query)
+        except (MemoryError_, StorageError) as error:
+            raise ToolError(str(error)) from error
+        if not found:
+            text = f"No entry of the history matches: {query}. Try another, shorter word."
+            return ToolOutput(text=text, summary="no match")
+        shown = found[::-1][: max(1, min(limit, MAX_ENTRIES))]
+        body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, ENTRY_CHARS)}" for e in shown)
+        warning = frame.warning_for(frame.suspicion(body))
+        about = f"{len(found)} entries of the history match, the newest first"
+        about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
+        return ToolOutput(
+            text=frame.framed(about, body, warning=warning), summary=f"{len(found)} entries"
+        )
+
+    return history_search
