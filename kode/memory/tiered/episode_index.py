@@ -1,60 +1,148 @@
-"""Which episodes fit a query: their whole texts, ranked by words. Read from the files as needed."""
+"""Which episodes fit a query: their whole texts in a `Collection`, kept in step with the files.
 
-import math
-from collections import Counter
-from collections.abc import Sequence
+A cache in `episodes/.search/`. One stat of the folder tells whether anything came or went; only
+then are the files' times looked through, and only files that changed are read. A session that only
+reads ranks the newest files by itself and leaves the cache alone.
+"""
 
-from kode.memory import terms
-from kode.memory.embed import Embedder
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, valid_id
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kode.errors import StorageError
+from kode.memory import rank
+from kode.memory.collection import Collection, Row
+from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
+
+if TYPE_CHECKING:
+    from kode.memory.collection import Vector
+
+NEWEST_READ = 200
+"""So many files a session that only reads looks through."""
+BATCH = 64
+"""Files taken in by one transaction; between two the terminal gets its turn."""
+SEARCH_WAITS_S = 0.5
+"""How long a search takes in changed files before it answers from what is there."""
 
 
 class EpisodeIndex:
+    """The search over one folder of episodes."""
+
     def __init__(self, files: EpisodeFiles, embedder: Embedder, *, read_only: bool) -> None:
         self._files = files
-        self._texts: dict[str, tuple[int, str]] = {}
+        self._embedder = embedder
+        self._read_only = read_only
+        space = "" if isinstance(embedder, LocalEmbedder) else embedder.name
+        self._texts = Collection(files.folder / ".search" / "episodes.sqlite", space=space)
 
     async def search(self, query: str, k: int) -> list[tuple[str, float]]:
-        """Session ids with scores, best first; nothing where no word of the query occurs."""
-        await self.refresh()
-        ids = list(self._texts)
-        scores = scored(query, [self._texts[id][1] for id in ids])
-        return [(ids[index], score) for index, score in scores[:k]]
-
-    async def put(self, episode: Episode) -> None:
-        """Nothing to do: the file is found by its time."""
+        """Session ids with scores, best first; nothing for a query that matches nothing."""
+        if not self._files.folder.is_dir():
+            return []
+        if self._read_only:
+            return self._search_newest(query, k)
+        await self._refresh(SEARCH_WAITS_S)
+        vectors = await self._vectors([query])
+        try:
+            found = self._texts.search(query, k, vectors[0])
+        finally:
+            self._texts.close()
+        return [(one.id, one.score) for one in found]
 
     async def refresh(self) -> None:
-        """Takes in what came, went or changed on disk."""
-        texts = {}
-        for id in filter(valid_id, self._files.session_ids()):
-            try:
-                stat = self._files.path(id).stat()
-            except OSError:
-                continue
-            known = self._texts.get(id)
-            if known is None or known[0] != stat.st_mtime_ns:
-                known = (stat.st_mtime_ns, parse(self._files.text(id), id, 0.0).text)
-            texts[id] = known
-        self._texts = texts
+        """Takes in what came, went or changed on disk, edits in place included."""
+        if self._files.folder.is_dir() and not self._read_only:
+            await self._refresh(None, thorough=True)
+
+    async def vector(self, text: str) -> "Vector | None":
+        """What `put` takes, made while no lock is held: an embedding may be a request."""
+        return (await self._vectors([text]))[0]
+
+    def is_current(self) -> bool:
+        """Whether the cache is an image of the folder as it is now."""
+        try:
+            return self._texts.fingerprint() == self._fingerprint()
+        except OSError:
+            return False
+        finally:
+            self._texts.close()
+
+    def put(self, episode: Episode, vector: "Vector | None", *, was_current: bool) -> None:
+        """Takes in an episode just written, while the folder is locked. `was_current`: what
+        `is_current` said before; only then may the cache be called current again."""
+        path = self._files.path(episode.session_id)
+        with suppress(StorageError, OSError):
+            stamp = _stamp(path.stat())
+            self._texts.put([Row(episode.session_id, episode.text, stamp, vector)])
+            if was_current:
+                self._texts.set_fingerprint(self._fingerprint())
+        self._texts.close()
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _fingerprint(self) -> str:
+        """Changes whenever a file comes, goes or is replaced."""
+        return f"{self._files.folder.stat().st_mtime_ns} {self._embedder.name}"
+
+    async def _refresh(self, budget_s: float | None, *, thorough: bool = False) -> None:
+        try:
+            now = self._fingerprint()
+            if not thorough and self._texts.fingerprint() == now:
+                return
+            if await self._take_in(budget_s):
+                self._texts.set_fingerprint(now)
+        except (StorageError, OSError):
+            # A cache that cannot be written costs finding something, never a turn.
+            return
+        finally:
+            self._texts.close()
+
+    async def _take_in(self, budget_s: float | None) -> bool:
+        """False when the time was up before everything was in."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        known = self._texts.stamps()
+        there = dict(self._stamps())
+        gone = [id for id in known if id not in there]
+        if gone:
+            self._texts.remove(gone)
+        changed = sorted((id for id in there if known.get(id) != there[id]), reverse=True)
+        for first in range(0, len(changed), BATCH):
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            episodes = [self._files.read(id) for id in changed[first : first + BATCH]]
+            readable = [episode for episode in episodes if episode is not None]
+            vectors = await self._vectors([episode.text for episode in readable])
+            self._texts.put(
+                Row(episode.session_id, episode.text, there[episode.session_id], vector)
+                for episode, vector in zip(readable, vectors, strict=True)
+            )
+            await asyncio.sleep(0)
+        return True
+
+    def _stamps(self) -> Iterator[tuple[str, str]]:
+        with os.scandir(self._files.folder) as entries:
+            for entry in entries:
+                id = entry.name.removesuffix(".md")
+                if id != entry.name and valid_id(id) and entry.is_file():
+                    yield id, _stamp(entry.stat())
+
+    async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
+        nothing: list[Vector | None] = [None] * len(texts)
+        if isinstance(self._embedder, LocalEmbedder) or not texts:
+            return nothing
+        matrix = await self._embedder.embed(texts)
+        return list(matrix) if self._embedder.is_neural else nothing
+
+    def _search_newest(self, query: str, k: int) -> list[tuple[str, float]]:
+        ids = [id for id in self._files.session_ids() if valid_id(id)][-NEWEST_READ:]
+        episodes = [episode for id in ids if (episode := self._files.read(id))]
+        ranked = rank.rank(query, [episode.text for episode in episodes], k=k)
+        return [(episodes[one.index].session_id, one.score) for one in ranked]
 
 
-def scored(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """BM25: (index, score), best first, those without a word of the query left out."""
-    wanted = set(terms.search_terms(query))
-    counts = [Counter(terms.search_terms(text)) for text in texts]
-    usual = sum(sum(count.values()) for count in counts) / len(counts) if counts else 1.0
-    holding = {term: sum(1 for count in counts if term in count) for term in wanted}
-    scores = []
-    for index, count in enumerate(counts):
-        length = 0.25 + 0.75 * sum(count.values()) / (usual or 1.0)
-        score = sum(
-            math.log(1 + (len(texts) - holding[term] + 0.5) / (holding[term] + 0.5))
-            * count[term]
-            * 2.2
-            / (count[term] + 1.2 * length)
-            for term in wanted
-        )
-        if score > 0:
-            scores.append((index, score))
-    return sorted(scores, key=lambda found: -found[1])
+def _stamp(stat: os.stat_result) -> str:
+    return f"{stat.st_mtime_ns} {stat.st_size}"

@@ -290,6 +290,7 @@ class EpisodeKeeper:
             await self._release(pending)
             return False
         narrative, facts = self._scanned(narrative, facts, pending)
+        vector = await self._index.vector("\n".join([narrative, *facts]))
         async with self.files.lock():
             before = self.files.read(pending.session_id)
             episode = Episode(
@@ -304,10 +305,11 @@ class EpisodeKeeper:
                 approved=before is not None and before.approved and not pending.tainted,
             )
             author = Author(who="extraction", session=pending.session_id, turn=pending.turns)
+            was_current = self._index.is_current()
             outcome = self._write(episode, "episode", author, summary_of(narrative))
+            self._index.put(episode, vector, was_current=was_current)
             self._pending.remove(pending.session_id)
         self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        await self._index.put(episode)
         return True
 
     def _scanned(
