@@ -399,7 +399,8 @@ def _memory(call: _Call) -> Decision:
     by_rule = _by_rule(call, lambda rule: True)
     if by_rule is not None and by_rule.outcome != "allow":
         return by_rule
-    action = call.arguments.get("action")
+    given = call.arguments.get("action")
+    action = given if isinstance(given, str) else ""
     if call.tool.name in _MEMORY_READS or action in _MEMORY_READ_ACTIONS:
         return _allow("It reads memory.")
     if call.mode == "plan":

@@ -59,6 +59,8 @@ class PermissionSettings(Protocol):
     @property
     def allow(self) -> Sequence[str]: ...
     @property
+    def ask(self) -> Sequence[str]: ...
+    @property
     def deny(self) -> Sequence[str]: ...
 
 
@@ -111,15 +113,14 @@ class PersonGate:
         tainted: Callable[[], bool] = lambda: False,
         emit: Emit = silent,
     ) -> "PersonGate":
-        """A gate with the config's rules (`allow`, `deny`, and `ask` where there is one).
+        """A gate with the config's rules.
 
         Raises: ConfigError for a text that is no rule.
         """
-        asked: Sequence[str] = getattr(settings, "ask", ())
         return cls(
             rules=Rules(
                 deny=parse_all(settings.deny),
-                ask=parse_all(asked),
+                ask=parse_all(settings.ask),
                 allow=parse_all(settings.allow),
             ),
             mode=settings.mode,

@@ -402,8 +402,8 @@ class _Walk:
 
     def _command(self, node: "Node") -> None:
         outer, begin = (self.feed, self.downloads), len(self.parts)
-        if any(child.type == "regex" for child in node.named_children):
-            # After `=~` the grammar reads an expression, operators and all; bash does so in `[[` only.
+        if any(child.type == "regex" or source(child) == "=~" for child in node.children):
+            # After `=~` the grammar reads an expression, operators and line ends too.
             self.note(source(node), unknown("a word that cannot be told from an expression"))
             self.parts.extend(self._run_text(source(node).replace("=~", "=")))
         for child in node.named_children:

@@ -49,7 +49,7 @@ def room(tmp_path):
 
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
         return PersonGate.from_config(
-            SimpleNamespace(mode=mode, allow=allow, deny=deny),
+            SimpleNamespace(mode=mode, allow=allow, ask=(), deny=deny),
             home=home,
             project=project,
             cwd=project,
