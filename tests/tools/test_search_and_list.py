@@ -334,7 +334,7 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
 
     task = asyncio.create_task(looking.run(program, b"\n", lambda piece: True))
     pid = project / "pid"
-    while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110
+    while not pid.exists() or not pid.read_text().strip():
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -34,7 +34,7 @@ def _pids(folder: Path) -> list[int]:
 
 
 async def _written(folder: Path, count: int) -> None:
-    while len([p for p in folder.glob("pid*") if p.read_text().strip()]) < count:  # noqa: ASYNC110
+    while len([p for p in folder.glob("pid*") if p.read_text().strip()]) < count:
         await asyncio.sleep(0.01)
 
 
@@ -107,7 +107,7 @@ async def test_output_is_told_while_it_comes(
     task = asyncio.create_task(
         call(shell, command="echo early; until [ -e go ]; do sleep 0.01; done; echo late")
     )
-    while not events:  # noqa: ASYNC110
+    while not events:
         await asyncio.sleep(0.01)
 
     assert events == [ToolOutput(call_id="call-1", text="early\n")]
