@@ -69,9 +69,7 @@ class Checkpoints:
     def end_turn(self) -> None:
         """Notes what the turn left behind, by hash only. Raises: StorageError."""
         for path, change in self.open_turn.items():
-            after = _hash_of(Path(path))
-            if after != change.before:
-                self._record(replace(change, after=after, done=True))
+            self._record(replace(change, after=_hash_of(Path(path)), done=True))
         self.open_turn.clear()
 
     def undo(self) -> Undone:
@@ -154,21 +152,22 @@ class Checkpoints:
         return [change for change in map(_parse, lines) if change is not None]
 
     def _last_turn(self) -> list[Change]:
-        """What the newest turn or undo did to each file: its newest line. In a turn several agents
-        may have changed a file, one after the other; then the content before the first counts."""
-        changes = self._changes()
-        if not changes:
-            return []
-        last = changes[-1]
+        """What the newest turn or undo that changed anything did, one change a file."""
+        group: tuple[int, bool] | None = None
         newest: dict[str, Change] = {}
-        for change in reversed(changes):
-            if (change.turn, change.undone) != (last.turn, last.undone):
+        for change in reversed(self._changes()):
+            if group not in (None, (change.turn, change.undone)):
                 break
-            latest = newest.setdefault(change.path, change)
-            if not change.undone:
-                newest[change.path] = replace(latest, before=change.before, mode=change.mode)
-        # A turn that a crash cut short left no hash of its own: what is there now is its work.
-        return [c if c.done else replace(c, after=_hash_of(Path(c.path))) for c in newest.values()]
+            if not change.done:
+                # A turn that a crash cut short left no hash of its own: what is there now is its
+                # work, unless a later line of the same turn tells.
+                change = replace(change, after=_hash_of(Path(change.path)))
+            if change.path in newest:
+                continue
+            if change.before != change.after:
+                group = (change.turn, change.undone)
+            newest[change.path] = change
+        return [change for change in newest.values() if change.before != change.after]
 
     def _diff_of(self, path: str, before: str | None, seen_from: Path) -> str:
         if before == TOO_LARGE:
