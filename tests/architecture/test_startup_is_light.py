@@ -1,0 +1,38 @@
+"""What may be imported before a person sees something."""
+
+import subprocess
+import sys
+
+HEAVY = (
+    "openai anthropic httpx2 pydantic numpy prompt_toolkit rich apsw selectolax pathspec "
+    "tree_sitter snowballstemmer json_repair"
+).split()
+
+
+def imported_by(statement: str) -> set[str]:
+    code = f"import sys; sys.argv = ['kode']\n{statement}\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_version_imports_nothing_heavy_and_not_even_argparse() -> None:
+    loaded = imported_by("sys.argv.append('--version'); from kode.__main__ import main; main()")
+    assert not loaded & {*HEAVY, "argparse", "asyncio", "json"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    loaded = imported_by("sys.argv.append('--help'); from kode.__main__ import main; main()")
+    assert not loaded & set(HEAVY)
+
+
+def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
+    loaded = imported_by("import kode.conversation, kode.tools, kode.providers")
+    assert not loaded & {
+        *("openai", "anthropic", "httpx2", "numpy", "prompt_toolkit", "rich"),
+        *("selectolax", "pathspec", "tree_sitter", "apsw"),
+    }
+
+
+def test_the_repl_imports_no_sdk_no_numpy_and_no_rich_before_the_prompt() -> None:
+    loaded = imported_by("import kode.conversation, kode.cli.repl, kode.cli.editor, kode.cli.ask")
+    assert not loaded & {"openai", "anthropic", "httpx2", "numpy", "rich", "tree_sitter", "apsw"}

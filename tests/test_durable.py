@@ -1,0 +1,127 @@
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from kode import durable
+from kode.errors import StorageError
+
+
+def test_replace_puts_exactly_the_bytes_there_and_only_for_the_owner(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    durable.replace(path, b"one")
+    durable.replace(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_replace_follows_a_link_so_that_it_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    durable.replace(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
+def test_a_fault_at_any_step_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "f"
+    durable.replace(path, b"old")
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, call, full)
+    with pytest.raises(StorageError, match="disk is full"):
+        durable.replace(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_failed_sync_is_never_asked_again_on_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def once(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        if len(synced) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(durable.os, "fsync", once)
+    durable.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    assert len(synced) == 3  # the failed file, the new one, the folder
+
+
+def test_a_torn_last_line_is_kept_aside_before_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntor")
+    durable.append_line(path, b"two")
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert (tmp_path / "lines.torn").read_bytes() == b"tor\n"
+
+
+def test_an_append_that_fails_half_way_leaves_whole_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines"
+    durable.append_line(path, b"one")
+    real = os.write
+
+    def half(descriptor: int, data: memoryview) -> int:
+        real(descriptor, bytes(data)[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, "write", half)
+    with pytest.raises(StorageError):
+        durable.append_line(path, b"two")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"one\n"
+
+
+def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line feed"):
+        durable.append_line(tmp_path / "f", b"a\nb")
+
+
+def test_folders_are_made_for_the_owner_alone(tmp_path: Path) -> None:
+    durable.make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def _count_up(folder: Path) -> None:
+    for _ in range(25):
+        with durable.locked(folder):
+            number = int((folder / "n").read_bytes())
+            durable.replace(folder / "n", str(number + 1).encode())
+
+
+def test_read_modify_write_inside_the_lock_loses_nothing(tmp_path: Path) -> None:
+    durable.replace(tmp_path / "n", b"0")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_count_up, args=(tmp_path,)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (tmp_path / "n").read_bytes() == b"100"
+
+
+def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> None:
+    names = set()
+    for number in range(3):
+        (tmp_path / "f").write_text(str(number))
+        names.add(durable.set_aside(tmp_path / "f").name)
+    assert len(names) == 3
+    assert not (tmp_path / "f").exists()
