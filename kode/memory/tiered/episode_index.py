@@ -8,7 +8,7 @@ reads ranks the newest files by itself and leaves the cache alone.
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NEWEST_READ = 200
 """So many files a session that only reads looks through."""
+LOOKED_AT_EACH = 2_000
+"""Up to so many files, every search that finds the folder changed looks at each file's time."""
 BATCH = 64
 """Files taken in by one transaction; between two the terminal gets its turn."""
 SEARCH_WAITS_S = 0.5
@@ -93,7 +95,7 @@ class EpisodeIndex:
             now = self._fingerprint()
             if not thorough and self._texts.fingerprint() == now:
                 return
-            if await self._take_in(budget_s):
+            if await self._take_in(budget_s, thorough):
                 self._texts.set_fingerprint(now)
         except (StorageError, OSError):
             # A cache that cannot be written costs finding something, never a turn.
@@ -101,11 +103,13 @@ class EpisodeIndex:
         finally:
             self._texts.close()
 
-    async def _take_in(self, budget_s: float | None) -> bool:
+    async def _take_in(self, budget_s: float | None, thorough: bool) -> bool:
         """False when the time was up before everything was in."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         known = self._texts.stamps()
-        there = dict(self._stamps())
+        # Of very many files a search asks only for names; edits in place wait for `refresh`.
+        trusted = {} if thorough or len(known) <= LOOKED_AT_EACH else known
+        there = await self._stamps(trusted)
         gone = [id for id in known if id not in there]
         if gone:
             self._texts.remove(gone)
@@ -123,12 +127,17 @@ class EpisodeIndex:
             await asyncio.sleep(0)
         return True
 
-    def _stamps(self) -> Iterator[tuple[str, str]]:
+    async def _stamps(self, trusted: Mapping[str, str]) -> dict[str, str]:
+        """The stamp of every file; of `trusted` ones the given stamp, without a look."""
+        there: dict[str, str] = {}
         with os.scandir(self._files.folder) as entries:
-            for entry in entries:
+            for number, entry in enumerate(entries):
                 id = entry.name.removesuffix(".md")
-                if id != entry.name and valid_id(id) and entry.is_file():
-                    yield id, _stamp(entry.stat())
+                if id != entry.name and valid_id(id):
+                    there[id] = trusted.get(id) or _stamp(entry.stat())
+                if number % 512 == 511:
+                    await asyncio.sleep(0)
+        return there
 
     async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
         nothing: list[Vector | None] = [None] * len(texts)
