@@ -10,6 +10,7 @@ from kode.memory.history import Change, History
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
 from kode.memory.vault.summary import clean
 
+NO_SUMMARY = "(no summary)"
 ORIGINS_LOOKED_THROUGH = 2_000
 """Changes, newest first, in which the origin of a file is looked for."""
 
@@ -31,7 +32,7 @@ def index_message(rows: Sequence[Row]) -> str:
 
 
 def index_lines(rows: Sequence[Row]) -> str:
-    return "\n".join(f"- {r.path} ({size_words(r.size)}): {r.summary}".rstrip() for r in rows)
+    return "\n".join(f"- {r.path} ({size_words(r.size)}): {r.summary or NO_SUMMARY}" for r in rows)
 
 
 def withheld(files: VaultFiles) -> list[str]:

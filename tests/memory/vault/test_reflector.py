@@ -1,0 +1,213 @@
+import asyncio
+
+import pytest
+
+from kode.errors import ProviderError
+from kode.memory.commands import memory_command
+from tests.memory.life import OTHER_SESSION, notices, turn
+from tests.memory.replies import Replies, calls, says
+from tests.memory.vault.life import file, opened, put
+
+WRITE = ("memory_write", {"path": "facts/user.md", "content": "- Name: Zhang"})
+EPISODE = ("memory_append", {"path": "episodes/2026-03.md", "entry": "## Fix\n- Summary: a fix"})
+
+
+def worth(number=1, text="I am Zhang", **changes):
+    return turn(number, text, **{"answer": "x" * 200, **changes})
+
+
+def pending(root):
+    return sorted(path.name for path in file(root, "pending").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "tools", "chars", "asked"),
+    [(1, 1, 199, 0), (1, 1, 200, 1), (2, 1, 3, 1), (1, 2, 3, 1), (1, 0, 0, 0)],
+)
+async def test_only_a_task_that_is_worth_it_is_reflected_on(tmp_path, steps, tools, chars, asked):
+    model = Replies([says("nothing")])
+    system = await opened(tmp_path, ask_reply=model)
+    used = (("shell", "ls"),) * tools
+
+    await system.after_turn(turn(1, steps=steps, tools=used, answer="x" * chars))
+    await system.close(5)
+
+    assert len(model.requests) == asked
+    assert pending(tmp_path) == []
+
+
+async def test_it_writes_by_the_tools_until_it_has_nothing_more_to_do(tmp_path):
+    put(tmp_path, "facts/project.md", "> Summary: x\n- Tests: make check\n")
+    put(tmp_path, "episodes/2026-01.md", "> Summary: old\n")
+    put(tmp_path, "episodes/2026-02.md", "> Summary: newer\n")
+    model = Replies([calls(WRITE, EPISODE), says("done")])
+    events = []
+    system = await opened(tmp_path, ask_reply=model, emit=events.append)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    request = model.requests[0]
+    assert "- Tests: make check" in request.system
+    assert request.system.index("2026-02.md (") < request.system.index("2026-01.md (")
+    assert "2026-03-01" in request.system
+    assert "episodes/2026-03.md" in request.system
+    assert "I am Zhang" in request.messages[0].parts[0].text
+    assert [spec.name for spec in request.tools] == [
+        "memory_read",
+        "memory_write",
+        "memory_patch",
+        "memory_append",
+    ]
+    assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
+    assert "## Fix" in file(tmp_path, "episodes/2026-03.md").read_text()
+    assert len([e for e in events if e.type == "memory_changed"]) == 2
+    assert {c.who for c in system.history.tail(9).changes} == {"extraction"}
+    assert pending(tmp_path) == []
+
+
+async def test_an_answer_in_words_ends_it_after_one_call(tmp_path):
+    model = Replies([says("nothing worth it")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert len(model.requests) == 1
+    assert list(file(tmp_path, "").rglob("*.md")) == []
+
+
+async def test_one_that_never_ends_is_ended_after_five_calls_with_a_warning(tmp_path):
+    model = Replies([calls(("memory_read", {"path": "facts/none.md"}))])
+    events = []
+    system = await opened(tmp_path, ask_reply=model, emit=events.append)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert len(model.requests) == 5
+    (notice,) = notices(events)
+    assert "after 5 calls" in notice
+    assert pending(tmp_path) == []
+
+
+async def test_bad_calls_are_answered_with_their_error_and_it_goes_on(tmp_path):
+    bad = [("memory_write", '{"path": '), ("shell", {"command": "ls"}), ("memory_read", "[1]")]
+    model = Replies([calls(*bad, ("memory_write", {"path": "../x"})), calls(WRITE), says("ok")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    results = model.requests[1].messages[-1].parts
+    assert [result.text.startswith('{"error": ') for result in results] == [True] * 4
+    assert all(result.is_error for result in results)
+    assert file(tmp_path, "facts/user.md").exists()
+
+
+async def test_calls_of_a_cut_reply_are_not_run(tmp_path):
+    model = Replies([calls(WRITE, stop="length"), says("ok")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert not file(tmp_path, "facts/user.md").exists()
+
+
+async def test_when_the_provider_fails_the_task_waits_for_the_next_start(tmp_path):
+    events = []
+    system = await opened(tmp_path, ask_reply=Replies([ProviderError("down")]), emit=events.append)
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert pending(tmp_path) == ["20260301-123400-abcdef.0001.json"]
+    assert any("down" in notice for notice in notices(events))
+    assert "still to be reflected on: 1" in await system.status()
+
+    model = Replies([calls(WRITE), says("ok")])
+    again = await opened(tmp_path, ask_reply=model, session_id=OTHER_SESSION)
+    await again.maintain()
+
+    assert "I am Zhang" in model.requests[0].messages[0].parts[0].text
+    assert file(tmp_path, "facts/user.md").exists()
+    assert pending(tmp_path) == []
+    assert again.history.tail(1).changes[0].session == "20260301-123400-abcdef"
+
+
+async def test_closing_waits_no_longer_than_its_grace_and_leaves_the_task(tmp_path):
+    started = asyncio.Event()
+
+    async def hanging(request):
+        started.set()
+        await asyncio.sleep(60)
+
+    system = await opened(tmp_path, ask_reply=hanging)
+    await system.after_turn(worth())
+    await started.wait()
+
+    await system.close(0.1)
+
+    assert len(asyncio.all_tasks()) == 1
+    assert pending(tmp_path) == ["20260301-123400-abcdef.0001.json"]
+
+
+async def test_a_turn_does_not_wait_for_it(tmp_path):
+    blocked = asyncio.Event()
+
+    async def waiting(request):
+        await blocked.wait()
+        return says("nothing")
+
+    system = await opened(tmp_path, ask_reply=waiting)
+
+    await system.after_turn(worth(1))
+    await system.after_turn(worth(2))
+    waits = len(pending(tmp_path))
+    blocked.set()
+    await system.close(5)
+
+    assert waits == 2
+    assert pending(tmp_path) == []
+
+
+async def test_an_interrupted_one_knows_what_was_written_already(tmp_path):
+    model = Replies([calls(EPISODE), ProviderError("gone"), calls(EPISODE), says("ok")])
+    system = await opened(tmp_path, ask_reply=model)
+    await system.after_turn(worth())
+    await system.close(5)
+
+    await system.maintain()
+
+    assert "Already kept" in model.requests[2].messages[0].parts[0].text
+    assert file(tmp_path, "episodes/2026-03.md").read_text().count("## Fix") == 1
+
+
+async def test_a_task_with_outside_text_waits_for_approval(tmp_path):
+    model = Replies([calls(WRITE), says("ok")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth(tainted=True))
+    await system.maintain()
+    listed = await memory_command(system, ["approve"])
+    asked_before = len(model.requests)
+    await memory_command(system, ["approve", "20260301"])
+    await system.maintain()
+
+    assert "20260301-123400-abcdef.0001" in listed
+    assert asked_before == 0
+    assert file(tmp_path, "facts/user.md").exists()
+
+
+async def test_it_does_not_overwrite_what_a_person_changes_meanwhile(tmp_path):
+    put(tmp_path, "facts/user.md", "- Name: A\n")
+
+    def edited(request):
+        put(tmp_path, "facts/user.md", "- Name: by hand\n")
+        return calls(WRITE)
+
+    system = await opened(tmp_path, ask_reply=Replies([edited, says("ok")]))
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert file(tmp_path, "facts/user.md").read_text() == "- Name: by hand\n"
