@@ -52,6 +52,10 @@ CREATE TABLE IF NOT EXISTS memory_notes (
 );
 CREATE INDEX IF NOT EXISTS notes_newest ON memory_notes (user, kind, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
+CREATE INDEX IF NOT EXISTS notes_latest ON memory_notes (user, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 32))
+    WHERE superseded_by IS NULL;
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
 CREATE TABLE IF NOT EXISTS note_terms (
@@ -214,6 +218,10 @@ class Database:
             if writable and not _has_table(connection, "note_words"):
                 with connection:
                     connection.execute(_WORDS)
+                    # Words of what is forgotten go from the index at once.
+                    connection.execute(
+                        "INSERT INTO note_words (note_words, rank) VALUES ('secure-delete', 1)"
+                    )
                     connection.execute("INSERT INTO note_words (note_words) VALUES ('rebuild')")
             connection.execute("SELECT 1 FROM note_words LIMIT 1").fetchall()
         except (apsw.SQLError, apsw.NoFTS5Error):

@@ -19,8 +19,8 @@ CANDIDATES = 60
 POSTINGS_A_QUERY = 20_000
 """How many postings choosing may read: words are taken from the rarest on until it is spent."""
 NEWEST_WITHOUT_INDEX = 500
-LOCAL_MIN_COSINE = 0.4
-"""Unrelated texts come to 0.2 at most under the local vectors; a misspelled word to 0.5."""
+LOCAL_MIN_COSINE = 0.3
+"""Unrelated texts come to 0.15 under the local vectors, a misspelled query to 0.3 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _by_index(
     texts = int(store.database.meta("texts") or 0)
     usual = int(store.database.meta("words") or 0) / max(1, texts) or 1.0
     weights = {term: rank.idf(texts, held) for term, held in holding.items()}
-    counts = {id: Counter(terms.search_terms(searched(note))) for id, note in notes.items()}
+    counts = {id: Counter(words.split()) for id, words in store.terms_of(notes).items()}
     scores = {
         id: rank.bm25(counted, counted.total() / usual, weights) for id, counted in counts.items()
     }
@@ -79,7 +79,7 @@ def _by_index(
     return [
         Found(note, scores[id], _why(counts[id], holding))
         for id, note in notes.items()
-        if scores[id] > 0
+        if scores.get(id, 0) > 0
     ]
 
 

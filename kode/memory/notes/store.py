@@ -90,13 +90,9 @@ class NoteStore:
 
     def by_ids(self, ids: Iterable[str]) -> dict[str, Note]:
         """Notes of this user in whatever state, by id; ids that are not there are left out."""
-        found = {}
-        for id in dict.fromkeys(ids):
-            for note in self.select(
-                "WHERE n.id = :id AND n.user = :user", {"id": id, "user": self.user}
-            ):
-                found[id] = note
-        return found
+        sql = "JOIN json_each(:ids) j ON n.id = j.value WHERE n.user = :user"
+        found = self.select(sql, {"ids": json.dumps(list(ids)), "user": self.user})
+        return {note.id: note for note in found}
 
     def find(self, id: str) -> Note:
         """The note of this user with this id, or the only one whose id begins so.
@@ -116,6 +112,14 @@ class NoteStore:
             raise MemoryError_(f"Several notes have an id that begins with {id!r}. Give all of it.")
         raise MemoryError_(f"No note has the id {id!r}. `recall` gives the ids.")
 
+    def terms_of(self, ids: Iterable[str]) -> dict[str, str]:
+        """The words that a search counts, by id."""
+        sql = (
+            "SELECT n.id, t.terms FROM json_each(?) j JOIN memory_notes n ON n.id = j.value "
+            "JOIN note_terms t ON t.place = n.place"
+        )
+        return dict(self.database.rows(sql, (json.dumps(list(ids)),)))
+
     def everything(self) -> list[Note]:
         """All notes of this user, superseded and expired ones too, oldest first."""
         sql = "WHERE n.user = :user ORDER BY n.created_at, n.id"
@@ -124,9 +128,12 @@ class NoteStore:
     def same(self, note: Note) -> Note | None:
         """An active note that says the same word for word."""
         where, values = self.filter(Wanted(sensitive=True, unapproved=True, limit=1))
-        sql = f"WHERE {where} AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
+        sql = (
+            f"WHERE {where} AND substr(n.content, 1, 32) = :head AND n.content = :content "
+            "AND n.kind = :kind AND n.scope = :scope LIMIT 1"
+        )
         values |= {"content": note.content, "kind": note.kind, "scope": note.scope}
-        found = self.select(sql + " LIMIT 1", values)
+        found = self.select(sql, {**values, "head": note.content[:32]})
         return found[0] if found else None
 
     def count(self, condition: str = "1") -> int:

@@ -83,6 +83,7 @@ class NoteVectors:
     def nearest(self, vector: "Vector", limit: int, wanted: Wanted) -> list[tuple[str, float]]:
         """The ids of wanted notes with their distance (L2, of unit vectors), nearest first."""
         where, values = self._store.filter(wanted)
+        # Joined from the vectors outwards (CROSS), since these are bounded and notes are not.
         newest = (
             "(SELECT place, vector FROM note_vectors WHERE space = :space AND "
             "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v"
@@ -92,13 +93,13 @@ class NoteVectors:
         if self._database.has_vectors:
             sql = (
                 f"SELECT n.id, vec_distance_l2(v.vector, :vector) AS distance FROM {newest} "
-                f"JOIN memory_notes n ON n.place = v.place WHERE {where} "
+                f"CROSS JOIN memory_notes n ON n.place = v.place WHERE {where} "
                 "ORDER BY distance, n.id LIMIT :limit"
             )
             rows = self._database.rows(sql, {**values, "vector": data, "limit": limit})
             return [(str(id), float(distance)) for id, distance in rows]
         sql = (
-            f"SELECT n.id, v.vector FROM {newest} JOIN memory_notes n ON n.place = v.place "
+            f"SELECT n.id, v.vector FROM {newest} CROSS JOIN memory_notes n ON n.place = v.place "
             f"WHERE {where}"
         )
         return _measured(self._database.rows(sql, values), vector, limit)

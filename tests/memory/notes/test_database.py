@@ -1,0 +1,196 @@
+"""The file: its modes, damage, two processes, and what may be missing."""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import stat
+import sys
+
+import pytest
+
+from kode.errors import MemoryError_
+from kode.memory.notes import database
+from kode.memory.notes.database import Database
+from tests.memory.life import notices
+from tests.memory.notes.life import active, contents, keep, opened
+
+
+async def test_the_file_is_private(tmp_path):
+    system = await opened(tmp_path)
+    await keep(system, "likes tabs")
+
+    folder = tmp_path / "memory" / "notes"
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "notes.db")]
+    assert modes == [0o700, 0o600]
+
+
+async def test_what_is_committed_is_synced_and_one_file_is_left(tmp_path):
+    system = await opened(tmp_path)
+    await keep(system, "likes tabs")
+
+    assert system.database.value("PRAGMA synchronous") == 3
+    assert system.database.value("PRAGMA journal_mode") == "delete"
+    names = sorted(path.name for path in (tmp_path / "memory" / "notes").iterdir())
+    assert names == [".lock", "notes.db"]
+
+
+def overwritten_in_the_middle(data):
+    return data[:4096] + b"\xaa" * (len(data) - 4096)
+
+
+@pytest.mark.parametrize(
+    "damaged", [lambda data: b"this is no database" * 300, overwritten_in_the_middle]
+)
+async def test_a_damaged_file_is_set_aside_and_reported(tmp_path, damaged):
+    first = await opened(tmp_path)
+    await keep(first, *(f"note number {n}" for n in range(50)))
+    await first.close(1)
+    path = first.database.path
+    spoiled = damaged(path.read_bytes())
+    path.write_bytes(spoiled)
+    events = []
+
+    system = await opened(tmp_path, emit=events.append)
+    await keep(system, "a new beginning")
+
+    (told,) = notices(events)
+    (aside,) = path.parent.glob("notes.db.damaged-*")
+    assert str(aside) in told
+    assert aside.read_bytes() == spoiled
+    assert contents(active(system)) == ["a new beginning"]
+
+
+async def test_a_damaged_file_is_left_alone_by_who_only_reads(tmp_path):
+    path = tmp_path / "memory" / "notes" / "notes.db"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 300)
+
+    system = await opened(tmp_path, read_only=True)
+    with pytest.raises(MemoryError_, match="damaged"):
+        await system.search("tabs", 3)
+
+    assert [found.name for found in path.parent.iterdir()] == ["notes.db"]
+
+
+async def test_a_file_of_a_newer_kode_is_left_as_it_is(tmp_path):
+    first = await opened(tmp_path)
+    first.database.rows("PRAGMA user_version = 99")
+    await first.close(1)
+
+    with pytest.raises(MemoryError_, match="newer kode"):
+        await opened(tmp_path)
+
+
+@pytest.fixture
+def unsaid(monkeypatch):
+    monkeypatch.setattr(database, "_said", set())
+
+
+async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
+    tmp_path, monkeypatch, unsaid
+):
+    texts = ["the staging database listens on port 5433", "likes tabs", "deploys on fridays"]
+    with_vec = await opened(tmp_path / "a")
+    await keep(with_vec, *texts)
+    await with_vec.make_vectors()
+    vector = await with_vec.vectors.of_query("stagin databas port")
+    expected = with_vec.vectors.nearest(vector, 3, database_wanted())
+    events = []
+    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+
+    without = await opened(tmp_path / "a", emit=events.append)
+    again = await opened(tmp_path / "a", emit=events.append)
+    found = without.vectors.nearest(vector, 3, database_wanted())
+    await keep(without, "likes fish")
+    hits = await without.search("stagin databas port", 3)
+
+    assert [id for id, _ in found] == [id for id, _ in expected]
+    assert [d for _, d in found] == pytest.approx([d for _, d in expected], abs=1e-5)
+    assert [hit.text for hit in hits] == [texts[0]]
+    assert len(notices(events)) == 1
+    assert "numpy" in await again.status()
+
+
+def database_wanted():
+    from kode.memory.notes.store import Wanted
+
+    return Wanted(limit=10)
+
+
+async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
+    tmp_path, monkeypatch, unsaid
+):
+    events = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "_prepare_words", lambda self, connection, writable: False)
+        without = await opened(tmp_path, emit=events.append)
+        await keep(without, "deploys happen on fridays", "likes tabs")
+        hits = await without.search("when do we deploy", 5)
+        await without.close(1)
+
+    later = await opened(tmp_path)
+    found = await later.search("when do we deploy", 5)
+
+    assert [hit.text for hit in hits] == ["deploys happen on fridays"]
+    assert [hit.text for hit in found] == ["deploys happen on fridays"]
+    assert ["FTS5" in text for text in notices(events)] == [True]
+
+
+def write_500(root, writer):
+    """In a process of its own."""
+
+    async def write():
+        system = await opened(root)
+        for number in range(500):
+            await system.writer.remember(f"{writer} {number}")
+        await system.close(1)
+
+    asyncio.run(write())
+
+
+async def test_two_processes_writing_500_notes_each_leave_1000(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=write_500, args=(tmp_path, name)) for name in ("a", "b")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        await asyncio.to_thread(writer.join, 100)
+
+    system = await opened(tmp_path)
+
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert len(set(contents(active(system)))) == 1000
+    assert system.history.tail(5000).damaged == 0
+
+
+def write_until_killed(root, pipe):
+    async def write():
+        system = await opened(root)
+        number = 0
+        while True:
+            await system.writer.update_soul(f"I am number {number}.")
+            pipe.send(number)
+            number += 1
+
+    asyncio.run(write())
+
+
+async def test_a_kill_at_any_moment_leaves_one_soul_and_what_was_acknowledged(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    mine, theirs = spawn.Pipe(duplex=False)
+    for delay_s in (0.0, 0.0007, 0.0013, 0.002):
+        process = spawn.Process(target=write_until_killed, args=(tmp_path, theirs))
+        process.start()
+        acknowledged = await asyncio.to_thread(mine.recv)
+        await asyncio.sleep(delay_s)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(10)
+        while mine.poll():
+            acknowledged = mine.recv()
+
+        system = await opened(tmp_path)
+        (soul,) = active(system, "soul")
+        await system.close(1)
+
+        assert int(soul.content.split()[-1].rstrip(".")) in (acknowledged, acknowledged + 1)

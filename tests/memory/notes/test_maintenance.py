@@ -1,0 +1,244 @@
+"""Merging, then pruning, once a day."""
+
+from dataclasses import replace
+
+import pytest
+
+from kode.memory.notes import maintenance
+from kode.memory.notes.maintenance import due_batches, merge, prune_expired
+from kode.memory.notes.store import Author
+from tests.memory.life import Model
+from tests.memory.notes.life import Clock, active, contents, keep, opened
+
+AUTHOR = Author(who="merge")
+
+
+async def old_notes(tmp_path, count, *, days=8, model=None, **fields):
+    clock = Clock()
+    system = await opened(tmp_path, clock=clock, model=model)
+    fields = {"stability": "volatile", "ttl_days": 30, **fields}
+    notes = await keep(system, *(f"event {n}" for n in range(count)), **fields)
+    clock.pass_(days=days)
+    return system, clock, notes
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(12, [5, 5, 2]), (11, [5, 5]), (3, [3]), (2, []), (0, [])]
+)
+async def test_old_volatile_notes_are_merged_in_batches_of_five_oldest_first(
+    tmp_path, count, sizes
+):
+    system, _, notes = await old_notes(tmp_path, count)
+
+    batches = due_batches(system.store)
+    await system.maintain()
+
+    assert [len(batch) for batch in batches] == sizes
+    assert [note.id for batch in batches for note in batch] == [
+        note.id for note in notes[: sum(sizes)]
+    ]
+    merged = active(system, "summary")
+    assert len(merged) == len(sizes)
+    assert len(active(system, "log")) == count - sum(sizes)
+    assert {note.stability for note in merged} <= {"stable"}
+
+
+async def test_a_merge_joins_contents_and_tags_and_the_originals_point_to_it(tmp_path):
+    system = await opened(tmp_path)
+    notes = [
+        *await keep(system, "one", tags=("b",), confidence=0.9),
+        *await keep(system, "two", tags=("a",), evidence=("seen",)),
+        *await keep(system, "three", tags=("b", "c")),
+    ]
+    async with system.store.writing():
+        merged = merge(system.store, [note.id for note in notes], AUTHOR)
+
+    assert merged.content == "one\n\ntwo\n\nthree"
+    assert (merged.kind, merged.tags) == ("summary", ("a", "b", "c"))
+    assert (merged.confidence, merged.evidence) == (0.9, ("seen",))
+    found = system.store.by_ids(note.id for note in notes)
+    assert {note.superseded_by for note in found.values()} == {merged.id}
+    assert contents(active(system)) == [merged.content]
+
+
+async def test_one_note_or_unknown_ids_merge_into_nothing(tmp_path):
+    system = await opened(tmp_path)
+    one, two = await keep(system, "one", "two")
+    before = system.store.everything()
+
+    async with system.store.writing():
+        for ids in ([one.id], [one.id, one.id], [one.id, two.id, "beef"], ["beef", "cafe"], []):
+            assert merge(system.store, ids, AUTHOR) is None
+
+    assert system.store.everything() == before
+
+
+async def test_one_sensitive_note_makes_the_merge_sensitive(tmp_path):
+    system = await opened(tmp_path)
+    (one,) = await keep(system, "one")
+    (two,) = await keep(system, "two", sensitivity="sensitive")
+
+    async with system.store.writing():
+        merged = merge(system.store, [one.id, two.id], AUTHOR)
+
+    assert merged.sensitive
+
+
+@pytest.mark.parametrize("differs", [{"in_project": True}, {"stability": "permanent"}])
+async def test_notes_of_two_scopes_and_permanent_ones_are_never_merged(tmp_path, differs):
+    system = await opened(tmp_path)
+    (one,) = await keep(system, "one")
+    (two,) = await keep(system, "two", **differs)
+
+    async with system.store.writing():
+        assert merge(system.store, [one.id, two.id], AUTHOR) is None
+
+
+async def test_maintenance_never_mixes_sensitive_with_normal(tmp_path):
+    system, _, _ = await old_notes(tmp_path, 0, days=0)
+    clock = system._context.now
+    for sensitivity in ("normal", "sensitive"):
+        await keep(
+            system,
+            *(f"{sensitivity} {n}" for n in range(4)),
+            stability="volatile",
+            sensitivity=sensitivity,
+        )
+    clock.pass_(days=7)
+
+    await system.maintain()
+
+    merged = {note.sensitivity: note.content for note in active(system, "summary")}
+    assert set(merged) == {"normal", "sensitive"}
+    assert "sensitive" not in merged["normal"]
+
+
+async def test_summaries_that_live_a_week_are_merged_on_the_day_they_expire(tmp_path):
+    system, clock, notes = await old_notes(tmp_path, 5, days=7, ttl_days=7, kind="summary")
+
+    await system.maintain()
+    after_first = active(system)
+    kept = system.store.by_ids(note.id for note in notes)
+    clock.pass_(days=1, seconds=1)
+    await system.maintain()
+
+    assert len(after_first) == 1
+    assert len(kept) == 5
+    assert system.store.by_ids(note.id for note in notes) == {}
+    assert active(system) == after_first
+
+
+async def test_what_was_to_live_a_day_is_not_revived_by_a_merge(tmp_path):
+    system, _, _ = await old_notes(tmp_path, 5, days=8, ttl_days=1)
+
+    await system.maintain()
+
+    assert active(system) == []
+    assert system.store.count("n.kind <> 'soul'") == 0
+
+
+async def test_pruning_tells_how_many_and_takes_vectors_and_words_along(tmp_path):
+    system, clock, _ = await old_notes(tmp_path, 3, days=0, ttl_days=2)
+    await keep(system, "stays")
+    await system.make_vectors()
+    clock.pass_(days=2)
+
+    async with system.store.writing():
+        pruned = prune_expired(system.store, AUTHOR)
+
+    rows = [
+        system.database.value(f"SELECT count(*) FROM {table}")
+        for table in ("memory_notes", "note_vectors", "note_terms")
+    ]
+    assert pruned == 3
+    assert rows == [2, 2, 2]
+
+
+async def test_it_runs_at_most_once_a_day_in_whichever_process(tmp_path):
+    system, clock, _ = await old_notes(tmp_path, 3)
+    await system.maintain()
+    other = await opened(tmp_path, clock=clock)
+    await keep(other, *(f"more {n}" for n in range(3)), stability="volatile", ttl_days=1)
+    clock.pass_(hours=23)
+    await other.maintain()
+    assert other.store.count("n.content LIKE 'more%'") == 3
+
+    clock.pass_(hours=2)
+    await other.maintain()
+
+    assert other.store.count("n.content LIKE 'more%'") == 0
+
+
+async def test_a_model_says_a_merge_in_less_and_a_failing_one_leaves_a_marked_list(tmp_path):
+    model = Model(["Five events happened.", RuntimeError("down")])
+    system, _, _ = await old_notes(tmp_path, 10, model=model)
+
+    await system.maintain()
+
+    merged = {note.content: note.degraded for note in active(system, "summary")}
+    joined = "\n\n".join(f"event {n}" for n in range(5, 10))
+    assert merged == {"Five events happened.": False, joined: True}
+
+
+async def test_a_sensitive_note_is_not_sent_to_the_model(tmp_path):
+    model = Model(["short"])
+    system, _, _ = await old_notes(tmp_path, 4, model=model, sensitivity="sensitive")
+
+    await system.maintain()
+
+    assert model.asked == []
+    assert [note.sensitive for note in active(system, "summary")] == [True]
+
+
+async def test_a_run_is_one_transaction(tmp_path, monkeypatch):
+    system, _, _ = await old_notes(tmp_path, 10)
+    before = system.store.everything()
+
+    def fails(*args, **named):
+        raise RuntimeError("killed here")
+
+    monkeypatch.setattr(maintenance, "prune_expired", fails)
+    with pytest.raises(RuntimeError):
+        await system.maintain()
+
+    assert system.store.everything() == before
+    assert maintenance.is_due(system.store)
+
+
+async def test_a_note_updated_while_the_model_worked_is_not_merged_away(tmp_path):
+    class Meddling(Model):
+        async def __call__(self, *question):
+            await system.writer.update(notes[0].id, "event 0, corrected")
+            return await super().__call__(*question)
+
+    model = Meddling(["All of it."])
+    system, _, notes = await old_notes(tmp_path, 5)
+    system._door._ask_model = model
+
+    await system.maintain()
+
+    assert "event 0, corrected" in contents(active(system))
+    assert "All of it." not in contents(active(system))
+
+
+async def test_a_merge_and_a_prune_can_be_undone(tmp_path):
+    system, clock, _ = await old_notes(tmp_path, 5, days=7, ttl_days=7, kind="summary")
+    before = system.store.everything()
+    await system.maintain()
+    clock.pass_(days=2)
+    await system.maintain()
+
+    for change in system.history.tail(2).changes:
+        await system.undo_change(change)
+
+    assert system.store.everything() == before
+
+
+async def test_a_merged_note_keeps_the_time_of_its_newest_part(tmp_path):
+    system, _, notes = await old_notes(tmp_path, 3)
+
+    await system.maintain()
+
+    (merged,) = active(system, "summary")
+    assert merged.created_at == notes[-1].created_at
+    assert replace(merged, expires_at=None) == merged
