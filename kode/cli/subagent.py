@@ -2,16 +2,22 @@
 
 Whatever happens, set-up failures and signals included, the last line is the result. What makes a
 process a child is `kode.subagents.child`; here it is wired together.
+
+Its start is what a person waits for, so it imports late and collects no garbage until it asks.
 """
+
+from __future__ import annotations
 
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
 import secrets
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,16 +33,14 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.subagents.child import STOP_GRACE_S, Stop, Voice, Watchdog
-from kode.subagents.protocol import EXIT_CODES, MAX_FILE_BYTES, Result, Task
 
 if TYPE_CHECKING:
     from kode.config import Config
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
     from kode.session.log import Session
-    from kode.subagents.child import ParentLink
-    from kode.subagents.protocol import Start
+    from kode.subagents.child import ParentLink, Stop, Voice, Watchdog
+    from kode.subagents.protocol import Result, Start, Task
 
 PARENT_GONE = "The kode that started it has ended."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -58,6 +62,13 @@ class Setting:
 def main(argv: Sequence[str]) -> int:
     """Runs `kode subagent` with these arguments and returns its exit code. Never raises KodeError:
     what went wrong is in the result."""
+    gc.disable()  # thousands of objects come with the imports, and all of them stay
+    arrived: list[int] = []
+    for number in SIGNALS:
+        signal.signal(number, lambda number, frame: arrived.append(number))
+    from kode.subagents.child import Voice
+    from kode.subagents.protocol import EXIT_CODES
+
     voice = Voice()
     parent = _parent_session(argv)
 
@@ -67,6 +78,8 @@ def main(argv: Sequence[str]) -> int:
 
     for number in SIGNALS:
         signal.signal(number, end_early)
+    if arrived:
+        end_early(arrived[0], None)
     try:
         return asyncio.run(_run(_setting(argv, voice), voice))
     except KodeError as error:  # what fails in the turn itself is in its result
@@ -87,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _setting(argv: Sequence[str], voice: Voice) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
-    from kode.subagents.protocol import parse_snapshot, parse_task, snapshot_text
+    from kode.subagents.protocol import Task, parse_snapshot, parse_task, snapshot_text
 
     arguments = _parse(argv)
     cwd = working_directory(arguments)
@@ -143,7 +156,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 async def _run(setting: Setting, voice: Voice) -> int:
     """The child's life from an open configuration to its result."""
-    from kode.subagents.child import ParentLink, open_stdin, read_start
+    from kode.subagents.child import (
+        STOP_GRACE_S,
+        ParentLink,
+        Stop,
+        Watchdog,
+        open_stdin,
+        read_start,
+    )
+    from kode.subagents.protocol import EXIT_CODES
 
     loop = asyncio.get_running_loop()
     arguments = setting.arguments
@@ -175,7 +196,8 @@ async def _run(setting: Setting, voice: Voice) -> int:
         watchdog.start()
         conversation = _conversation(setting, start, link, _emit(arguments, voice, link, stop))
         try:
-            ended = await _turn(conversation, setting, link, stop, watchdog, background)
+            late_s = time.monotonic() - start.spawned_at if start is not None else 0.0
+            ended = await _turn(conversation, setting, link, stop, watchdog, background, late_s)
             watchdog.end_within(STOP_GRACE_S)
             result = _result(conversation, ended, arguments.parent_session)
             if link is not None:
@@ -189,26 +211,35 @@ async def _run(setting: Setting, voice: Voice) -> int:
 
 
 async def _turn(
-    conversation: "Conversation",
+    conversation: Conversation,
     setting: Setting,
-    link: "ParentLink | None",
+    link: ParentLink | None,
     stop: Stop,
     watchdog: Watchdog,
-    background: list["asyncio.Task[None]"],
-) -> "TurnEnded":
-    """The one turn, ended by its deadline, a signal or the loss of the parent."""
+    background: list[asyncio.Task[None]],
+    late_s: float,
+) -> TurnEnded:
+    """The one turn, ended by its deadline, a signal or the loss of the parent. Of its time `late_s`
+    seconds have passed."""
+    from kode.providers import warm_up
     from kode.subagents.child import expire, request_text
 
     config = conversation.config
     timeout_s = setting.arguments.timeout or config.subagent.timeout_s
 
     async def deadline() -> None:
-        await expire(timeout_s, lambda: link is not None and bool(link.waiting))
+        await expire(
+            timeout_s - min(max(0.0, late_s), timeout_s),
+            lambda: link is not None and bool(link.waiting),
+        )
         watchdog.end_within(AFTER_DEADLINE_S)
         stop("timeout", f"The time limit of {timeout_s:g} s was reached.")
 
     # Opened before the turn can be cancelled, so that the turn records what was asked.
     await conversation.open()
+    warm_up(conversation.agent.provider.name)
+    gc.freeze()
+    gc.enable()
     stop.task = asyncio.ensure_future(conversation.turn(request_text(setting.task)))
     if stop.status is not None:
         stop(stop.status, stop.error)
@@ -223,8 +254,8 @@ async def _turn(
 
 
 def _conversation(
-    setting: Setting, start: "Start | None", link: "ParentLink | None", emit: "Emit"
-) -> "Conversation":
+    setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
+) -> Conversation:
     """The child's agent with its session, memory a snapshot. Raises: UserError."""
     from kode.assembly import make_agent, make_provider
     from kode.config import Loaded, resolve_provider
@@ -296,7 +327,7 @@ def _conversation(
     return conversation
 
 
-def _connect(link: "ParentLink", conversation: "Conversation") -> None:
+def _connect(link: ParentLink, conversation: Conversation) -> None:
     """The link reports what this conversation uses, and passes on what it hears."""
     from kode.messages import Usage
     from kode.subagents.parent import tell_elsewhere
@@ -311,7 +342,7 @@ def _connect(link: "ParentLink", conversation: "Conversation") -> None:
     link.on_elsewhere = pass_on
 
 
-def _config(setting: Setting, start: "Start | None", emit: "Emit") -> "Config":
+def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:
     """The settings of a child: its parent's, or those of this directory, within a child's limits.
 
     A child never gets a wider permission mode than its parent has. On its own the flag counts
@@ -361,7 +392,7 @@ def _narrower(wanted: str, limit: str) -> str:
     return min(wanted, limit, key=order.index)
 
 
-def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> "Session":
+def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
     """A session whose file is among the records of this child. Raises: StorageError."""
     from kode import durable
     from kode.session.entries import Header, line_of, timestamp
@@ -382,9 +413,7 @@ def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> "S
     return Session(header=header, path=path, file=file)
 
 
-def _emit(
-    arguments: argparse.Namespace, voice: Voice, link: "ParentLink | None", stop: Stop
-) -> "Emit":
+def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, stop: Stop) -> Emit:
     """Events as lines on stdout; for people as progress on stderr unless --quiet."""
     from kode.events import silent
     from kode.subagents.child import event_line
@@ -395,7 +424,7 @@ def _emit(
 
         show = ProgressRenderer().emit
 
-    def emit(event: "Event") -> None:
+    def emit(event: Event) -> None:
         show(event)
         line = event_line(event)
         if line is None:
@@ -410,7 +439,7 @@ def _emit(
     return emit
 
 
-def _result(conversation: "Conversation", ended: "TurnEnded", parent: str | None) -> Result:
+def _result(conversation: Conversation, ended: TurnEnded, parent: str | None) -> Result:
     from kode.cli.output import relative_path
     from kode.subagents.child import result_of
 
@@ -419,7 +448,7 @@ def _result(conversation: "Conversation", ended: "TurnEnded", parent: str | None
     return result_of(ended, conversation.session.messages, files, usage, parent)
 
 
-def _never_began(stop: Stop) -> "TurnEnded":
+def _never_began(stop: Stop) -> TurnEnded:
     from kode.events import TurnEnded
     from kode.messages import Usage
 
@@ -446,6 +475,7 @@ def _mark_as_own() -> None:
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
     """The hard end of a process that does not end by itself: from the watchdog's thread."""
+    from kode.subagents.protocol import EXIT_CODES
     from kode.tools import processes
 
     status = stop.status or "interrupted"
@@ -484,6 +514,8 @@ def _is_pipe(stream: TextIO | None) -> bool:
 
 
 def _read(path: Path, flag: str) -> bytes:
+    from kode.subagents.protocol import MAX_FILE_BYTES
+
     try:
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
@@ -491,7 +523,9 @@ def _read(path: Path, flag: str) -> bytes:
         raise UserError(f"{flag} {path}: {error.strerror}. Name a file that can be read.") from None
 
 
-def _failure(error: str, parent: str | None, status: "Status" = "error") -> Result:
+def _failure(error: str, parent: str | None, status: Status = "error") -> Result:
+    from kode.subagents.protocol import Result
+
     return Result(status=status, summary="", error=error, parent_session=parent)
 
 

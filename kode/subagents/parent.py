@@ -54,8 +54,9 @@ EXIT_GRACE_S = 5.0
 """A child that has said its result and stays is ended after this."""
 DRAIN_S = 1.0
 """For what is still in the pipes of a child that has ended."""
-KEPT_SHARE = 0.2
-"""Of what is left of the parent's turn, at most `PATIENCE_S`: time to use the results."""
+KEPT_SHARE, KEPT_S = 0.2, 2.0
+"""Of what is left of the parent's turn: time to end the child and to use the results. At least
+`KEPT_S`, at most `PATIENCE_S`."""
 STDERR_KEPT_BYTES = 4_000
 PROGRESS_EVERY_S = 1.0
 READ_BYTES = 65_536
@@ -224,7 +225,7 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
             asyncio.create_task(_read_stdout(delegation, child, emit)),
             asyncio.create_task(_read_stderr(child)),
         ]
-        _send(child, delegation.start())
+        _send(child, delegation.start().model_copy(update={"spawned_at": child.started}))
         emit(_progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
@@ -290,7 +291,8 @@ def _limit_s(delegation: Delegation) -> float:
     if ends_at is None:
         return delegation.timeout_s
     left_s = max(0.0, ends_at - time.monotonic())
-    return max(0.5, min(delegation.timeout_s, left_s - min(PATIENCE_S, left_s * KEPT_SHARE)))
+    kept_s = min(PATIENCE_S, max(KEPT_S, left_s * KEPT_SHARE))
+    return max(0.5, min(delegation.timeout_s, left_s - kept_s))
 
 
 async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:

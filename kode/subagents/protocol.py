@@ -6,7 +6,8 @@ Child's stdout one JSON object a line: events, `used`, questions, last {"type": 
 Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhere`; its end means
                that the parent is gone
 
-Nothing here starts a process or reads a pipe. `docs/subagents.md` shows every line.
+Nothing here starts a process or reads a pipe. `docs/subagents.md` shows every line. The models are
+built when first used: a child needs few of them before its first request.
 """
 
 import json
@@ -36,7 +37,7 @@ EXIT_CODES: dict[Status, int] = {
 class Task(BaseModel):
     """What a child is asked to do."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     goal: str = Field(min_length=1)
     context: str | None = None
@@ -46,7 +47,7 @@ class Task(BaseModel):
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     title: str
     content: str
@@ -55,7 +56,7 @@ class Section(BaseModel):
 class Snapshot(BaseModel):
     """Memory as it was when the child was started."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     version: Literal[1] = 1
     system: str
@@ -66,7 +67,7 @@ class Snapshot(BaseModel):
 class Result(BaseModel):
     """How a child ended: the last line of its stdout, and its result file."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["result"] = "result"
     status: Status
@@ -83,12 +84,15 @@ class Start(BaseModel):
     """The first line on a child's stdin. The configuration travels here because it holds the key,
     and a command line, a file and an environment can be read by others."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["start"] = "start"
     parent_pid: int
     config: dict[str, Any] = Field(repr=False)
     """The parent's effective `Config`, provider, model, server and key resolved."""
+    spawned_at: float = 0.0
+    """When the child was started, by `time.monotonic`, which all processes of a machine share: its
+    time runs from then."""
     may_ask: bool = False
     """Whether a person can answer the child's questions."""
     approved: tuple[str, ...] = ()
@@ -109,7 +113,7 @@ class Start(BaseModel):
 class Used(BaseModel):
     """What a child, its own subagents included, has used since it last said so."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["used"] = "used"
     input_tokens: int = 0
@@ -126,7 +130,7 @@ class Used(BaseModel):
 class Question(BaseModel):
     """A permission question on its way to the person."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["question"] = "question"
     id: int
@@ -142,7 +146,7 @@ class Question(BaseModel):
 
 
 class Answer(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["answer"] = "answer"
     id: int
@@ -153,7 +157,7 @@ class Answer(BaseModel):
 class Elsewhere(BaseModel):
     """What the rest of the tree has used so far: all of it but the child that is told."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["elsewhere"] = "elsewhere"
     cost_usd: float

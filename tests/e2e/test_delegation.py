@@ -363,7 +363,7 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
 def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
     place.play(["a"], sleeps)
 
-    result = place.run("run", "delegate this", "--timeout", "4")
+    result = place.run("run", "delegate this", "--timeout", "6")
 
     place.wait_until_alone()
     (record,) = place.agents()
