@@ -162,7 +162,14 @@ class Checkpoints:
                 # A turn that a crash cut short left no hash of its own: what is there now is its
                 # work, unless a later line of the same turn tells.
                 change = replace(change, after=_hash_of(Path(change.path)))
-            if change.path in newest:
+            later = newest.get(change.path)
+            if later is not None:
+                # Several agents may have changed it in one turn: the first content counts.
+                if (later.turn, later.undone) == (change.turn, False):
+                    later = replace(later, before=change.before, mode=change.mode)
+                    newest[change.path] = later
+                    if later.before != later.after:
+                        group = (later.turn, False)
                 continue
             if change.before != change.after:
                 group = (change.turn, change.undone)
