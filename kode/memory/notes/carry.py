@@ -49,13 +49,10 @@ class NotesCarrier:
             if not fresh:
                 return Taken(known=len(notes))
             before = [known[note.id] for note in fresh if note.id in known]
-            replaced = self._souls_replaced(notes)
-            after = [*(new for _, new in replaced), *fresh]
+            old, replaced = self._souls_replaced(notes)
             author = Author(who="import")
             reason = f"imported {len(fresh)} notes"
-            change = store.commit(
-                "import", [*(old for old, _ in replaced), *before], after, author, reason
-            )
+            change = store.commit("import", [*old, *before], [*replaced, *fresh], author, reason)
         await self._notes.make_vectors()
         return Taken(
             added=len(fresh) - len(before),
@@ -89,12 +86,10 @@ class NotesCarrier:
             done.append(Carried(piece=piece, done="carried", why=why))
         if fresh and not dry_run:
             async with self._store.writing():
-                replaced = self._souls_replaced(fresh)
-                after = [*(new for _, new in replaced), *fresh]
+                old, replaced = self._souls_replaced(fresh)
+                author = Author(who="import")
                 reason = f"copied {len(fresh)} notes from another system"
-                self._store.commit(
-                    "copy", [old for old, _ in replaced], after, Author(who="import"), reason
-                )
+                self._store.commit("copy", old, [*replaced, *fresh], author, reason)
             await self._notes.make_vectors()
         return done
 
@@ -133,15 +128,14 @@ class NotesCarrier:
         refuse(faults)
         return list(notes.values())
 
-    def _souls_replaced(self, notes: Sequence[Note]) -> list[tuple[Note, Note]]:
-        """The active soul of the store, replaced, when another comes in: as it was and becomes."""
-        souls = [n for n in notes if n.kind == "soul" and n.superseded_by is None]
+    def _souls_replaced(self, notes: Sequence[Note]) -> tuple[list[Note], list[Note]]:
+        """The store's active soul when another comes in: as it was, and as it becomes. The first
+        soul, which says what is so anyway, leaves no trace."""
+        coming = [n for n in notes if n.kind == "soul" and n.superseded_by is None]
         ids = {note.id for note in notes}
-        return [
-            (old, replace(old, superseded_by=souls[0].id))
-            for old in self._store.get(Wanted(kinds=("soul",)))
-            if souls and old.id not in ids
-        ]
+        old = [n for n in self._store.get(Wanted(kinds=("soul",))) if coming and n.id not in ids]
+        said = [soul for soul in old if soul.content != FIRST_SOUL]
+        return old, [replace(soul, superseded_by=coming[0].id) for soul in said]
 
     def _note(self, piece: Piece) -> Note:
         now = self._store.now()
