@@ -1,0 +1,121 @@
+"""The journal through the installed command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.scripted_server import ScriptedServer
+
+pytestmark = pytest.mark.e2e
+
+
+def journal(place: Place) -> Path:
+    return place.home / "memory" / "journal"
+
+
+def last_text(request: dict) -> str:
+    content = request["messages"][-1]["content"]
+    return content if isinstance(content, str) else "".join(p.get("text", "") for p in content)
+
+
+def system_of(request: dict) -> str:
+    return str(next(m["content"] for m in request["messages"] if m["role"] == "system"))
+
+
+def run(place: Place, consolidation: dict, *arguments: str, answer: str = "ok"):
+    """A task; the requests of the turn and those of consolidations."""
+    own: list[dict] = []
+    consolidated: list[dict] = []
+
+    def reply(request: dict) -> dict:
+        if "memory consolidation agent" in last_text(request):
+            consolidated.append(request)
+            return consolidation
+        own.append(request)
+        return {"text": answer}
+
+    with ScriptedServer(reply) as server:
+        place.url = server.openai_url
+        done = place.run(*arguments, "--memory", "journal", "--provider", "openai")
+    assert done.code == 0, done.err
+    return own, consolidated
+
+
+def summary(entry: str, memory: str) -> dict:
+    return {"text": json.dumps({"history_entry": entry, "memory_update": memory})}
+
+
+def test_what_a_session_taught_is_in_the_prompt_of_the_next(place: Place) -> None:
+    entry = "[2026-03-01 10:00] The user told their name."
+    _, asked = run(place, summary(entry, "- Name: Zhang San"), "run", "I'm Zhang San")
+    own, asked_again = run(place, summary("x", "- Name: Zhang San"), "run", "what's my name?")
+
+    assert len(asked) == len(asked_again) == 1
+    assert "USER: I'm Zhang San\n" in last_text(asked[0])
+    assert "- Name: Zhang San" in system_of(own[0])
+    assert "- Name: Zhang San" in last_text(asked_again[0])
+    assert (journal(place) / "MEMORY.md").read_text() == "- Name: Zhang San\n"
+    history = (journal(place) / "HISTORY.md").read_text()
+    assert entry in history
+    (month,) = journal(place).glob("HISTORY-*.md")
+    assert month.read_text() == history
+
+
+def test_a_continued_session_consolidates_only_what_is_new(place: Place) -> None:
+    run(place, summary("first", "- a"), "run", "the first question")
+    _, asked = run(place, summary("second", "- a"), "continue", "the second question")
+
+    text = last_text(asked[0])
+    assert "the second question" in text
+    assert "the first question" not in text
+
+
+def test_a_cut_answer_leaves_the_memory_and_is_made_up_for_later(place: Place) -> None:
+    run(place, summary("first", "- a fact of note"), "run", "one")
+    cut = {**summary("second", "- a fact of note\n- b"), "stop": "length"}
+    run(place, cut, "run", "two")
+    before = (journal(place) / "MEMORY.md").read_text()
+    assert len(list((journal(place) / "queue").glob("*.json"))) == 1
+
+    status = place.run("memory", "--memory", "journal", "status")
+
+    history = (journal(place) / "HISTORY.md").read_text()
+    assert before == "- a fact of note\n"
+    assert "[raw-fallback]" in history
+    assert str(place.session_files[-1]) in history
+    assert "still to be consolidated: 1" in status.out
+
+
+def test_an_overflow_shortens_the_conversation_and_shows_a_recap(place: Place) -> None:
+    place.home.mkdir(exist_ok=True)
+    config = {"memory": {"journal": {"memory_window": 4}}}
+    (place.home / "config.json").write_text(json.dumps(config))
+    run(place, {"error": {"status": 400}}, "run", "question one", answer="answer one")
+    for number in ("two", "three"):
+        arguments = ("continue", f"question {number}")
+        own, _ = run(place, {"error": {"status": 400}}, *arguments, answer=f"answer {number}")
+
+    lines = [json.loads(line) for line in place.session_files[-1].read_text().splitlines()]
+    (compaction,) = [line for line in lines if line["type"] == "compaction"]
+    told = json.dumps(own[-1]["messages"][1:])
+    assert compaction["kept_from"]
+    assert "question three" in told
+    assert "answer two" in told
+    assert '"question one"' not in told
+    assert "Recap: the latest messages" in system_of(own[-1])
+
+
+def test_commands_show_log_and_undo(place: Place) -> None:
+    run(place, summary("Did it.", "- Name: Zhang San"), "run", "I'm Zhang San")
+
+    shown = place.run("memory", "--memory", "journal", "show")
+    found = place.run("memory", "--memory", "journal", "search", "Zhang")
+    undone = place.run("memory", "--memory", "journal", "undo")
+
+    assert "- Name: Zhang San" in shown.out
+    assert "Did it." in shown.out
+    assert "[MEMORY.md] - Name: Zhang San" in found.out
+    assert undone.out.startswith("undid consolidate")
+    assert (journal(place) / "MEMORY.md").read_text().strip() == ""

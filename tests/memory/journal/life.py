@@ -1,0 +1,61 @@
+"""What the tests of the journal have in common: an open one, its files, a model's answers."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kode.config import MemoryConfig
+from kode.memory.journal.files import Entry, parse
+from kode.memory.journal.system import Journal
+from kode.messages import Message
+from tests.memory.life import memory_context, said
+from tests.memory.replies import says
+
+
+async def opened(
+    root: Path, *, state: Mapping[str, Any] | None = None, journal: Any = None, **changes: Any
+) -> Journal:
+    """A journal with its files below `root`; `journal` is its part of the settings."""
+    system = Journal(MemoryConfig(system="journal", journal=journal or {}))
+    await system.open(memory_context(root, **changes), state or {})
+    return system
+
+
+def answer(
+    entry: str = "[2026-03-01 12:34] Did it.", update: str | None = "- likes tabs"
+) -> Message:
+    """A whole answer of the model; `update` of None leaves it out."""
+    value = {"history_entry": entry} | ({} if update is None else {"memory_update": update})
+    return says(json.dumps(value))
+
+
+def messages(count: int, first: int = 0) -> tuple[Message, ...]:
+    """`count` messages, numbered `message 0` and so on, of the person and the model by turns."""
+    return said(*(f"message {number}." for number in range(first, first + count)))
+
+
+def folder(root: Path) -> Path:
+    return root / "memory" / "journal"
+
+
+def memory_of(root: Path) -> str:
+    path = folder(root) / "MEMORY.md"
+    return path.read_text() if path.exists() else ""
+
+
+def put_memory(root: Path, text: str) -> Path:
+    """MEMORY.md as a person writes it."""
+    folder(root).mkdir(parents=True, exist_ok=True)
+    path = folder(root) / "MEMORY.md"
+    path.write_text(text)
+    return path
+
+
+def history_of(root: Path, name: str = "HISTORY.md") -> list[Entry]:
+    path = folder(root) / name
+    return list(parse(path.read_text())) if path.exists() else []
+
+
+def waiting(root: Path) -> list[Path]:
+    return sorted((folder(root) / "queue").glob("*.json"))

@@ -1,0 +1,87 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from kode.errors import MemoryError_
+from kode.memory.journal.files import JournalFiles, block_of, parse
+
+LAST = datetime(2026, 2, 28, 23, 59, 59, 999_000, tzinfo=UTC)
+
+
+def test_what_was_written_is_read_trimmed(tmp_path):
+    files = JournalFiles(tmp_path / "journal")
+
+    assert files.read_memory() == ""
+    files.write_memory("  - likes tabs\n\n")
+
+    assert files.read_memory() == "- likes tabs"
+    assert (tmp_path / "journal" / "MEMORY.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_rewrite_leaves_the_old_memory_beside_it(tmp_path):
+    files = JournalFiles(tmp_path)
+    files.write_memory("old")
+    files.write_memory("new")
+
+    assert (tmp_path / "MEMORY.md.bak").read_text() == "old\n"
+
+
+def test_a_memory_that_is_no_text_is_an_error_that_leaves_it(tmp_path):
+    (tmp_path / "MEMORY.md").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(MemoryError_, match="not UTF-8"):
+        JournalFiles(tmp_path).read_memory()
+
+
+def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
+    files = JournalFiles(tmp_path)
+
+    first = files.append_history_rotated("one", LAST)
+    second = files.append_history_rotated("two", LAST + timedelta(milliseconds=1))
+
+    assert first == "## 2026-02-28T23:59:59.999Z\n\none\n\n"
+    assert (tmp_path / "HISTORY-2026-02.md").read_text() == first
+    assert (tmp_path / "HISTORY-2026-03.md").read_text() == second
+    assert (tmp_path / "HISTORY.md").read_text() == first + second
+
+
+def test_months_are_those_of_utc(tmp_path):
+    tokyo = timezone(timedelta(hours=9))
+
+    JournalFiles(tmp_path).append_history_rotated("x", datetime(2026, 3, 1, 8, tzinfo=tokyo))
+
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["HISTORY-2026-02.md", "HISTORY.md"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028"])
+def test_a_line_like_a_header_leaves_one_entry(tmp_path, end):
+    text = f"before{end}## 2026-01-01T00:00:00.000Z{end}after"
+
+    (entry,) = parse(block_of(text, LAST))
+
+    assert entry.at == "2026-02-28T23:59:59.999Z"
+    assert entry.text == "before\n ## 2026-01-01T00:00:00.000Z\nafter"
+
+
+def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
+    files = JournalFiles(tmp_path)
+    files.append_history_rotated("one", LAST)
+    (tmp_path / "HISTORY-2020-01.md").write_text("# mine\n\n## 2020-01-01T00:00:00Z\n\nold\n")
+
+    assert [entry.text for entry in files.entries()] == ["old", "one"]
+
+
+@pytest.mark.parametrize("written", range(0, 40, 3))
+def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, written):
+    files = JournalFiles(tmp_path)
+    files.append_history_rotated("one", LAST)
+    block = block_of("two", LAST + timedelta(days=1))
+    with (tmp_path / "HISTORY.md").open("a") as file:
+        file.write(block[:written])
+
+    files.append_block(block, LAST + timedelta(days=1), recovering=True)
+    files.append_block(block, LAST + timedelta(days=1), recovering=True)
+
+    assert (tmp_path / "HISTORY.md").read_text() == block_of("one", LAST) + block
+    assert (tmp_path / "HISTORY-2026-03.md").read_text() == block
