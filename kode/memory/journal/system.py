@@ -64,8 +64,11 @@ class Journal:
         self._tainted = False
         self._cursor = 0
         self._taken: dict[str, None] = {}
+        self._heard: list[Said] = []
+        """Said in this process, and not put down yet."""
         self._recap: list[str] = []
         self._shown = ""
+        self._noticed: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -138,7 +141,10 @@ class Journal:
     async def after_turn(self, turn: Turn) -> None:
         self._turn = turn.number
         self._tainted = self._tainted or turn.tainted
-        self._recap += recap_lines(said_in(turn.messages))
+        entries = said_in(turn.messages)
+        known = {*self._taken, *(entry.key for entry in self._heard)}
+        self._heard += [entry for entry in entries if entry.key not in known]
+        self._recap += recap_lines(entries)
         self._recap = self._recap[-self._kept :]
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
@@ -157,6 +163,7 @@ class Journal:
         taken = {*self._taken, *(entry.key for entry in batch)}
         self._taken = dict.fromkeys(e.key for e in entries if e.key in taken)
         self._cursor = 0 if keep is not None else cut
+        self._heard = [e for e in left if e.key not in taken]
         if reason == "window":
             self._recap = recap_lines(still_there)[-self._kept :]
         outcomes = [
@@ -201,7 +208,13 @@ class Journal:
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """Nothing runs in the background; what was put down waits in the queue."""
+        """Nothing runs in the background. What was said in a session that ends unheard (after an
+        interruption) is put down, for the next start."""
+        heard, self._heard = self._heard, []
+        if self._context.read_only or not valid_session(self._context.session_id) or not heard:
+            return
+        self._consolidator.put_down(heard, turn=self._turn or None, tainted=self._tainted)
+        self._taken.update(dict.fromkeys(entry.key for entry in heard))
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
@@ -277,7 +290,7 @@ class Journal:
             self._taken = dict.fromkeys(key for key in keys if isinstance(key, str))
         if isinstance(recap, list):
             self._recap = [line for line in recap if isinstance(line, str)]
-        self._turn, self._tainted = 0, False
+        self._turn, self._tainted, self._heard = 0, False, []
 
     def _settle_cursor(self, entries: Sequence[Said], count: int) -> None:
         """A cursor without keys is a number of messages; from here on the keys count, since they
@@ -316,7 +329,9 @@ class Journal:
         try:
             return self.files.read_memory()
         except MemoryError_ as error:
-            self._notice(str(error))
+            if str(error) not in self._noticed:
+                self._noticed.add(str(error))
+                self._notice(str(error))
             return ""
 
     def _bounded(self, memory: str) -> str:

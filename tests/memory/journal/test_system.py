@@ -367,6 +367,21 @@ async def test_cancelled_it_leaves_a_raw_fallback_and_passes_the_cancellation_on
     assert len(waiting(tmp_path)) == 1
 
 
+async def test_a_session_that_ends_unheard_is_consolidated_at_the_next_start(tmp_path):
+    first = await opened(tmp_path, ask_reply=Replies([answer()]))
+    await first.after_turn(turn(1, "message 1.", answer="message 2.", status="interrupted"))
+    await first.close(1.0)
+    model = Replies([answer("Late.")])
+
+    again = await opened(
+        tmp_path, ask_reply=model, session_id=OTHER_SESSION, state=dict(first.state())
+    )
+    await again.maintain()
+
+    assert numbers(asked(model)) == [1, 2]
+    assert [entry.text for entry in history_of(tmp_path)] == ["Late."]
+
+
 # ── others at work ───────────────────────────────────────────────────────────────────────────
 
 
