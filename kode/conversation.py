@@ -261,10 +261,14 @@ class Conversation:
         return ""
 
     async def memory_command(self, argv: Sequence[str]) -> str:
-        """`/memory ...`: the same as `kode memory ...`, on the open memory. Raises KodeError."""
+        """`/memory ...`: the same as `kode memory ...`, on the open memory; and `/memory reload`,
+        which renders the system prompt anew. Raises KodeError."""
         from kode.memory.commands import memory_command
 
         await self.open()
+        if list(argv) == ["reload"]:
+            await open_context(self.agent, self.session, self.context, "resume")
+            return "The next request shows memory as it is on disk now."
         return await memory_command(self.agent.memory, list(argv))
 
     async def close(self) -> None:
