@@ -13,6 +13,7 @@ NAMES = (
     "scan",
     "shell",
     "subagents",
+    "systems",
 )
 
 

@@ -49,6 +49,7 @@ SNAPSHOT_NOTES = 20
 MOST_SHOWN = 500
 """Ids of notes that the session remembers as shown."""
 
+_SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryError_, StorageError, BusyError)
 
 
@@ -282,6 +283,8 @@ class Notes:
             stability="volatile",
             ttl_days=jobs.JOB_TTL_DAYS,
             job_id=f"{self._context.session_id or 'session'}#{turn.number}",
+            # What was said in the turn is in it, and some of that is never to be shown.
+            sensitivity="sensitive" if self._of_turn_is_sensitive(turn) else "normal",
             untrusted=self._untrusted,
             who="extraction",
             change="job",
@@ -298,23 +301,31 @@ class Notes:
         text = await jobs.narrative(self._door, messages)
         if text is None:
             return
-        told = self.store.select(
-            "WHERE n.user = :user AND n.session = :session AND n.kind = 'summary' "
-            "AND n.superseded_by IS NULL AND n.job_id IS NOT NULL",
-            {"user": self.store.user, "session": session},
-        )
+        told = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
         tainted = self._tainted or any(note.untrusted == "waits" for note in told)
         await self.writer.remember(
             text,
             kind="summary",
             tags=("session",),
             job_id=session,
+            sensitivity="sensitive" if self._of_session(_SENSITIVE) else "normal",
             untrusted="waits" if tainted else "",
             who="extraction",
             change="session",
             supersedes=tuple(told),
         )
         await self._make_vectors()
+
+    def _of_session(self, condition: str) -> list[Note]:
+        """The session's notes that stand; `condition` is SQL over `memory_notes n`."""
+        return self.store.select(
+            f"WHERE n.user = :user AND n.session = :session AND n.superseded_by IS NULL "
+            f"AND {condition}",
+            {"user": self.store.user, "session": self._context.session_id},
+        )
+
+    def _of_turn_is_sensitive(self, turn: Turn) -> bool:
+        return any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
 
     async def _make_vectors(self) -> None:
         try:

@@ -304,6 +304,21 @@ async def test_without_a_usable_answer_the_summaries_of_the_jobs_stay(tmp_path, 
     await system.close(1)
 
 
+async def test_what_a_sensitive_note_came_from_is_summed_up_as_sensitive(tmp_path):
+    system = await opened(tmp_path, model=Model(["The salary is 91k and three jobs were done."]))
+    asked = "my salary is 91k, keep it to yourself, and fix the parser"
+    await system.recall(turn(1, asked))
+    await use(system, "remember", content="salary 91k", sensitivity="sensitive")
+    await system.after_turn(turn(1, asked, tools=(("shell", "make"),)))
+    after_the_turn = (await system.inject("start")).system
+
+    await system.before_drop(await a_worked_session(system), "exit")
+
+    assert "91k" not in after_the_turn + (await system.inject("start")).system
+    assert {note.sensitivity for note in active(system, "summary")} == {"sensitive"}
+    await system.close(1)
+
+
 async def test_a_short_session_asks_no_model(tmp_path):
     model = Model(["never"])
     system = await opened(tmp_path, model=model)

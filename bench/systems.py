@@ -1,0 +1,281 @@
+"""The memory systems side by side, on the same month: `python -m bench.systems [--json]`.
+
+Every system that there is lives the month of `bench.month` through the contract, with a model that
+answers by rule: it saves what is told with the system's own tools, and sums up what was worked on.
+
+model_calls     a session
+prompt_tokens   that memory adds to the prompt, a session
+in_prompt       share of questions whose answer stands in the prompt when they are asked
+by_search       share whose answer is among the first five hits of a search for the question
+stale           times that something changed or expired was shown (must be 0)
+sensitive       times that something private or a credential was shown (must be 0)
+bytes           on disk after the month
+ms_HOOK         median of a hook
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bench import month
+from bench.month import Fact, Said, Session
+from kode.contracts import MemoryContext, MemorySystem, Request, Tool, ToolContext, Turn
+from kode.errors import KodeError
+from kode.events import silent
+from kode.messages import Message, Text, text_of, user_message
+
+T = TypeVar("T")
+
+HITS = 5
+CHARS_A_TOKEN = 4
+PRIVATE_MARKS = (*month.PRIVATE_MARKS, month.TOKEN)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
+    from kode.memory import SYSTEMS
+
+    rows = {name: asyncio.run(live(name)) for name in SYSTEMS}
+    if "--json" in argv:
+        print(json.dumps({"systems": rows}))
+        return 0
+    names = list(next(iter(rows.values())))
+    width = max(map(len, names)) + 2
+    print(" " * width + "".join(f"{system:>12}" for system in rows))
+    for name in names:
+        print(f"{name:<{width}}" + "".join(f"{row[name]!s:>12}" for row in rows.values()))
+    return 0
+
+
+@dataclass
+class Figures:
+    """What is counted while a system lives the month."""
+
+    sessions: int = 0
+    calls: int = 0
+    chars: int = 0
+    probes: int = 0
+    in_prompt: int = 0
+    by_search: int = 0
+    stale: int = 0
+    sensitive: int = 0
+    refused: int = 0
+    """Writes that the system turned down."""
+    hook_ms: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    async def timed(self, hook: str, work: Awaitable[T]) -> T:
+        started = time.perf_counter()
+        result = await work
+        self.hook_ms[hook].append((time.perf_counter() - started) * 1000)
+        return result
+
+    def look_at(self, shown: str, day: int) -> None:
+        """Counts what should not have been shown."""
+        self.stale += sum(mark in shown for mark in month.gone(day))
+        self.sensitive += sum(mark in shown for mark in PRIVATE_MARKS)
+
+
+async def live(name: str, days: int = month.DAYS) -> dict[str, Any]:
+    """One system's month, or its first `days`."""
+    from kode.config import MemoryConfig
+    from kode.memory import make_system
+
+    figures = Figures()
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        root = Path(folder)
+        for number, session in enumerate(month.month(days)):
+            # Searching is timed and judged by its ranked order, without a model.
+            system = make_system(MemoryConfig(system=name, llm_search=False))  # type: ignore[arg-type]
+            await live_session(system, root, number, session, figures)
+        size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    share = max(1, figures.probes)
+    return {
+        "sessions": figures.sessions,
+        "model_calls": round(figures.calls / figures.sessions, 2),
+        "prompt_tokens": round(figures.chars / CHARS_A_TOKEN / figures.sessions),
+        "in_prompt": round(figures.in_prompt / share, 3),
+        "by_search": round(figures.by_search / share, 3),
+        "stale": figures.stale,
+        "sensitive": figures.sensitive,
+        "refused": figures.refused,
+        "bytes": size,
+        **{
+            f"ms_{hook}": round(statistics.median(times), 2)
+            for hook, times in figures.hook_ms.items()
+        },
+    }
+
+
+async def live_session(
+    system: MemorySystem, root: Path, number: int, session: Session, figures: Figures
+) -> None:
+    """One session from opening to closing."""
+    now = datetime(2026, 3, session.day, session.hour, 0, tzinfo=UTC)
+    model = Model(figures)
+    context = MemoryContext(
+        root=root / "memory",
+        cwd=root,
+        project_root=None,
+        session_id=f"{now:%Y%m%d-%H%M%S}-{number:06x}",
+        emit=silent,
+        ask_model=model.ask,
+        ask_reply=model.reply,
+        now=lambda: now,
+    )
+    figures.sessions += 1
+    await figures.timed("open", system.open(context, {}))
+    injection = await figures.timed("inject", system.inject("start"))
+    shown = [injection.system, injection.first_user]
+    tools = {tool.name: tool for tool in system.tools()}
+    await figures.timed("maintain", system.maintain())
+    messages: list[Message] = []
+    for turn_number, said in enumerate(session.turns, 1):
+        asked = Turn(number=turn_number, text=said.text)
+        shown.append(await figures.timed("recall", system.recall(asked)))
+        if said.kind == "probe" and said.fact:
+            await probe(system, said.fact, "\n".join(shown), session.day, figures)
+        used = await save(system.name, tools, said, root, figures)
+        turn = turn_of(turn_number, said, used, root)
+        messages += turn.messages
+        await figures.timed("after_turn", system.after_turn(turn))
+    figures.chars += sum(map(len, shown))
+    sections = await figures.timed("snapshot", system.snapshot())
+    shown += [section.content for section in sections]
+    figures.look_at("\n".join(shown), session.day)
+    await figures.timed("before_drop", system.before_drop(messages, "exit"))
+    system.state()
+    await figures.timed("close", system.close(15.0))
+
+
+async def probe(system: MemorySystem, fact: Fact, shown: str, day: int, figures: Figures) -> None:
+    """Whether what was told is at hand when it is asked about."""
+    figures.probes += 1
+    figures.in_prompt += fact.value in shown
+    hits = await figures.timed("search", system.search(fact.question, HITS))
+    found = "\n".join(hit.text for hit in hits)
+    figures.by_search += fact.value in found
+    figures.look_at(found, day)
+
+
+def turn_of(number: int, said: Said, used: Sequence[str], root: Path) -> Turn:
+    """The turn as the loop would tell it."""
+    working = said.kind == "work"
+    tools = (("edit_file", "src/part.py"), ("shell", "pytest -q")) if working else ()
+    answer = Message(role="assistant", parts=(Text(text=said.answer),), stop="end")
+    return Turn(
+        number=number,
+        text=said.text,
+        answer=said.answer,
+        messages=(user_message(said.text), answer),
+        steps=3 if working else 1 + len(used),
+        tools=(*tools, *((name, "") for name in used)),
+        files_changed=(str(root / "src/part.py"),) if working else (),
+    )
+
+
+# ── a model that answers by rule ─────────────────────────────────────────────────────────────
+
+
+class Model:
+    """Sums up what it is shown. What a newer fact replaces it leaves out, as it does what passes
+    and what is private."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
+        self._figures.calls += 1
+        replaced = {fact.replaces for fact in month.FACTS if fact.text in prompt}
+        facts = [f.text for f in month.FACTS if f.text in prompt and f.text not in replaced]
+        work = [f"{v} {t}" for v in month._VERBS for t in month._THINGS if f"{v} {t}" in prompt]
+        summary = f"Worked on: {', '.join(work) or 'questions'}. All of it is done."
+        if "memory_update" in prompt:
+            update = "\n".join(f"- {text}" for text in facts) or "(empty)"
+            return json.dumps({"history_entry": f"[2026-03-01 12:00] {summary}",
+                               "memory_update": update})  # fmt: skip
+        if "narrative" in system:
+            return json.dumps({"narrative": summary, "facts": []})
+        if "one word" in system or "one word" in prompt:
+            return "add"
+        return summary
+
+    async def reply(self, request: Request) -> Message:
+        if request.tools:
+            self._figures.calls += 1
+            return Message(role="assistant", parts=(Text(text="nothing"),), stop="end")
+        prompt = "\n".join(text_of(message) for message in request.messages)
+        text = await self.ask(request.system, prompt, request.max_output_tokens or 0)
+        return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+
+async def save(
+    name: str, tools: Mapping[str, Tool], said: Said, root: Path, figures: Figures
+) -> list[str]:
+    """What the model does with what is told, by the system's own tools; the names of those used.
+
+    A system without tools for writing learns by summing up.
+    """
+    calls = await calls_for(name, tools, said, root)
+    used = []
+    for tool_name, arguments in calls:
+        try:
+            await use(tools[tool_name], arguments, root)
+        except KodeError:
+            figures.refused += 1
+            continue
+        used.append(tool_name)
+    return used
+
+
+async def calls_for(
+    name: str, tools: Mapping[str, Tool], said: Said, root: Path
+) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that a capable model makes: (tool, arguments)."""
+    fact = said.fact if said.kind == "fact" else None
+    match name:
+        case "tiered" if fact:
+            where = {"target": fact.about, "scope": "global", "content": fact.text}
+            if fact.replaces:
+                return [("memory", {"action": "replace", "old_text": fact.replaces, **where})]
+            return [("memory", {"action": "add", **where})]
+        case "vault" if fact:
+            path = f"facts/{'user' if fact.about == 'user' else 'project'}.md"
+            if fact.replaces:
+                patch = {"oldText": fact.replaces, "newText": fact.text}
+                return [("memory_patch", {"path": path, "patches": [patch]})]
+            return [("memory_append", {"path": path, "entry": f"- {fact.text}"})]
+        case "notes" if fact and fact.replaces:
+            found = await use(tools["recall"], {"query": fact.replaces}, root)
+            id = next(part for part in found.split("[") if fact.replaces in part).split("]")[0]
+            return [("update_memory", {"id": id, "content": fact.text})]
+        case "notes" if fact:
+            return [("remember", {"content": fact.text, "tags": [fact.about]})]
+        case "notes" if said.kind == "passing":
+            lasts = {"stability": "volatile", "ttl_days": 1}
+            return [("remember", {"content": said.text, **lasts})]
+        case "notes" if said.kind == "private":
+            return [("remember", {"content": said.text, "sensitivity": "sensitive"})]
+        case _:
+            return []
+
+
+async def use(tool: Tool, arguments: Mapping[str, Any], root: Path) -> str:
+    """One call as the loop makes it. Raises: ToolError."""
+    context = ToolContext(
+        cwd=root, call_id="c", session_id=None, emit=silent, seen_files={}, output_dir=root
+    )
+    output = await tool.run(context, tool.check(arguments))
+    return output if isinstance(output, str) else output.text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,15 @@
+"""The benchmark's month, its first days, as a test of every system: it shows what holds and nothing
+else."""
+
+import pytest
+
+from bench.systems import live
+from kode.memory import SYSTEMS
+
+
+@pytest.mark.parametrize("name", list(SYSTEMS))
+async def test_what_was_told_is_found_and_nothing_stale_or_private_is_shown(name):
+    figures = await live(name, days=12)
+
+    assert (figures["stale"], figures["sensitive"]) == (0, 0)
+    assert figures["by_search"] == 1.0
