@@ -16,6 +16,7 @@ from typing import Any
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.engine.agent import Agent
+from kode.engine.fence import fenced
 from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, ToolError
 from kode.events import Emit, ToolFinished, ToolStarted
@@ -159,7 +160,8 @@ async def _run_one(
             duration_ms=int((time.monotonic() - started) * 1000),
         )
     )
-    return ToolResult(call_id=call.id, name=call.name, text=text, is_error=failed)
+    told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
+    return ToolResult(call_id=call.id, name=call.name, text=told, is_error=failed)
 
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:

@@ -139,18 +139,39 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> No
 
 
 async def test_a_redirect_is_judged_as_the_first_request_was(server: Server) -> None:
-    server.answer = lambda path, headers: response(
-        b"", status="302 Found", Location=f"http://inside.test:{server.port}/secret"
-    )
+    server.answer = lambda path, headers: response(b"", status="302 Found", Location="/secret")
+    asked: list[str] = []
 
-    async def named(host: str, port: int) -> list[Address]:
-        return [ipaddress.ip_address("127.0.0.1" if host == "example.test" else "127.0.0.2")]
+    async def changing(host: str, port: int) -> list[Address]:
+        asked.append(host)
+        return [ipaddress.ip_address(f"127.0.0.{len(asked)}")]
 
     def only_first(address: Address) -> str:
         return "" if str(address) == "127.0.0.1" else "it is inside"
 
-    with pytest.raises(ToolError, match=r"inside\.test is at 127\.0\.0\.2.*it is inside"):
-        await fetch(server.url, policy=only_first, resolver=named)
+    with pytest.raises(ToolError, match=r"example\.test is at 127\.0\.0\.2.*it is inside"):
+        await fetch(server.url, policy=only_first, resolver=changing)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://other.test/page",
+        "//other.test/page",
+        "https://sub.example.test/",
+        "http://example.test:1/",
+        "http://example.test.other.test/",
+    ],
+)
+async def test_a_redirect_to_another_host_is_not_followed_but_named(
+    server: Server, target: str
+) -> None:
+    server.answer = lambda path, headers: response(b"", status="302 Found", Location=target)
+
+    with pytest.raises(ToolError, match="another host") as refused:
+        await fetch(server.url, policy=anywhere, resolver=here)
+    assert target.removeprefix("http:") in str(refused.value)
     assert len(server.requests) == 1
 
 

@@ -1,0 +1,38 @@
+"""The fence around text from outside: pages, files of other folders, results of tainted subagents.
+
+It tells a model where such text begins, ends and comes from. Nothing depends on the model heeding
+it: what may happen is the gate's decision. Memory has a frame of its own (`kode.memory.frame`).
+"""
+
+import secrets
+
+MAX_SOURCE_CHARS = 200
+_NONCE_BYTES = 8
+
+
+def fenced(text: str, source: str) -> str:
+    """The text between two lines that name its source and share a nonce. The nonce is made for
+    this call and does not occur in the text, so no text can close its fence."""
+    nonce = new_nonce(text)
+    return f'<outside-{nonce} source="{_on_one_line(source)}">\n{text}\n</outside-{nonce}>'
+
+
+def new_nonce(text: str) -> str:
+    """16 random hex digits that do not occur in the text, in either case."""
+    lowered = text.lower()
+    while True:
+        nonce = secrets.token_hex(_NONCE_BYTES)
+        if nonce not in lowered:
+            return nonce
+
+
+def _on_one_line(source: str) -> str:
+    """A source can be as hostile as the text: a URL or a file name with quotes and line feeds."""
+    shown = "".join(map(_shown, source))
+    return shown if len(shown) <= MAX_SOURCE_CHARS else shown[: MAX_SOURCE_CHARS - 1] + "…"
+
+
+def _shown(character: str) -> str:
+    if not character.isprintable():
+        return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return "?" if character in '"<>' else character
