@@ -102,6 +102,8 @@ class Carrier(Protocol):
 CARRIERS: Mapping[str, str] = {
     "notes": "kode.memory.notes.carry:NotesCarrier",
     "tiered": "kode.memory.tiered.carry:TieredCarrier",
+    "vault": "kode.memory.vault.carry:VaultCarrier",
+    "journal": "kode.memory.journal.carry:JournalCarrier",
 }
 """System → module:Class. A system without one can be neither exported nor copied."""
 
@@ -117,6 +119,22 @@ def carrier_of(system: MemorySystem) -> Carrier:
     module, _, name = where.partition(":")
     carrier: Carrier = getattr(importlib.import_module(module), name)(system)
     return carrier
+
+
+def misplaced(piece: Piece, *, projects: bool) -> str:
+    """Why a piece has no place in a system that shows all it holds, lets nothing expire and has no
+    soul; "" when it has. `projects`: whether the system tells them apart."""
+    if piece.private:
+        return "a sensitive note is never shown, and all of this memory is"
+    if piece.kind == "soul":
+        return "there is no soul here; AGENTS.md may serve as one"
+    if piece.kind == "event" or (piece.expires_at and piece.kind != "episode"):
+        return "it passes, and nothing here expires"
+    if piece.project and not projects:
+        return "this memory knows no projects: it would be taken for true everywhere"
+    if piece.untrusted and piece.kind != "episode":
+        return "it came from untrusted content and was not approved"
+    return ""
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────

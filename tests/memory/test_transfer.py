@@ -6,9 +6,12 @@ import stat
 import pytest
 
 from kode.cli.main import main
-from kode.memory.exchange import CARRIERS
+from kode.config import MemoryConfig
+from kode.memory import exchange, make_system
+from kode.memory.exchange import CARRIERS, Piece, carrier_of
+from kode.memory.transfer import copy
+from tests.memory.life import memory_context, write_facts
 from tests.memory.life import opened as opened_tiered
-from tests.memory.life import write_facts
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 RULE = {"content": "never force-push", "kind": "rule", "confidence": 0.9, "evidence": ["said"]}
@@ -213,6 +216,44 @@ def test_there_and_back_again_changes_nothing(memory, tmp_path):
     assert memory("export") == before
 
 
+PAIRS = [(a, b) for a in CARRIERS for b in CARRIERS if a != b]
+
+
+@pytest.mark.parametrize(("source", "into"), PAIRS)
+async def test_what_is_copied_is_found_and_the_source_is_untouched(tmp_path, source, into):
+    systems = {}
+    for name in (source, into):
+        systems[name] = make_system(MemoryConfig(system=name))
+        await systems[name].open(memory_context(tmp_path), {})
+    pieces = [
+        Piece(content="likes tabs in Python", kind="fact", about="user", origin="test"),
+        Piece(
+            content="Fixed the zeppelin parser.",
+            kind="episode",
+            created_at="2026-02-03T10:00:00+00:00",
+            origin="test",
+        ),
+    ]
+    await carrier_of(systems[source]).take(pieces, dry_run=False)
+    before = files_below(tmp_path / "memory")
+
+    planned = await copy(systems[source], systems[into], dry_run=True)
+    assert files_below(tmp_path / "memory") == before
+    told = await copy(systems[source], systems[into], dry_run=False)
+    again = await copy(systems[source], systems[into], dry_run=False)
+
+    after = files_below(tmp_path / "memory")
+    changed = {path for path in before if before[path] != after.get(path)}
+    assert all(path.name == "history.jsonl" or into in path.parts for path in changed)
+    assert f"{source} → {into}: 2 would be carried" in planned
+    assert f"{source} → {into}: 2 carried" in told
+    assert f"{source} → {into}: 0 carried, 2 there already, 0 left out" in again
+    for query in ("tabs", "zeppelin"):
+        assert [query in hit.text for hit in await systems[into].search(query, 3)][:1] == [True]
+    for system in systems.values():
+        await system.close(1)
+
+
 @pytest.mark.parametrize(
     "argv",
     [["copy", "--from", "notes", "--to", "notes"], ["copy", "--from", "elephant", "--to", "notes"]],
@@ -226,10 +267,6 @@ def test_a_flag_after_the_command_means_the_same(memory, tmp_path):
 
 
 async def test_every_carrier_gives_rows_it_takes_back_as_known(tmp_path):
-    from kode.config import MemoryConfig
-    from kode.memory import exchange, make_system
-    from tests.memory.life import memory_context
-
     await opened_tiered(tmp_path)
     for name in CARRIERS:
         system = make_system(MemoryConfig(system=name))

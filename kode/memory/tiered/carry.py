@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, refuse
+from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
 from kode.memory.history import Change
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGETS, FactFile, FactStore, Target, check_room
@@ -124,7 +124,7 @@ class TieredCarrier:
     def _take_one(
         self, piece: Piece, fillings: dict[str, _Filling], episodes: dict[str, Episode]
     ) -> Carried:
-        why = _no_meaning(piece)
+        why = misplaced(piece, projects=True)
         if why:
             return Carried(piece=piece, done="left", why=why)
         try:
@@ -229,19 +229,6 @@ class TieredCarrier:
             position=position,
         )
         return self._history.append(change).id
-
-
-def _no_meaning(piece: Piece) -> str:
-    """Why a piece has no place here; "" when it has."""
-    if piece.private:
-        return "a sensitive note is never shown, and all of this memory is"
-    if piece.kind == "soul":
-        return "there is no soul here; `memory.system` notes has one, AGENTS.md serves as one"
-    if piece.kind == "event" or (piece.expires_at and piece.kind != "episode"):
-        return "it passes, and facts here do not expire"
-    if piece.untrusted and piece.kind != "episode":
-        return "it came from untrusted content and was not approved"
-    return ""
 
 
 def _fact_file(target: object, project: object) -> str:
