@@ -22,6 +22,8 @@ from kode.memory.journal.queue import Decided, Item, Queue
 
 SYSTEM = "journal"
 QUOTED_CHARS = 80
+RAW = "[raw-fallback]"
+"""Begins the entry of a failed consolidation."""
 
 
 @dataclass(frozen=True, kw_only=True)

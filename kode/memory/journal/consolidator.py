@@ -18,7 +18,7 @@ from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, KodeError
 from kode.events import MemoryChanged, Notice
 from kode.memory.ask import Door
-from kode.memory.journal.commit import Committer, Written
+from kode.memory.journal.commit import RAW, Committer, Written
 from kode.memory.journal.consolidate import (
     SYSTEM_PROMPT,
     Decision,
@@ -218,7 +218,7 @@ class Consolidator:
 
 def _raw(item: Item, why: str, entry: str) -> str:
     """The entry of a failed consolidation: the last messages, and where all of them are."""
-    lines = [f"[raw-fallback] {why}"]
+    lines = [f"{RAW} {why}"]
     if item.session_path:
         lines.append(f"The whole conversation: {item.session_path}")
     if entry:

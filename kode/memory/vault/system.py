@@ -101,7 +101,7 @@ class Vault:
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        desk = Desk(writer=self._writer, author=lambda: self._author("model"), now=self._now)
+        desk = Desk(writer=self._writer, author=lambda: self._author("model"), now=self.now)
         return vault_tools(desk)
 
     async def after_turn(self, turn: Turn) -> None:
@@ -114,7 +114,7 @@ class Vault:
             Pending(
                 session=session,
                 turn=turn.number,
-                at=self._now().isoformat(timespec="seconds"),
+                at=self.now().isoformat(timespec="seconds"),
                 text=transcript(turn.messages),
                 tainted=turn.tainted,
             )
@@ -224,6 +224,10 @@ class Vault:
             self._pending.write(replace(found[0], tainted=False))
         return f"approved {found[0].id}: it is reflected on at the next start"
 
+    def now(self) -> datetime:
+        """In local time."""
+        return self._context.now()
+
     # ── the reflector ────────────────────────────────────────────────────────────────────────
 
     def _start_reflecting(self) -> None:
@@ -266,7 +270,7 @@ class Vault:
         for name in filter(is_facts, self.files.names()):
             seen[name] = fingerprint(self._text(name))
         author = Author(who="extraction", session=pending.session, turn=pending.turn)
-        tools = vault_tools(Desk(writer=writer, author=lambda: author, now=self._now))[1:]
+        tools = vault_tools(Desk(writer=writer, author=lambda: author, now=self.now))[1:]
         done = list(pending.done)
 
         async def written(what: str) -> None:
@@ -277,7 +281,7 @@ class Vault:
         found = await reflect.reflect(
             self._door,
             tools,
-            reflect.instructions(self.files, self._now()),
+            reflect.instructions(self.files, self.now()),
             reflect.task(pending.text, pending.done),
             self._context.emit,
             written,
@@ -306,9 +310,6 @@ class Vault:
             return self.files.read(name) or ""
         except MemoryError_:
             return ""
-
-    def _now(self) -> datetime:
-        return self._context.now()
 
     def _author(self, who: Who) -> Author:
         return Author(who=who, session=self._context.session_id, turn=self._turn or None)

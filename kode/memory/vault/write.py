@@ -146,15 +146,21 @@ class VaultWriter:
         """
         name = self._writable(path, month_file(now))
         block = _checked(entry).strip()
-        if not block:
-            raise MemoryError_("`entry` is empty: give a short block of Markdown.")
         if is_episodes(name) and not any(line.startswith("## ") for line in block.split("\n")):
             block = f"## {now:%Y-%m-%d %H:%M}\n{block}"
         if summary is not None:
             scan.check(summary, max_bytes=MAX_WRITE_BYTES)
+        outcome = await self._add_entry(name, block, author, summary=summary)
+        asked = checked_name(path)
+        detail = "" if asked == name else f"stored under {name}, the present month, not {asked}"
+        return Outcome(**{**outcome.__dict__, "detail": detail})
+
+    async def _add_entry(
+        self, name: str, block: str, author: Author, *, summary: str | None = None
+    ) -> Outcome:
         async with self.files.lock():
             before = self.files.read(name)
-            if author.who == "extraction" and before is not None and _holds(before, block):
+            if author.who != "model" and before is not None and _holds(before, block):
                 return Outcome(name=name, line=f"{name} holds this entry already")
             body = (before or title_of(name)).rstrip("\n")
             gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
@@ -162,12 +168,9 @@ class VaultWriter:
             given = summaries.clean(summary) if summary is not None else ""
             after = summaries.with_summary(after, given) if given else _summarized(name, after)
             self._check_budget(name, before, _counted(after))
-            outcome = self._put(
+            return self._put(
                 name, before, after, "append", ((), (block,)), author, "appended to", ""
             )
-        asked = checked_name(path)
-        detail = "" if asked == name else f"stored under {name}, the present month, not {asked}"
-        return Outcome(**{**outcome.__dict__, "detail": detail})
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change, if what it left is still there.
