@@ -124,6 +124,12 @@ class ToolContext:
     """Where file tools may work without being outside: the working directory first."""
     ask_person: "Callable[[str], Awaitable[bool]] | None" = None
     """Asks a yes/no question with the whole text shown; None when nobody is there."""
+    judged_path: str = ""
+    """For a call about a path: the real path that the gate judged. The tool works on this one or
+    not at all, so that a link swapped in between does not help. "" where nothing was judged."""
+    wrap_command: "Callable[[tuple[str, ...]], tuple[str, ...]] | None" = None
+    """The argument list of a command → the one that runs it in the sandbox; None: there is no
+    sandbox. Raises ToolError when one was asked for and is not to be had."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]

@@ -14,6 +14,7 @@ import fcntl
 import os
 import secrets
 import time
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -23,16 +24,18 @@ from kode.errors import BusyError, StorageError
 TEMPORARY_PREFIX = ".kode-tmp-"
 """Names of files on their way into place. One that a crash left behind is never read."""
 
-STALE_TEMPORARY_S = 3600.0
-"""A temporary file older than this belongs to no living writer and may be removed."""
+_synced: set[Path] = set()
+"""Folders that this process knows to have a durable name."""
 
 
 def make_folder(folder: Path) -> None:
-    """Creates a folder and its missing parents, mode 0700, each durable in its parent.
+    """Creates a folder and its missing parents, mode 0700, each durable in its parent: one that is
+    there may be the work of a process that was killed before it could sync the name.
 
     Raises: StorageError.
     """
     if folder.is_dir():
+        _sync_names(folder)
         return
     missing = [folder]
     while not missing[-1].parent.is_dir():
@@ -48,30 +51,87 @@ def make_folder(folder: Path) -> None:
                     raise
             else:
                 sync_folder(path.parent)
+    _sync_names(folder)
 
 
-def replace(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def _sync_names(folder: Path) -> None:
+    """Makes the names of a folder and of those above it durable, once in a process. What belongs
+    to somebody else, or cannot be read, was there before kode."""
+    for path in (folder, *folder.parents):
+        if path in _synced:
+            return
+        _synced.add(path)
+        try:
+            if os.stat(path.parent).st_uid != os.geteuid():
+                return
+            sync_folder(path.parent)
+        except OSError:
+            return
+
+
+def replace(path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True) -> None:
     """Puts a file with exactly `data` in place of whatever `path` was: the old or the new content
     is there at any moment, never another. A symlink is followed, so that the link stays.
 
+    With `follow=False` the path has to be real, and stays what was judged: a link that somebody
+    puts in its way, before or while it is written, is an error.
+
     Raises: StorageError; then the old file is untouched and nothing is confirmed.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path)) if follow else path
     with storage_errors(path, "write"):
         for attempt in (1, 2):
-            temporary = target.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
             try:
-                _write_new(temporary, data, mode)
-                os.rename(temporary, target)
-                sync_folder(target.parent)
+                _replace_once(target, data, mode, follow)
                 return
             except OSError as error:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
                 # After a failed fsync the kernel may have dropped the pages: asking the same file
                 # again would succeed without the data. So: one new file, then give up.
-                if attempt == 2 or error.errno != errno.EIO:
+                if attempt == 2 or error.errno not in (errno.EIO, errno.EAGAIN):
                     raise
+
+
+def _replace_once(target: Path, data: bytes, mode: int, follow: bool) -> None:
+    """Everything happens in the one folder that is open: its path may be bent meanwhile."""
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    try:
+        if not follow and not is_at(folder, target.parent):
+            raise OSError(errno.ELOOP, "a link was put in its way")
+        with _new_file(temporary, data, mode, folder):
+            os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder is the one that `path`, read without following any link,
+    names. True where the system cannot tell."""
+    real = _real_path(descriptor)
+    if real is None:
+        return True
+    # Some file systems ignore case or normalize names; a link to another spelling is no way out.
+    return _plain(real) == _plain(str(path))
+
+
+def _real_path(descriptor: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        pass
+    if not hasattr(fcntl, "F_GETPATH"):
+        return None
+    found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
+    return os.fsdecode(found.rstrip(b"\0"))
+
+
+def _plain(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -84,13 +144,9 @@ def append_line(path: Path, line: bytes) -> None:
     """
     if b"\n" in line:
         raise ValueError("a line holds no line feed")
-    with storage_errors(path, "append to"):
-        created = not path.exists()
-        with open_for_append(path) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            append_to(file, line, path)
-        if created:
-            sync_folder(path.parent)
+    with storage_errors(path, "append to"), open_for_append(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        append_to(file, line, path)
 
 
 def open_for_append(path: Path) -> IO[bytes]:
@@ -105,6 +161,10 @@ def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
     A write that fails half way is cut off again, so that the file stays a file of whole lines.
     """
     end = cut_torn_line(file, path)
+    if end == 0:
+        # Before the first line, so that a file with lines in it has a durable name, whichever
+        # process was killed when.
+        sync_folder(path.parent)
     try:
         data = memoryview(line + b"\n")
         while data:
@@ -189,13 +249,26 @@ def set_aside(path: Path) -> Path:
 
 
 def remove_stale_temporaries(folder: Path) -> None:
-    """Removes what crashed writers left half-written; what cannot be removed stays."""
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.name.startswith(TEMPORARY_PREFIX):
+    """Removes what crashed writers left half-written; what cannot be removed stays.
+
+    A living writer holds the lock of its file, and a lock dies with its process: so no file has to
+    wait for an age, and no slow writer loses its own.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(TEMPORARY_PREFIX) and entry.is_file(follow_symlinks=False):
                 with contextlib.suppress(OSError):
-                    if time.time() - entry.stat().st_mtime > STALE_TEMPORARY_S:
-                        os.unlink(entry.path)
+                    _remove_stale(entry.path)
+
+
+def _remove_stale(path: str) -> None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -237,13 +310,22 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
         raise StorageError(f"Could not {doing} {path}. {advice}") from error
 
 
-def _write_new(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+@contextlib.contextmanager
+def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
+    """A new file, whole and synced, locked until it has its place: see
+    `remove_stale_temporaries`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
     try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink == 0:
+            raise OSError(errno.EAGAIN, "it was taken for a stale file before it was locked")
         os.fchmod(descriptor, mode)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
+        yield
     finally:
         os.close(descriptor)

@@ -125,13 +125,14 @@ async def _run_one(
         arguments: Mapping[str, Any] = parse_arguments(call)
         subject = subject_of(tool, arguments)
         arguments = tool.check(arguments)
-        context = _tool_context(agent, session_id, call, emit)
+        judged = _real_path(agent, tool, arguments)
+        context = _tool_context(agent, session_id, call, emit, judged)
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
             raise ToolError(verdict.reason)
         if agent.before_edit is not None and tool.effect == "edit":
             path = os.path.join(agent.cwd, os.path.expanduser(subject))
-            agent.before_edit(os.path.realpath(path))
+            agent.before_edit(judged or os.path.realpath(path))
         emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
         tally.tools.append((call.name, subject))
@@ -184,7 +185,22 @@ def _tool_named(agent: Agent, name: str) -> Tool:
     raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
 
 
-def _tool_context(agent: Agent, session_id: str | None, call: ToolCall, emit: Emit) -> ToolContext:
+def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The real path a file tool's call is about, before it is judged; "" for other calls. A value
+    that can be no path is the tool's to refuse."""
+    if tool.effect not in ("read", "edit") or "path" not in arguments:
+        return ""
+    value = arguments["path"]
+    path = os.path.expanduser(value) if isinstance(value, str) else ""
+    try:
+        return os.path.realpath(os.path.join(agent.cwd, path))
+    except (OSError, ValueError):
+        return ""
+
+
+def _tool_context(
+    agent: Agent, session_id: str | None, call: ToolCall, emit: Emit, judged_path: str
+) -> ToolContext:
     return ToolContext(
         cwd=agent.cwd,
         call_id=call.id,
@@ -196,6 +212,8 @@ def _tool_context(agent: Agent, session_id: str | None, call: ToolCall, emit: Em
         environment=agent.environment,
         roots=agent.roots,
         ask_person=agent.ask_person,
+        judged_path=judged_path,
+        wrap_command=agent.wrap_command,
     )
 
 

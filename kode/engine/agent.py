@@ -71,6 +71,8 @@ class Agent:
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     ask_person: Callable[[str], Awaitable[bool]] | None = None
+    wrap_command: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    """See `ToolContext.wrap_command`."""
     before_edit: Callable[[str], None] | None = None
     """Called with the absolute path a tool is about to change; keeps what undo needs."""
     report_bug: Callable[[BaseException], str] | None = None

@@ -182,6 +182,18 @@ class PersonGate:
             return self._answered(answer, decision)
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
+        """A path is judged as written and as the real path the tool is bound to: the links on the
+        way may be swapped at any moment, and rules can be about either."""
+        written = self._decide_on(tool, arguments, context)
+        path = context.judged_path
+        if not path or arguments.get("path") == path:
+            return written
+        real = self._decide_on(tool, {**arguments, "path": path}, context)
+        return max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
+
+    def _decide_on(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Decision:
         return decide(
             replace(self._rules, approved=(*self._session, *self._approved_before())),
             self._mode,
@@ -222,7 +234,7 @@ class PersonGate:
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
-            said = f" They say: {answer.message}" if answer.message.strip() else ""
+            said = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
             return Verdict(
                 allowed=False,
                 reason=f"The person refused this.{said} Do not try it another way; "
@@ -252,6 +264,8 @@ _TITLES = {
     "memory": "Change memory",
     "delegate": "Start subagents",
 }
+
+_SEVERITY = ("allow", "ask", "deny")
 
 _KEPT = frozenset("\n\t")
 """Control characters that a question may hold as they are."""

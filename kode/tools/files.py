@@ -67,7 +67,8 @@ def resolve(context: ToolContext, path: str) -> Path:
     """The real absolute path a tool argument means: `~` expanded, relative to the working
     directory, every symlink resolved as far as the path exists.
 
-    Raises: ToolError for an empty path and one with a NUL.
+    Raises: ToolError for an empty path, one with a NUL, and one that means another file than the
+        one that the gate judged.
     """
     if not path.strip():
         raise ToolError("The path is empty: give one, relative to the working directory.")
@@ -75,9 +76,19 @@ def resolve(context: ToolContext, path: str) -> Path:
         raise ToolError("The path has a NUL character in it: give the path as the system has it.")
     try:
         # `strict=False` resolves the deepest existing ancestor and leaves the rest.
-        return Path(os.path.realpath(os.path.join(context.cwd, os.path.expanduser(path))))
+        real = os.path.realpath(os.path.join(context.cwd, os.path.expanduser(path)))
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
+    if context.judged_path and real != context.judged_path:
+        raise _swapped(path)
+    return Path(real)
+
+
+def _swapped(path: str) -> ToolError:
+    return ToolError(
+        f"{printable(path)} came to mean another file while the call was on its way: a link was "
+        "changed. Nothing was read or written; look what it is now, and try again."
+    )
 
 
 def shown(context: ToolContext, path: Path) -> str:
@@ -196,6 +207,9 @@ def open_regular(context: ToolContext, path: Path) -> int:
             f"{shown(context, path)} could not be opened: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
+    if not durable.is_at(descriptor, path) and os.fstat(descriptor).st_nlink:
+        os.close(descriptor)
+        raise _swapped(str(path))
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
         return descriptor
@@ -348,7 +362,7 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
             )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        durable.replace(path, data, mode=mode)
+        durable.replace(path, data, mode=mode, follow=False)
     except (StorageError, OSError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else str(error)
@@ -358,6 +372,15 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
         ) from error
     if owner is not None and owner != (os.geteuid(), os.getegid()):
         with contextlib.suppress(OSError):
-            os.chown(path, *owner)
-            os.chmod(path, mode)
+            _give_back(path, owner, mode)
     context.seen_files[str(path)] = content_hash(data)
+
+
+def _give_back(path: Path, owner: tuple[int, int], mode: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if durable.is_at(descriptor, path):
+            os.fchown(descriptor, *owner)
+            os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -243,3 +244,16 @@ async def test_rules_are_described_with_where_they_come_from(room):
         "allow shell(ls:*)",
         "allow shell(pytest:*) (this session)",
     )
+
+
+async def test_a_path_is_judged_as_written_and_as_the_file_it_was_bound_to(room):
+    outside = room.home.parent / "x"
+    bound = replace(room.context, judged_path=str(outside))
+    gate = room.gate(mode="auto-edit", allow=["edit(a.py)"])
+
+    inside = await gate.check(TOOLS["write_file"], {"path": "a.py", "content": "x"}, room.context)
+    swapped = await gate.check(TOOLS["write_file"], {"path": "a.py", "content": "x"}, bound)
+
+    assert inside.allowed
+    assert not swapped.allowed
+    assert str(outside) in swapped.reason

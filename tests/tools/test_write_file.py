@@ -184,7 +184,7 @@ async def test_a_full_or_forbidden_disk_leaves_the_old_file(
     (project / "a").write_text("old")
     await call(read_file, path="a")
 
-    def full(source: str, target: str) -> None:
+    def full(source: str, target: str, **folders: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)

@@ -1,0 +1,107 @@
+"""A link that changes between the decision and the use does not help anybody."""
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode import durable
+from kode.contracts import ToolContext
+from kode.errors import StorageError, ToolError
+from kode.tools import files
+from kode.tools.edit_file import edit_file
+from kode.tools.read_file import read_file
+from kode.tools.write_file import write_file
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "f").write_text("theirs")
+    return folder
+
+
+def bend(folder: Path, target: Path) -> None:
+    """Puts a link in the place of a folder."""
+    folder.rename(folder.with_name(folder.name + ".was"))
+    folder.symlink_to(target)
+
+
+@pytest.mark.parametrize("tool", [read_file, write_file, edit_file])
+async def test_a_call_works_on_the_file_that_was_judged_or_not_at_all(
+    context: ToolContext, project: Path, outside: Path, tool
+) -> None:
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("ours")
+    judged = replace(context, judged_path=str(project / "d" / "f"))
+    bend(project / "d", outside)
+    more = {"write_file": {"content": "x"}, "edit_file": {"old_text": "theirs", "new_text": "x"}}
+
+    with pytest.raises(ToolError, match="another file"):
+        await tool.run(judged, tool.check({"path": "d/f", **more.get(tool.name, {})}))
+
+    assert (outside / "f").read_text() == "theirs"
+
+
+def test_a_folder_bent_just_before_it_is_written_or_read_is_noticed(
+    context: ToolContext, project: Path, outside: Path
+) -> None:
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("ours")
+    real = files.resolve(context, "d/f")
+    bend(project / "d", outside)
+
+    with pytest.raises(ToolError, match="could not be written"):
+        files.write(context, real, b"x", mode=0o600)
+    with pytest.raises(ToolError, match="another file"):
+        files.open_regular(context, real)
+    with pytest.raises(StorageError):
+        durable.replace(real, b"x", follow=False)
+    assert os.listdir(outside) == ["f"]
+    assert (outside / "f").read_text() == "theirs"
+
+
+def test_a_last_link_is_replaced_itself(project: Path, outside: Path) -> None:
+    (project / "f").symlink_to(outside / "f")
+
+    durable.replace(project / "f", b"x", follow=False)
+
+    assert (outside / "f").read_text() == "theirs"
+    assert (project / "f").read_text() == "x"
+
+
+def test_a_link_that_flips_all_the_time_never_leads_out(
+    context: ToolContext, project: Path, outside: Path
+) -> None:
+    inside, link, spare = project / "inside", project / "d", project / "spare"
+    inside.mkdir()
+    link.symlink_to(inside)
+    over = threading.Event()
+
+    def flip() -> None:
+        target = outside
+        while not over.is_set():
+            spare.symlink_to(target)
+            os.rename(spare, link)
+            target = inside if target == outside else outside
+
+    flipping = threading.Thread(target=flip)
+    flipping.start()
+    written = 0
+    try:
+        for _ in range(300):
+            real = files.resolve(context, "d/f")
+            if files.outside(context, real):
+                continue
+            files.write(context, real, b"x", mode=0o600)
+            written += 1
+    finally:
+        over.set()
+        flipping.join()
+
+    assert written
+    assert (outside / "f").read_text() == "theirs"
+    assert os.listdir(outside) == ["f"]
