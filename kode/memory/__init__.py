@@ -26,6 +26,9 @@ SYSTEMS: Mapping[str, str] = {
 system's module is imported."""
 
 
+GRACE_S = 2.0
+
+
 def open_memory(settings: "MemoryConfig") -> Guarded:
     """The configured system inside its guard, not yet opened; a null one when memory is off.
 
@@ -33,7 +36,10 @@ def open_memory(settings: "MemoryConfig") -> Guarded:
     """
     if not settings.enabled:
         return Guarded(NullMemory())
-    return Guarded(make_system(settings))
+    # A system keeps its own deadline and knows what is left then; the guard is for one that hangs.
+    return Guarded(
+        make_system(settings), limits_s={"before_drop": settings.end_deadline_s + GRACE_S}
+    )
 
 
 def make_system(settings: "MemoryConfig") -> "MemorySystem":

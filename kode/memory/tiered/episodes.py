@@ -133,14 +133,23 @@ class EpisodeKeeper:
         recording.taken()
         try:
             async with asyncio.timeout(self._settings.end_deadline_s):
-                return await self._finish(pending)
+                finished = await self._finish(pending)
         except TimeoutError:
             await self._release(pending)
-            return False
+            finished = False
         except asyncio.CancelledError:
             # No await here: the process may be on its way out. Another start may begin at once.
             self._pending.release(pending)
             raise
+        if not finished:
+            self._context.emit(
+                Notice(
+                    text="The note of this session could not be written now; what it needs is "
+                    "kept, and kode writes it at a later start.",
+                    level="info",
+                )
+            )
+        return finished
 
     async def leave_pending(self, recording: Recording) -> None:
         """Keeps the raw material of a session that ends without being taken in."""
