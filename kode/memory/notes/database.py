@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 VERSION = 1
-BUSY_MS = 5_000
+BUSY_MS = 2_000
+"""kode's own processes wait for the folder's lock instead, without blocking; this is for others."""
 WHOLE_CHECK_BYTES = 8_000_000
 """A file up to this size is checked whole when it is opened; a larger one by maintenance."""
 

@@ -24,7 +24,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryError_, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import embed, frame
-from kode.memory.ask import Door
+from kode.memory.ask import Door, keep_ends
 from kode.memory.history import Change, History, Who
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
 ASKED_TTL_DAYS = 30
+ASKED_CHARS = 2_000
 HIT_CHARS = 1_000
 SNAPSHOT_NOTES = 20
 MOST_SHOWN = 500
@@ -56,7 +57,7 @@ _FAULTS = (MemoryError_, StorageError, BusyError)
 class Notes:
     """One session's notes. Nothing is read or written before `open`."""
 
-    quiet_kinds = frozenset({"job", "session", "merge", "prune"})
+    quiet_kinds = frozenset({"job", "merge", "prune"})
     """Changes that kode makes by itself: `undo` without an id passes over them."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
@@ -262,7 +263,7 @@ class Notes:
         text = turn.text.strip()
         try:
             outcome = await self.writer.remember(
-                text[: pack.SHOWN_CHARS],
+                keep_ends(text, ASKED_CHARS),
                 tags=("asked",),
                 stability="volatile",
                 ttl_days=ASKED_TTL_DAYS,
@@ -303,7 +304,7 @@ class Notes:
             return
         told = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
         tainted = self._tainted or any(note.untrusted == "waits" for note in told)
-        await self.writer.remember(
+        outcome = await self.writer.remember(
             text,
             kind="summary",
             tags=("session",),
@@ -314,6 +315,7 @@ class Notes:
             change="session",
             supersedes=tuple(told),
         )
+        self._told(outcome)
         await self._make_vectors()
 
     def _of_session(self, condition: str) -> list[Note]:

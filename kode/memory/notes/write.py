@@ -202,6 +202,8 @@ class NoteWriter:
 
     async def first_soul(self) -> None:
         """One permanent soul where there is none; no change, since it says what is so anyway."""
+        if self._store.count("n.kind = 'soul'"):
+            return
         now = self._store.now()
         soul = Note(
             id=new_id(now),
