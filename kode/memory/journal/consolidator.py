@@ -130,6 +130,10 @@ class Consolidator:
 
     async def finish_waiting(self, timeout_s: float) -> None:
         """Tries again what earlier processes and failures have left. Raises as `consolidate`."""
+        for path in self._queue.set_aside_damaged():
+            self._notice(
+                f"A conversation in memory's queue cannot be read. It was moved to {path}."
+            )
         for id in self._queue.ids():
             item = self._queue.read(id)
             if item is None or not self._can_ask:

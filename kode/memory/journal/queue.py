@@ -105,6 +105,12 @@ class Queue:
         except (OSError, ValueError, TypeError, AttributeError, KeyError):
             return None
 
+    def set_aside_damaged(self) -> list[Path]:
+        """Moves items that cannot be read out of the way, and says where. Raises: StorageError."""
+        damaged = [id for id in self.ids() if self.read(id) is None]
+        paths = [self.folder / f"{id}.json" for id in damaged]
+        return [durable.set_aside(path) for path in paths if path.exists()]
+
     def finish(self, item: Item) -> None:
         """Done: its keys are kept, then it goes. Raises: StorageError."""
         durable.make_folder(self.folder / "done")

@@ -59,6 +59,11 @@ class PendingFolder:
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 
+    def set_aside_damaged(self) -> list[Path]:
+        """Moves tasks that cannot be read out of the way, and says where. Raises: StorageError."""
+        paths = [self._path(id) for id in self.ids() if self.read(id) is None]
+        return [durable.set_aside(path) for path in paths if path.exists()]
+
     def remove(self, pending: Pending) -> None:
         """Raises: StorageError."""
         durable.remove(self._path(pending.id))

@@ -134,7 +134,11 @@ class Vault:
 
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
-        if not self._context.read_only and self._pending.ids():
+        if self._context.read_only:
+            return
+        for path in self._pending.set_aside_damaged():
+            self._notice(f"A task that memory was to reflect on cannot be read. It is now {path}.")
+        if self._pending.ids():
             self._start_reflecting()
             if self._reflecting is not None:
                 await asyncio.shield(self._reflecting)

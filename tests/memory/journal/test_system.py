@@ -382,6 +382,19 @@ async def test_a_session_that_ends_unheard_is_consolidated_at_the_next_start(tmp
     assert [entry.text for entry in history_of(tmp_path)] == ["Late."]
 
 
+async def test_a_damaged_item_is_moved_aside_and_told(tmp_path):
+    (folder(tmp_path) / "queue").mkdir(parents=True)
+    (folder(tmp_path) / "queue" / "x.1.json").write_text('{"id": "x.1", "te')
+    events = []
+    system = await opened(tmp_path, ask_reply=Replies([answer()]), emit=events.append)
+
+    await system.maintain()
+
+    (moved,) = (folder(tmp_path) / "queue").glob("*damaged*")
+    assert moved.read_text() == '{"id": "x.1", "te'
+    assert str(moved) in notices(events)[0]
+
+
 # ── others at work ───────────────────────────────────────────────────────────────────────────
 
 

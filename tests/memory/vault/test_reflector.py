@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from kode.errors import ProviderError
+from kode.errors import MemoryError_, ProviderError
 from kode.memory.commands import memory_command
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
@@ -211,3 +211,52 @@ async def test_it_does_not_overwrite_what_a_person_changes_meanwhile(tmp_path):
     await system.close(5)
 
     assert file(tmp_path, "facts/user.md").read_text() == "- Name: by hand\n"
+
+
+async def test_after_five_vain_attempts_a_task_is_given_up_but_kept(tmp_path):
+    model = Replies([ProviderError("down")])
+    system = await opened(tmp_path, ask_reply=model)
+    await system.after_turn(worth())
+    for _ in range(7):
+        await system.maintain()
+
+    assert len(model.requests) == 5
+    assert len(pending(tmp_path)) == 1
+    assert "given up after several attempts: 1" in await system.status()
+
+
+async def test_a_damaged_task_is_moved_aside_and_told(tmp_path):
+    put(tmp_path, "pending/s.0001.json", '{"session": "s"')
+    events = []
+    system = await opened(tmp_path, ask_reply=Replies([says("ok")]), emit=events.append)
+
+    await system.maintain()
+
+    assert pending(tmp_path) == []
+    assert len(list(file(tmp_path, "pending").glob("*damaged*"))) == 1
+    assert len(notices(events)) == 1
+
+
+async def test_approving_what_does_not_wait_is_an_error(tmp_path):
+    system = await opened(tmp_path, ask_reply=Replies([says("ok")]))
+    assert await memory_command(system, ["approve"]) == "Nothing waits for approval."
+    for number in (1, 2):
+        await system.after_turn(worth(number, tainted=True))
+
+    with pytest.raises(MemoryError_, match="No task that waits for approval begins with 'x'"):
+        await memory_command(system, ["approve", "x"])
+    with pytest.raises(MemoryError_, match="Several tasks begin with '2026'"):
+        await memory_command(system, ["approve", "2026"])
+
+
+async def test_reading_only_changes_nothing_and_offers_no_tools(tmp_path):
+    put(tmp_path, "facts/user.md", "- Name: A\n")
+    system = await opened(tmp_path, ask_reply=Replies([calls(WRITE)]), read_only=True)
+
+    await system.after_turn(worth())
+    await system.maintain()
+
+    assert system.tools() == ()
+    assert pending(tmp_path) == []
+    with pytest.raises(MemoryError_, match="reading only"):
+        await memory_command(system, ["approve", "x"])
