@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import paths
+from kode import durable, paths
 from kode.assembly import (
     cost_function,
     make_agent,
@@ -113,6 +113,7 @@ class Conversation:
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.session, self.context, reason)
             self.opened = True
+            self.in_background(self._remove_stale_temporaries())
             self.in_background(self._maintain())
 
     async def turn(self, text: str) -> TurnEnded:
@@ -379,6 +380,12 @@ class Conversation:
                 text=f"{len(late)} unread subagent result(s) go with your message.", level="info"
             )
         )
+
+    async def _remove_stale_temporaries(self) -> None:
+        """What crashes left half-written goes, in a thread: the home may hold many files."""
+        await asyncio.to_thread(durable.remove_all_stale_temporaries, self.home)
+        if self.resumed:
+            await asyncio.to_thread(self.checkpoints.remove_stale_temporaries)
 
     async def _maintain(self) -> None:
         while True:

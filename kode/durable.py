@@ -35,7 +35,7 @@ def make_folder(folder: Path) -> None:
     Raises: StorageError.
     """
     if folder.is_dir():
-        _sync_names(folder)
+        sync_names(folder)
         return
     missing = [folder]
     while not missing[-1].parent.is_dir():
@@ -51,22 +51,25 @@ def make_folder(folder: Path) -> None:
                     raise
             else:
                 sync_folder(path.parent)
-    _sync_names(folder)
+    sync_names(folder)
 
 
-def _sync_names(folder: Path) -> None:
+def sync_names(folder: Path) -> None:
     """Makes the names of a folder and of those above it durable, once in a process. What belongs
-    to somebody else, or cannot be read, was there before kode."""
+    to somebody else, or cannot be read, was there before kode.
+
+    Raises: StorageError.
+    """
     for path in (folder, *folder.parents):
         if path in _synced:
             return
+        with storage_errors(path, "make durable"):
+            try:
+                if os.stat(path.parent).st_uid == os.geteuid():
+                    sync_folder(path.parent)
+            except PermissionError:
+                pass
         _synced.add(path)
-        try:
-            if os.stat(path.parent).st_uid != os.geteuid():
-                return
-            sync_folder(path.parent)
-        except OSError:
-            return
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True) -> None:
@@ -259,6 +262,12 @@ def remove_stale_temporaries(folder: Path) -> None:
             if entry.name.startswith(TEMPORARY_PREFIX) and entry.is_file(follow_symlinks=False):
                 with contextlib.suppress(OSError):
                     _remove_stale(entry.path)
+
+
+def remove_all_stale_temporaries(root: Path) -> None:
+    """The same in every folder below `root`, links not followed."""
+    for folder, _, _ in os.walk(root):
+        remove_stale_temporaries(Path(folder))
 
 
 def _remove_stale(path: str) -> None:

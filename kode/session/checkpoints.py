@@ -66,6 +66,12 @@ class Checkpoints:
         # On disk before the change, so that a crash in the middle can be taken back too.
         self._record(self.open_turn[path])
 
+    def remove_stale_temporaries(self) -> None:
+        """Removes what a write that a crash cut short left beside the person's files."""
+        changes = {change.path: change for change in self._changes()}
+        for folder in {Path(c.path).parent for c in changes.values() if not c.done}:
+            durable.remove_stale_temporaries(folder)
+
     def end_turn(self) -> None:
         """Notes what the turn left behind, by hash only. Raises: StorageError."""
         for path, change in self.open_turn.items():

@@ -189,7 +189,6 @@ def create(
         try:
             _lock(file, session_id)
             durable.append_to(file, line_of(header), path)
-            durable.sync_folder(folder)
         except BaseException:
             file.close()
             raise

@@ -362,6 +362,8 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
             )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        durable.sync_names(path.parent)
+        durable.remove_stale_temporaries(path.parent)
         durable.replace(path, data, mode=mode, follow=False)
     except (StorageError, OSError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__

@@ -147,12 +147,15 @@ def parse(text: str) -> list[Call]:
 
 
 def _call(pid: int, name: str, count: int, arguments: str, returned: int) -> Call:
-    strings, fds = [], []
+    strings, fds, paths = [], [], []
+    base = "/"
     for token in _TOKEN.finditer(arguments):
         if token[2] is None:
             strings.append(_bytes(token[1]))
+            paths.append(os.path.normpath(os.path.join(base, os.fsdecode(strings[-1]))))
         else:
-            fds.append((token[2], os.fsdecode(_bytes(token[3]))))
+            base = os.fsdecode(_bytes(token[3]))
+            fds.append((token[2], base))
     fd = int(fds[0][0]) if fds and fds[0][0] != "AT_FDCWD" else None
     numbers = [part.strip() for part in re.sub(_TOKEN, "", arguments).split(",")]
     match name:
@@ -169,12 +172,10 @@ def _call(pid: int, name: str, count: int, arguments: str, returned: int) -> Cal
             return Call(pid, name, count, (fds[0][1],), fd, offset=returned)
         case "fsync" | "fdatasync":
             return Call(pid, name, count, (fds[0][1],), fd)
-    base = fds[0][1] if fds and fds[0][0] == "AT_FDCWD" else (fds[0][1] if fds else "/")
-    paths = tuple(os.path.normpath(os.path.join(base, os.fsdecode(item))) for item in strings)
     flags = _FLAGS.search(arguments)
     size = int(numbers[-1]) if name == "truncate" else 0
     opened = returned if name == "openat" else None
-    return Call(pid, name, count, paths, opened, size=size, flags=flags[0] if flags else "")
+    return Call(pid, name, count, tuple(paths), opened, size=size, flags=flags[0] if flags else "")
 
 
 def _bytes(escaped: str) -> bytes:
