@@ -5,6 +5,7 @@ in `conversation.py`.
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -293,6 +294,9 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
                 asked = config.model_copy(update={"model": model})
                 cheaper[model] = make_provider(config, resolve_provider(asked, os.environ))
             provider = cheaper[model]
+        if request.max_output_tokens is not None:
+            most = min(request.max_output_tokens, provider.info.max_output_tokens)
+            request = replace(request, max_output_tokens=most)
         message = await provider.reply(request, silent)
         usage = message.usage or Usage()
         cost = cost_function(config, provider)(usage)
