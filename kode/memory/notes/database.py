@@ -128,8 +128,7 @@ class Database:
                 yield
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                _roll_back(connection)
                 raise
 
     def meta(self, name: str) -> str:
@@ -286,6 +285,15 @@ class Database:
         if text not in _said:
             _said.add(text)
             self._notice(text)
+
+
+def _roll_back(connection: "apsw.Connection") -> None:
+    """Of a connection that damage has closed there is nothing to take back."""
+    import apsw
+
+    with contextlib.suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _make_private(path: Path) -> None:

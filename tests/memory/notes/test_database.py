@@ -61,6 +61,29 @@ async def test_a_damaged_file_is_set_aside_and_reported(tmp_path, damaged):
     assert contents(active(system)) == ["a new beginning"]
 
 
+async def test_damage_that_shows_only_later_is_told_and_the_next_try_begins_anew(
+    tmp_path, monkeypatch
+):
+    first = await opened(tmp_path)
+    await keep(first, *(f"note number {n}" for n in range(50)))
+    await first.close(1)
+    path = first.database.path
+    path.write_bytes(overwritten_in_the_middle(path.read_bytes()))
+    monkeypatch.setattr(database, "WHOLE_CHECK_BYTES", 0)
+    monkeypatch.setattr(Database, "_prepare", lambda self, connection: None)
+    events = []
+    damaged = Database(path, read_only=False, notice=events.append)
+
+    with pytest.raises(MemoryError_, match="damaged"), damaged.transaction():
+        damaged.rows("INSERT INTO memory_notes (id) VALUES ('x')")
+    monkeypatch.undo()
+    system = await opened(tmp_path)
+
+    assert len(events) == 1
+    assert len(list(path.parent.glob("notes.db.damaged-*"))) == 1
+    assert contents(active(system, "soul")) != []
+
+
 async def test_a_damaged_file_is_left_alone_by_who_only_reads(tmp_path):
     path = tmp_path / "memory" / "notes" / "notes.db"
     path.parent.mkdir(parents=True)
