@@ -90,9 +90,11 @@ def delete(home: Path, session_id: str) -> None:
         raise BusyError(
             f"Session {session_id} is open in another kode. Leave it there first, then delete it."
         )
-    durable.remove(path)
-    durable.remove(path.with_name(path.name + ".torn"))
+    # The session's own file goes last: as long as it is there, a deletion that was cut short can be
+    # asked for again.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
+    durable.remove(path.with_name(path.name + ".torn"))
+    durable.remove(path)
 
 
 def in_use(path: Path) -> bool:
