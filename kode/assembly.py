@@ -100,6 +100,20 @@ def make_agent(
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
+    outputs = paths.outputs_folder(home, session.id)
+    sandbox = None
+    if config.sandbox.enabled:
+        from kode.tools.sandbox import open_sandbox
+
+        sandbox = open_sandbox(
+            cwd=cwd,
+            roots=roots,
+            repository=repository,
+            kode_home=home,
+            outputs=outputs,
+            network=config.sandbox.network,
+        )
+
     def render_system(memory: str) -> str:
         return system_prompt(
             base=config.system,
@@ -122,6 +136,7 @@ def make_agent(
             roots=roots,
             ask=ask,
             tainted=lambda: session.tainted,
+            contained=None if sandbox is None else sandbox.holds_anything,
             emit=emit,
         ),
         memory=open_memory(config.memory),
@@ -140,11 +155,12 @@ def make_agent(
         cost_usd=cost,
         spend=Spend(),
         seen_files={},
-        output_dir=paths.outputs_folder(home, session.id),
+        output_dir=outputs,
         protected=(home,),
         roots=roots,
         environment=child_environment(os.environ, config.shell.environment),
         secrets=secrets_of(choice),
+        wrap_command=None if sandbox is None else sandbox.wrap,
         before_edit=lambda path: checkpoints.keep(session.turns, path),
         report_bug=write_report,
     )

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,7 @@ def examine(cwd: Path) -> Iterator[Finding]:
         _memory,
         _git,
         _ripgrep,
+        _sandbox,
         _terminal,
     )
     for check in checks:
@@ -83,7 +85,7 @@ def _home(cwd: Path) -> Finding:
     folder = home
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+    if folder.is_dir() and _can_write(folder):
         return Finding(what="home", state="ok", detail=f"{home} can be written")
     return Finding(
         what="home",
@@ -91,6 +93,15 @@ def _home(cwd: Path) -> Finding:
         detail=f"{home} cannot be written",
         next_step="make it writable, or set KODE_HOME to another folder",
     )
+
+
+def _can_write(folder: Path) -> bool:
+    """Tried, since the rights alone say nothing of read-only disks and of what root may do."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _disk(cwd: Path) -> Finding:
@@ -208,6 +219,38 @@ def _ripgrep(cwd: Path) -> Finding:
         state="optional",
         detail="not found; kode searches by itself, more slowly",
         next_step="install ripgrep (rg)",
+    )
+
+
+def _sandbox(cwd: Path) -> Finding:
+    from kode.config import load_config
+    from kode.tools.sandbox import open_sandbox
+
+    config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
+    standing = open_sandbox(
+        cwd=cwd,
+        roots=(cwd,),
+        repository=paths.repository_root(cwd),
+        kode_home=paths.home(),
+        outputs=paths.outputs_folder(paths.home(), None),
+        network=config.sandbox.network,
+    ).standing()
+    on = "on" if config.sandbox.enabled else "off; --sandbox turns it on"
+    if standing.kind == "bubblewrap":
+        return Finding(what="sandbox", state="ok", detail=f"bubblewrap ({on})")
+    if standing.kind == "landlock":
+        gaps = "; ".join(standing.gaps)
+        return Finding(
+            what="sandbox",
+            state="optional",
+            detail=f"Landlock and seccomp only ({on}); not covered: {gaps}",
+            next_step=f"install bubblewrap for the rest ({standing.why})",
+        )
+    return Finding(
+        what="sandbox",
+        state="missing" if config.sandbox.enabled else "optional",
+        detail=f"none to be had ({on})",
+        next_step=standing.why,
     )
 
 

@@ -31,6 +31,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach files")
     add("--add-dir", metavar="DIR", action="append", default=[], help="work there too")
+    add("--sandbox", action="store_true", help="run commands in a sandbox, or not at all")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--no-session", action="store_true", help="keep nothing on disk of this session")
     add("--no-memory", action="store_true", help="neither read nor write memory")
@@ -58,6 +59,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "permissions.allow": arguments.allow or None,
         "permissions.deny": arguments.deny or None,
         "add_dirs": arguments.add_dir or None,
+        "sandbox.enabled": True if arguments.sandbox else None,
         "memory.system": arguments.memory,
         "memory.enabled": False if arguments.no_memory else None,
         "agents_files": False if arguments.no_agents else None,

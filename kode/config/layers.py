@@ -36,7 +36,10 @@ FORBIDDEN_IN_PROJECT = (
     "permissions.allow",
     "permissions.mode",
     "shell.environment",
+    "sandbox.enabled",
+    "sandbox.network",
     "prices",
+    "hooks",
     "max_budget_usd",
     "memory.enabled",
     "memory.system",
@@ -79,6 +82,7 @@ FLAGS = {
     "memory.enabled": "--no-memory",
     "agents_files": "--no-agents",
     "add_dirs": "--add-dir",
+    "sandbox.enabled": "--sandbox",
 }
 """Keys whose flag is not called like them."""
 
@@ -278,7 +282,19 @@ def _explained(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
     if fault["type"] == "missing":
         return f"{place}: `{key}` is missing. Add it."
     allowed = re.sub(r"^Input should be ", "", fault["msg"])
+    allowed = _PLAIN_WORDS.get(allowed, allowed)
     return f"{place}: `{key}` is {_found(steps, fault['input'])}; allowed is {allowed}."
+
+
+_PLAIN_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid array": "a list",
+    "a valid tuple": "a list",
+    "an object": "a section: {...}",
+}
 
 
 def _found(steps: list[str], value: Any) -> str:

@@ -51,6 +51,11 @@ class Shell(Part):
     environment: tuple[str, ...] = ()
 
 
+class SandboxPart(Part):
+    enabled: bool = False
+    network: bool = False
+
+
 class Retry(Part):
     max_attempts: Annotated[int, Field(ge=1, le=5)] = 5
     idle_timeout_s: Seconds = 120
@@ -149,6 +154,7 @@ class Config(Part):
     subagent: Subagent = Subagent()
     context: ContextPart = ContextPart()
     shell: Shell = Shell()
+    sandbox: SandboxPart = SandboxPart()
     retry: Retry = Retry()
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()

@@ -81,6 +81,7 @@ class PersonGate:
         ask: Ask | None,
         asker: str = "",
         tainted: Callable[[], bool] = lambda: False,
+        contained: Callable[[], bool] | None = None,
         emit: Emit = silent,
     ) -> None:
         self._rules = rules
@@ -94,6 +95,7 @@ class PersonGate:
         self._ask = ask
         self._asker = asker
         self._tainted = tainted
+        self._contained = contained
         self._emit = emit
         self._session: tuple[Rule, ...] = ()
         self._saved: tuple[Rule, ...] | None = None
@@ -111,9 +113,11 @@ class PersonGate:
         ask: Ask | None,
         asker: str = "",
         tainted: Callable[[], bool] = lambda: False,
+        contained: Callable[[], bool] | None = None,
         emit: Emit = silent,
     ) -> "PersonGate":
-        """A gate with the config's rules.
+        """A gate with the config's rules. `contained` tells whether commands run in a sandbox that
+        holds whatever they do; None: there is none.
 
         Raises: ConfigError for a text that is no rule.
         """
@@ -133,6 +137,7 @@ class PersonGate:
             ask=ask,
             asker=asker,
             tainted=tainted,
+            contained=contained,
             emit=emit,
         )
 
@@ -207,6 +212,7 @@ class PersonGate:
             temp=self._temp,
             readable=(context.output_dir,),
             taint=self._tainted(),
+            contained=tool.effect == "run" and self._contained is not None and self._contained(),
         )
 
     def _approved_before(self) -> tuple[Rule, ...]:

@@ -10,7 +10,8 @@ import contextlib
 import os
 import secrets
 import signal
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -38,7 +39,14 @@ _ADDED = {
 }
 
 
-@tool(effect="run", subject="command")
+def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    """Fails before anybody is asked where the sandbox that was asked for is not to be had."""
+    if context.wrap_command is not None:
+        context.wrap_command(())
+    return str(arguments["command"])
+
+
+@tool(effect="run", subject="command", preview=_preview)
 async def shell(
     context: ToolContext,
     command: str,
@@ -115,15 +123,16 @@ class _Running:
     async def start(self, command: str) -> None:
         """Raises ToolError when no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+        argv: tuple[str, ...] = (program, "-c", command)
+        if self._context.wrap_command is not None:
+            argv = self._context.wrap_command(argv)
         # A pipe of our own: asyncio's would not tell of the shell's end while a background
         # process still holds the other end open.
         self._output, written = os.pipe()
         os.set_blocking(self._output, False)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                program,
-                "-c",
-                command,
+                *argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=written,
                 stderr=written,

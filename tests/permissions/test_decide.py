@@ -261,3 +261,35 @@ def test_a_bare_deny_rule_always_wins(mode, tool, arguments, allow):
 @given(command=st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60))
 def test_any_text_gets_a_class(command):
     assert shell("auto-edit", command).outcome in ("allow", "ask", "deny")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python x.py", "allow allow deny allow"),
+        ("mkdir x && ./run.sh", "allow allow deny allow"),
+        ("$X status", "allow allow deny allow"),
+        ("curl https://x.test", "ask ask deny allow"),
+        ("rm src/a.py", "ask ask deny ask"),
+        ("cat .env", "ask ask deny ask"),
+    ],
+)
+def test_in_a_sandbox_that_holds_anything_what_is_unknown_needs_no_question(command, expected):
+    found = [shell(mode, command, contained=True).outcome for mode in MODES]
+    assert " ".join(found) == expected
+
+
+def test_rules_hold_in_a_sandbox_too():
+    assert shell("ask", "python x.py", contained=True, ask=["shell(python:*)"]).outcome == "ask"
+    assert shell("ask", "python x.py", contained=True, deny=["shell(python:*)"]).outcome == "deny"
+    assert shell("ask", "$X x.py", contained=True, deny=["shell(python:*)"]).outcome == "ask"
+
+
+def test_code_of_the_project_is_looked_at_once_text_from_outside_was_read():
+    assert shell("auto-edit", "pytest -q").outcome == "allow"
+    assert shell("auto-edit", "pytest -q", taint=True).outcome == "ask"
+    assert shell("auto-edit", "mkdir x", taint=True).outcome == "allow"
+    assert shell("auto-edit", "pytest -q", taint=True, approved=["shell(pytest:*)"]).outcome == (
+        "allow"
+    )
+    assert shell("auto-edit", "pytest -q", taint=True, contained=True).outcome == "allow"

@@ -1,0 +1,278 @@
+"""What a command can and cannot do in each kind of sandbox that this machine has."""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext
+from kode.errors import ToolError
+from kode.tools import confine, sandbox
+from kode.tools.sandbox import Sandbox, open_sandbox
+from kode.tools.shell import shell
+
+KINDS = ("bubblewrap", "landlock")
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "id_rsa").write_text("PRIVATE")
+    (folder / ".gitconfig").write_text("[user]\n\tname = Me\n\temail = me@here.test\n")
+    (folder / ".kode").mkdir()
+    (folder / ".kode" / "config.json").write_text('{"api_key": "SECRET"}')
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    folder = home / "work"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def made(home: Path, work: Path) -> Sandbox:
+    return opened(home, work)
+
+
+def opened(home: Path, work: Path, *, network: bool = False) -> Sandbox:
+    return open_sandbox(
+        cwd=work,
+        roots=(work,),
+        repository=work,
+        kode_home=home / ".kode",
+        outputs=home / ".kode" / "outputs",
+        network=network,
+    )
+
+
+@pytest.fixture(params=KINDS)
+def run(request: pytest.FixtureRequest, made: Sandbox) -> Run:
+    kind = request.param
+    fault = made._fault(kind)
+    if fault:
+        pytest.skip(f"{kind}: {fault}")
+
+    def command(text: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            made._command(kind, {}, ("/bin/bash", "-c", text)),
+            cwd=made.ground.cwd,
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more},
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+
+    command.kind = kind  # type: ignore[attr-defined]
+    return command
+
+
+def python(text: str) -> str:
+    return f"{shlex.quote(os.path.realpath(sys.executable))} -I -c {shlex.quote(text)}"
+
+
+def test_the_project_and_the_temporary_folder_can_be_changed(run: Run, work: Path) -> None:
+    done = run(
+        "echo x > made && mkdir d && mv made d/ && echo y > $TMPDIR/t && cat $TMPDIR/t d/made"
+    )
+    assert (done.returncode, done.stdout) == (0, "y\nx\n"), done.stderr
+    assert (work / "d" / "made").read_text() == "x\n"
+    assert run("cat $TMPDIR/t").stdout == "y\n"
+
+
+def test_nothing_else_can_be_changed(run: Run, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("theirs")
+    targets = [str(tmp_path / "other"), str(home / ".bashrc"), "/usr/kode-test", "/etc/kode-test"]
+    for target in targets:
+        run(f"echo x > {target}; ln -sf {target} link && echo x >> link")
+    assert (tmp_path / "other").read_text() == "theirs"
+    assert not any(os.path.exists(target) for target in targets[1:])
+
+
+def test_the_home_and_kode_s_folder_are_hidden(run: Run, home: Path) -> None:
+    done = run("cat ~/.ssh/id_rsa ~/.kode/config.json; ls ~/.kode; git config --get user.name")
+    assert "PRIVATE" not in done.stdout
+    assert "SECRET" not in done.stdout
+    assert "config.json" not in done.stdout
+    assert done.stdout.strip().endswith("Me")
+
+
+def test_git_commits_but_its_hooks_and_settings_stay(run: Run, work: Path) -> None:
+    done = run("echo x > f && git add f && git commit -qm first && git log --format=%s")
+    assert done.stdout == "first\n", done.stderr
+    if run.kind == "landlock":  # type: ignore[attr-defined]
+        assert ".git/hooks and .git/config can be changed" in sandbox._gaps("landlock", GROUND)
+        return
+    run("echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git gone")
+    run("rm -rf .git/hooks; ln -sf /tmp .git/hooks; echo evil > .git/config")
+    assert not (work / ".git" / "hooks" / "pre-commit").exists()
+    assert "evil" not in (work / ".git" / "config").read_text()
+
+
+GROUND = sandbox.Ground(
+    cwd=Path("/p"), roots=(Path("/p"),), repository=None, homes=(), kode_home=Path("/k"),
+    outputs=Path("/k/o"),
+)  # fmt: skip
+
+
+def test_a_repository_without_hooks_is_not_given_any(made: Sandbox, work: Path) -> None:
+    if made.standing().kind != "bubblewrap":
+        pytest.skip(made.standing().why)
+    for path in (work / ".git" / "hooks").iterdir():
+        path.unlink()
+    (work / ".git" / "hooks").rmdir()
+    argv = made.wrap(("/bin/sh", "-c", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit"))
+    subprocess.run(argv, cwd=work, capture_output=True, timeout=20, check=False)
+    assert not (work / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_no_other_machine_and_no_unix_socket_is_reached(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_UNIX) as unix:
+        address = str(tmp_path / "s")
+        unix.bind(address)
+        unix.listen()
+        port = listening.getsockname()[1]
+        tried = (
+            "import socket\n"
+            f"for family, where in ((socket.AF_INET, ('127.0.0.1', {port})), "
+            f"(socket.AF_UNIX, {address!r}), (40, (2, 1))):\n"
+            "    try: socket.socket(family).connect(where); print('reached', where)\n"
+            "    except OSError: pass\n"
+            "print('tried', *map(type, socket.socketpair())) "
+        )
+        done = run(python(tried))
+    assert "tried" in done.stdout, done.stderr
+    assert "reached" not in done.stdout
+
+
+def test_other_processes_cannot_be_read_or_ended(run: Run) -> None:
+    with subprocess.Popen(["sleep", "20"], env={"CANARY": "canary-value"}) as process:
+        done = run(f"cat /proc/{process.pid}/environ; kill -9 {process.pid}; cat /proc/*/environ")
+        assert b"canary-value" not in done.stdout.encode()
+        assert process.poll() is None
+        process.kill()
+
+
+def test_namespaces_and_mounts_cannot_be_made_inside(run: Run) -> None:
+    assert run("unshare -Ur true").returncode != 0
+    assert run("mount -t tmpfs none /mnt").returncode != 0
+
+
+def test_the_exit_status_comes_through(run: Run) -> None:
+    assert run("exit 7").returncode == 7
+
+
+def test_what_runs_later_stays_as_it_is(made: Sandbox, work: Path) -> None:
+    if made.standing().kind != "bubblewrap":
+        pytest.skip(made.standing().why)
+    (work / ".envrc").write_text("export A=1\n")
+    (work / ".github" / "workflows").mkdir(parents=True)
+    argv = made.wrap(("/bin/sh", "-c", "echo x >> .envrc; echo x > .github/workflows/ci.yml"))
+    subprocess.run(argv, cwd=work, capture_output=True, timeout=20, check=False)
+    assert (work / ".envrc").read_text() == "export A=1\n"
+    assert list((work / ".github" / "workflows").iterdir()) == []
+
+
+def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
+    made = opened(home, home)
+    if made.standing().kind != "bubblewrap":
+        pytest.skip(made.standing().why)
+    argv = made.wrap(("/bin/sh", "-c", "cat .ssh/id_rsa .kode/config.json; echo x > here"))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    assert (home / "here").exists()
+    assert "PRIVATE" not in done.stdout
+    assert "SECRET" not in done.stdout
+
+
+async def test_the_shell_tool_runs_in_it(context: ToolContext, made: Sandbox, work: Path) -> None:
+    if made.standing().kind == "none":
+        pytest.skip(made.standing().why)
+    inside = replace(context, cwd=work, wrap_command=made.wrap)
+    output = await shell.run(
+        inside, shell.check({"command": "pwd; cat ~/.ssh/id_rsa; touch ~/x; exit 3"})
+    )
+    assert str(work) in output.text
+    assert "PRIVATE" not in output.text
+    assert output.summary == "exit status 3"
+    assert not (work.parent / "x").exists()
+
+
+async def test_without_a_sandbox_nothing_runs_and_nobody_is_asked(
+    context: ToolContext, made: Sandbox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    monkeypatch.setattr(confine, "landlock_version", lambda: 0)
+    inside = replace(context, wrap_command=made.wrap)
+    arguments = shell.check({"command": "touch made"})
+
+    assert made.standing().kind == "none"
+    assert not made.holds_anything()
+    assert shell.preview is not None
+    with pytest.raises(ToolError, match=r"bubblewrap.*sandbox\.enabled"):
+        shell.preview(inside, arguments)
+    with pytest.raises(ToolError, match="Not run"):
+        await shell.run(inside, arguments)
+    assert not (project / "made").exists()
+
+
+def test_without_bubblewrap_the_gaps_are_named(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made._fault("landlock"):
+        pytest.skip(made._fault("landlock"))
+    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    standing = made.standing()
+    assert standing.kind == "landlock"
+    assert "not installed" in standing.why
+    assert standing.gaps
+    assert not made.holds_anything()
+
+
+def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
+    made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made._fault("bubblewrap"):
+        pytest.skip(made._fault("bubblewrap"))
+    real = sandbox.bubblewrap_arguments
+
+    def leaky(ground: sandbox.Ground, temporary: str) -> list[str]:
+        return [*real(ground, temporary), "--ro-bind", str(home / ".ssh"), str(home / ".ssh")]
+
+    monkeypatch.setattr(sandbox, "bubblewrap_arguments", leaky)
+    assert "reads" in made._fault("bubblewrap")
+
+
+def test_with_a_network_unknown_programs_are_not_held(home: Path, work: Path) -> None:
+    assert not opened(home, work, network=True).holds_anything()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("internet", [True, False])
+def test_every_jump_of_the_filter_lands_inside(machine: str, internet: bool) -> None:
+    program = confine.seccomp_filter(machine, internet)
+    steps = [program[at : at + 8] for at in range(0, len(program), 8)]
+    for at, step in enumerate(steps):
+        if step[0] & 0x07 == 0x05:
+            assert at + 1 + max(step[2], step[3]) < len(steps)
+    assert steps[-1][0] == 0x06
+
+
+def test_the_launcher_refuses_rather_than_run_unlimited(made: Sandbox, tmp_path: Path) -> None:
+    limits = {"write": [], "read": None, "internet": True, "environment": {}}
+    argv = [*sandbox._launcher(), json.dumps({**limits, "write": 5}), "/bin/touch", "made"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=20, check=False)
+    assert done.returncode != 0
+    assert not (tmp_path / "made").exists()
