@@ -22,16 +22,17 @@ from kode.assembly import (
     make_provider,
     secrets_of,
 )
-from kode.config import Config, Loaded, resolve_provider
+from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import InjectReason, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, context_tokens, fixed_tokens, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import run_turn, save_memory_state
-from kode.errors import StorageError
+from kode.errors import ConfigError, StorageError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.rules import parse
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import TaintEntry
@@ -234,18 +235,24 @@ class Conversation:
             kinds[label] = kinds.get(label, 0) + tokens_of(own)
         return list(kinds.items())
 
+    def _shown(self, path: str) -> str:
+        inside = Path(path).is_relative_to(self.cwd)
+        return str(Path(path).relative_to(self.cwd)) if inside else path
+
     async def undo(self) -> str:
         """Takes back the file changes of the last turn that made any; says what it did."""
         undone = self.checkpoints.undo()
         if undone.turn is None:
             return "Nothing to undo: no turn of this session has changed a file."
-        lines = [f"restored {path}" for path in undone.restored]
-        lines += [f"left alone {path}: {why}" for path, why in undone.left_alone]
-        for path in undone.restored:
+        lines = [f"restored {self._shown(path)}" for path in undone.restored]
+        lines += [f"removed {self._shown(path)}" for path in undone.removed]
+        lines += [f"left alone {self._shown(path)}: {why}" for path, why in undone.left_alone]
+        touched = (*undone.restored, *undone.removed)
+        for path in touched:
             self.agent.seen_files.pop(path, None)
-        if undone.restored:
+        if touched:
             lines.append("`/undo` again brings the changes back.")
-            changed = ", ".join(undone.restored)
+            changed = ", ".join(touched)
             note = f"[The person undid your last changes to: {changed}. Read them again.]"
             self.attachments += (Text(text=note, source="note"),)
         return "\n".join(lines)
@@ -412,6 +419,7 @@ async def open_conversation(
     home = paths.home()
     for warning in loaded.warnings:
         emit(Notice(text=warning))
+    _check_rules(loaded)
     choice = resolve_provider(loaded.config, os.environ)
     provider = make_provider(loaded.config, choice)
     if session_id is None:
@@ -474,3 +482,14 @@ def open_checkpoints(home: Path, session: Session) -> Checkpoints:
     if session.id is None:
         return Checkpoints(folder=Path(tempfile.mkdtemp(prefix="kode-")))
     return Checkpoints(folder=paths.session_folder(home, session.id) / "checkpoints")
+
+
+def _check_rules(loaded: Loaded) -> None:
+    """Raises: ConfigError that names the place of a rule that is none."""
+    values = flat(loaded.config)
+    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        for text in values[key]:
+            try:
+                parse(text)
+            except ConfigError as error:
+                raise ConfigError(f"{loaded.origins[key]}: `{key}`: {error}") from error

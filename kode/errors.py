@@ -15,7 +15,8 @@ They are split by who acts on them:
     ├── ToolError                  1   the model acts: the text becomes the tool's result
     ├── SessionError               1   no such session, or one that cannot be used
     ├── MemoryError_               1   a memory command that cannot be carried out
-    └── StorageError               1   the disk said no (full, read-only, denied)
+    ├── StorageError               1   the disk said no (full, read-only, denied)
+    └── Interrupted              130   the person stopped it before it had begun
 
 Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
@@ -98,3 +99,9 @@ class MemoryError_(KodeError):
 
 class StorageError(KodeError):
     """A write that did not reach the disk. What it would have confirmed is not confirmed."""
+
+
+class Interrupted(KodeError):
+    """Stopped by the person before there was a turn to save."""
+
+    exit_code = EXIT_INTERRUPTED

@@ -82,6 +82,8 @@ def parse_answer(line: str | None, question: Question, *, by_habit: bool) -> Ans
         if not question.may_always:
             return None
         return Answer(choice="session" if word.startswith("s") else "project")
+    if len(word) == 1 and word.isascii():  # a slip of the finger is no word to the model
+        return None
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
 
 

@@ -10,7 +10,7 @@ from kode import paths
 from kode.cli.lines import one_line, plural
 from kode.cli.main import Parser, nearest
 from kode.cli.output import to_json
-from kode.config import Faults, Loaded, flat, load_config, project_file, shown
+from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 
 COMMANDS = {
@@ -81,7 +81,7 @@ def _check() -> int:
         return _tell([str(error)])
     from kode.permissions.rules import never_matches, parse
 
-    faults, remarks = [], list(loaded.warnings)
+    faults, remarks = _wrong_urls(loaded), list(loaded.warnings)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in flat(loaded.config)[key]:
             try:
@@ -98,6 +98,16 @@ def _check() -> int:
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
     print(f"{names}: no faults")
     return EXIT_OK
+
+
+def _wrong_urls(loaded: Loaded) -> list[str]:
+    values = flat(loaded.config)
+    return [
+        f"{loaded.origins[key]}: `{key}` is {json.dumps(shown(key, url))}; allowed is an address "
+        "like https://host/v1."
+        for key in ("base_url", "memory.embedding.base_url")
+        if (url := values.get(key)) is not None and not is_url(url)
+    ]
 
 
 def _tell(faults: list[str]) -> int:

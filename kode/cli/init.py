@@ -166,10 +166,11 @@ def _with_server(server: LocalServer) -> dict[str, Any]:
 
 
 def _index(answer: str, count: int) -> int:
-    for _ in range(MAX_TRIES):
+    for left in reversed(range(MAX_TRIES)):
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= count:
             return int(answer) - 1
-        answer = _ask(f"Please give a number from 1 to {count}, or q to leave: ")
+        if left:
+            answer = _ask(f"Please give a number from 1 to {count}, or q to leave: ")
     raise UserError("Nothing was chosen. Run `kode init` when you are ready, or try `kode demo`.")
 
 

@@ -95,6 +95,26 @@ def wrap(text: str, width: int) -> list[str]:
     return lines
 
 
+def fold(text: str, width: int) -> str:
+    """Lines broken between words, each as far in as the line it continues. What is longer than a
+    line by itself stays whole: a path or an address can still be copied."""
+    return "\n".join(_folded(line, width) for line in text.split("\n"))
+
+
+def _folded(line: str, width: int) -> str:
+    if cell_width(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    lines, current = [], ""
+    for word in re.findall(r"\s*\S+", line):
+        if current.strip() and cell_width(current) + cell_width(word) > width:
+            lines.append(current)
+            current = indent + word.lstrip()
+        else:
+            current += word
+    return "\n".join([*lines, current])
+
+
 def duration(seconds: float) -> str:
     """`0.4s`, `12s`, `3m 05s`, `1h 02m`."""
     if seconds < 9.95:

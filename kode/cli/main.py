@@ -8,11 +8,13 @@ import argparse
 import difflib
 import importlib
 import os
+import re
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, ConfigError, KodeError
+from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError
 
 COMMANDS = {
     "run": ("kode.cli.run", "do one task, print the answer, exit"),
@@ -30,7 +32,7 @@ USAGE = """\
 usage: kode [flags] [TASK]         the REPL; TASK has white space in it, so quote it
        kode run [flags] TASK       one task, answer on stdout   (also: kode -p TASK)
        kode continue [TASK]        the newest session here      (also: kode -c, kode -r ID)
-       kode COMMAND --help         the flags of a command
+       kode COMMAND --help         the flags of a command; those of `run` go with all three
 
 commands:
 {commands}
@@ -52,6 +54,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of exiting."""
+        wrong = re.fullmatch(
+            r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message
+        )
+        if wrong:
+            known = re.findall(r"[\w-]+", wrong[2])
+            raise ConfigError(
+                f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], known)} "
+                f"The commands are: {', '.join(known)}."
+            )
         raise ConfigError(f"{self.prog}: {message}. `{self.prog} --help` lists what is allowed.")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
@@ -87,13 +98,12 @@ def main(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return _report(argv, Interrupted("Interrupted before the task had begun. Start it again."))
     except Exception as error:
         from kode.fault_reports import write_report
 
         where = write_report(error)
-        print(f"kode: a fault in kode itself ({type(error).__name__}). {where}", file=sys.stderr)
-        return EXIT_FAILED
+        return _report(argv, KodeError(f"a fault in kode itself ({type(error).__name__}). {where}"))
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -106,9 +116,9 @@ def _dispatch(argv: list[str]) -> int:
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
+        near = " Did you mean --version?" if first == "version" else nearest(first, list(COMMANDS))
         raise ConfigError(
-            f"kode: unknown command {first!r}.{nearest(first, list(COMMANDS))} "
-            "A task goes in quotes, or after `kode run`."
+            f"kode: unknown command {first!r}.{near} A task goes in quotes, or after `kode run`."
         )
     return _run("kode.cli.interactive", argv)
 
@@ -124,7 +134,12 @@ def _report(argv: Sequence[str], error: KodeError) -> int:
     """Says what is wrong in the format that was asked for."""
     from kode.cli.output import failure_object, wanted_format
 
-    print(f"kode: {error}" if not str(error).startswith("kode") else error, file=sys.stderr)
+    text = str(error) if str(error).startswith("kode") else f"kode: {error}"
+    if sys.stderr is not None and sys.stderr.isatty():
+        from kode.cli.lines import fold
+
+        text = fold(text, shutil.get_terminal_size().columns)
+    print(text, file=sys.stderr)
     if wanted_format(argv) != "text":
         sys.stdout.write(failure_object(argv, error) + "\n")
     return error.exit_code

@@ -95,7 +95,8 @@ def wanted_format(argv: Sequence[str]) -> str:
     """The output format a command line asks for, read before it is parsed, so that even a wrong
     flag is reported in that format."""
     wanted = "text"
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for number, word in enumerate(argv):
+        following = argv[number + 1] if number + 1 < len(argv) else ""
         name, _, value = word.partition("=")
         if name == "--output-format":
             wanted = value or following
@@ -104,8 +105,9 @@ def wanted_format(argv: Sequence[str]) -> str:
 
 def failure_object(argv: Sequence[str], error: KodeError) -> str:
     """The JSON of a task that could not start."""
+    statuses = {code: status for status, code in EXIT_CODES.items()}
     ended = TurnEnded(
-        status="error",
+        status=statuses.get(error.exit_code, "error"),
         result="",
         error=str(error),
         steps=0,
@@ -115,4 +117,4 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
         duration_ms=0,
     )
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
-    return to_json({**kind, **result_object(ended, None, Path.cwd())})
+    return to_json({**kind, **result_object(ended, None, Path())})

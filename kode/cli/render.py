@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from kode.cli.lines import (
@@ -233,7 +233,9 @@ class Renderer:
         screen = self.screen
         self._gap("tool")
         mark, style = ("✗", "error") if event.is_error else ("●", "good")
-        line = tool_line(event, screen.width - 2)
+        told_below = event.is_error and _same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if told_below else event
+        line = tool_line(shown, screen.width - 2)
         screen.print_painted(f"{screen.paint(style, mark)} {line}")
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
@@ -319,7 +321,11 @@ class ProgressRenderer:
 
     def _tool(self, event: ToolFinished) -> None:
         mark = "✗" if event.is_error else "●"
-        self.screen.print(f"{mark} {tool_line(event, max(self.screen.width - 2, 60))}")
+        told_below = event.is_error and _same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if told_below else event
+        self.screen.print(f"{mark} {tool_line(shown, max(self.screen.width - 2, 60))}")
+        if told_below and not self.verbose:
+            self.screen.print(_indented(event.text, MAX_ERROR_LINES), "dim")
         if self.verbose and event.text:
             self.screen.print(_indented(event.text, 20), "dim")
 
@@ -390,6 +396,12 @@ def _last_lines(text: str, width: int) -> list[str]:
     return [clip(line, width) for line in clean(text).rstrip("\n").split("\n") if line][
         -OUTPUT_LINES:
     ]
+
+
+def _same_beginning(text: str, summary: str) -> bool:
+    """Whether a summary is but the beginning of the text, cut."""
+    said = one_line(summary).rstrip("…").rstrip()
+    return bool(said) and one_line(text).startswith(said)
 
 
 def _indented(text: str, limit: int, *, tail: bool = False) -> str:

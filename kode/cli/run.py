@@ -24,7 +24,7 @@ from kode.cli.output import (
     stream_printer,
     to_json,
 )
-from kode.errors import ConfigError
+from kode.errors import ConfigError, Interrupted
 from kode.events import Emit, TurnEnded, silent
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def _read_stdin() -> str:
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except KeyboardInterrupt:
-        raise ConfigError("Interrupted while reading standard input.") from None
+        raise Interrupted(
+            "Interrupted while reading standard input. Nothing was started."
+        ) from None
     if len(data) > MAX_STDIN_BYTES:
         raise ConfigError("Standard input is larger than 10 MB. Put it in a file and name that.")
     return data.decode("utf-8", errors="replace")
@@ -178,10 +180,16 @@ def _print_result(
             if ended.result.strip():
                 print_line(ended.result.rstrip("\n"))
             if ended.error:
-                print(f"kode: {ended.error}", file=sys.stderr)
+                print(f"kode: {ended.error}{_way_on(ended, session_id)}", file=sys.stderr)
             elif not arguments.quiet and ended.files_changed:
                 names = ", ".join(relative_path(path, cwd) for path in ended.files_changed)
                 print(f"changed: {names}", file=sys.stderr)
+
+
+def _way_on(ended: TurnEnded, session_id: str | None) -> str:
+    if ended.status not in ("interrupted", "timeout") or session_id is None:
+        return ""
+    return f" What was done is saved: `kode continue --id {session_id}` goes on."
 
 
 @contextlib.contextmanager

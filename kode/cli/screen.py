@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from kode.cli.lines import clean
+from kode.cli.lines import clean, fold
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -101,7 +101,7 @@ class Screen:
     def print(self, text: str = "", style: str = "") -> None:
         """Puts whole lines above the prompt. `text` is cleaned of everything that could control
         the terminal; never raises and never blocks on the prompt."""
-        body = clean(text)
+        body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
         self.print_painted(self.paint(style, body) if style else body)
 
     def print_painted(self, text: str) -> None:

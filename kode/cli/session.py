@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kode import paths
-from kode.cli.lines import clean, clip, one_line, plural
+from kode.cli.lines import clean, clip, money, one_line, plural
 from kode.cli.main import Parser
 from kode.cli.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
@@ -92,7 +92,7 @@ def _line(summary: index.Summary, width: int, *, with_folder: bool) -> str:
         )
     pieces = [summary.id, when, f"{plural(summary.turns, 'turn'):>8}"]
     if summary.cost_usd:
-        pieces.append(f"${summary.cost_usd:.2f}")
+        pieces.append(money(summary.cost_usd))
     pieces.append(one_line(summary.model))
     if with_folder:
         pieces.append(one_line(_short(summary.cwd)))

@@ -91,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
 
         text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
         code = EXIT_FAILED
-    print(f"kode subagent: {text}", file=sys.stderr)
+    print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)
     if voice.over:
         return EXIT_CODES[voice.status]
     voice.conclude(_failure(text, parent))

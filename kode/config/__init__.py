@@ -6,7 +6,7 @@ files.py    a JSON file → values and the line of each key
 choice.py   which provider to ask, with which key
 """
 
-from kode.config.choice import LOCAL_KEY, ProviderChoice, resolve_provider
+from kode.config.choice import LOCAL_KEY, ProviderChoice, is_url, resolve_provider
 from kode.config.layers import (
     FORBIDDEN_IN_PROJECT,
     Faults,
@@ -27,6 +27,7 @@ __all__ = [
     "Permissions",
     "ProviderChoice",
     "flat",
+    "is_url",
     "load_config",
     "project_file",
     "resolve_provider",

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from kode.config.model import Config, ProviderName, ProviderPart
-from kode.errors import UserError
+from kode.credentials import redact
+from kode.errors import ConfigError, UserError
 
 SDK_VARIABLES: Mapping[ProviderName, tuple[str, str]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
@@ -45,6 +47,11 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
     part = config.providers.get(name, ProviderPart())
     key_variable, url_variable = SDK_VARIABLES[name]
     base_url = config.base_url or part.base_url or environ.get(url_variable) or None
+    if base_url is not None and not is_url(base_url):
+        raise ConfigError(
+            f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1 with "
+            f"--base-url, in the config or as {url_variable}."
+        )
     model = config.model or part.model
     key = config.api_key or part.api_key or environ.get(key_variable) or None
     owner = _owner_of(model)
@@ -92,6 +99,15 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderName:
         "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "
         "`kode demo` needs none of them."
     )
+
+
+def is_url(text: str) -> bool:
+    """Whether requests can be sent there."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port out of range, a broken IPv6 address
+        return False
 
 
 def _owner_of(model: str | None) -> ProviderName | None:

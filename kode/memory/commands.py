@@ -5,6 +5,8 @@ knows. Texts come out as strings; where they are shown is the face's business.
 """
 
 import argparse
+import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
@@ -209,8 +211,17 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(
-            f"memory: {message}. Commands: show, search QUERY, log, undo [ID], status, "
-            "approve [ID], export [FILE], import FILE, add TARGET TEXT, replace TARGET OLD NEW, "
-            "remove TARGET OLD, consolidate TARGET."
-        )
+        wrong = _WRONG_COMMAND.fullmatch(message)
+        if wrong:
+            known = re.findall(r"[\w-]+", wrong[2])
+            near = difflib.get_close_matches(wrong[1], known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ConfigError(
+                f"{self.prog}: unknown command {wrong[1]!r}.{hint} "
+                f"The commands are: {', '.join(known)}."
+            )
+        usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        raise ConfigError(f"{self.prog}: {message}. It goes like this: {usage}")
+
+
+_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)")

@@ -90,7 +90,9 @@ def _read(file: Path) -> str:
             raise MemoryError_(f"{file} is larger than 64 MB. Import it in parts.")
         return file.read_bytes().decode()
     except OSError as error:
-        raise MemoryError_(f"{file} cannot be read: {error.strerror}.") from error
+        raise MemoryError_(
+            f"{file} cannot be read: {error.strerror}. Name a file that `kode memory export` wrote."
+        ) from error
     except UnicodeDecodeError as error:
         raise MemoryError_(f"{file} is not UTF-8 text. Save it as UTF-8 and try again.") from error
 

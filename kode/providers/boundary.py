@@ -160,6 +160,9 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause says it best; the SDKs' own text is only "Connection error."
     detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""), endpoint)
+    detail = re.sub(r"\[Errno -?\d+\] ", "", detail)
+    if "ConnectionRefusedError" in names:
+        detail = "connection refused"
     url = endpoint.shown_url
     if names & {"UnsupportedProtocol", "InvalidURL"}:
         return RefusedError(

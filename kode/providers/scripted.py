@@ -169,8 +169,9 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(
-            f"The script {path} cannot be read: {error}. Give a file of JSON with --script."
+            f"The script {path} cannot be read: {reason}. Give a file of JSON with --script."
         ) from error
     return tuple(reply_of(value, where) for value, where in _values(text, path))
 

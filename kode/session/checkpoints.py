@@ -42,6 +42,8 @@ class Undone:
 
     turn: int | None
     restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Files that were not there before."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
 
@@ -85,14 +87,20 @@ class Checkpoints:
         if not changes:
             return Undone(turn=None)
         restored: list[str] = []
+        removed: list[str] = []
         left: list[tuple[str, str]] = []
         for change in changes:
             why = self._restore(change)
             if why:
                 left.append((change.path, why))
             else:
-                restored.append(change.path)
-        return Undone(turn=changes[0].turn, restored=tuple(restored), left_alone=tuple(left))
+                (removed if change.before is None else restored).append(change.path)
+        return Undone(
+            turn=changes[0].turn,
+            restored=tuple(restored),
+            removed=tuple(removed),
+            left_alone=tuple(left),
+        )
 
     def diff(self, seen_from: Path) -> str:
         """What the session has changed so far, as a unified diff against the first contents; files

@@ -145,3 +145,9 @@ async def test_another_tool_or_a_minute_later_one_key_is_enough_again():
 
     assert person.answers == []
     assert "type the whole word" not in person.shown
+
+
+def test_one_mistyped_key_is_asked_about_again_rather_than_told_to_the_model() -> None:
+    assert parse_answer("1", question(), by_habit=False) is None
+    assert parse_answer("x", question(), by_habit=False) is None
+    assert parse_answer("no", question(), by_habit=False) == Answer(choice="no")

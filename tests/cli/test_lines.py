@@ -11,6 +11,7 @@ from kode.cli.lines import (
     count,
     doing,
     duration,
+    fold,
     money,
     one_line,
     tool_line,
@@ -117,3 +118,11 @@ def test_bars_show_each_kind_with_its_share_and_fit():
     assert "50k 25.0%" in lines[0]
     assert 0 < lines[0].count("█") < lines[1].count("█")
     assert all(cell_width(line) <= 20 for line in bars([("a long name", 5)], 10, 20))
+
+
+def test_folded_lines_break_between_words_and_keep_their_indent() -> None:
+    assert fold("  one two three four", 10) == "  one two\n  three\n  four"
+
+
+def test_a_word_longer_than_the_line_stays_whole() -> None:
+    assert fold("see /a/very/long/path now", 8) == "see\n/a/very/long/path\nnow"

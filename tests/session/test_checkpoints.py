@@ -42,8 +42,9 @@ def test_a_file_the_turn_made_goes_and_one_it_deleted_comes_back(
     deleted.unlink()
     kept.end_turn()
 
-    kept.undo()
+    undone = kept.undo()
 
+    assert (undone.restored, undone.removed) == ((str(deleted),), (str(made),))
     assert not made.exists()
     assert deleted.read_text() == "kept"
     assert deleted.stat().st_mode & 0o777 == 0o755

@@ -1,0 +1,167 @@
+"""What a newcomer meets before there is a model, and what wrong words on the command line say."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+pytestmark = pytest.mark.e2e
+
+
+def keyless(place: Place, *arguments: str) -> Terminal:
+    environ = {"HOME": str(place.folder), "KODE_HOME": str(place.home)}
+    return Terminal(KODE, list(arguments), cwd=place.project, env=environ)
+
+
+@pytest.mark.parametrize("key", ["q\r", "ctrl-c", "ctrl-d"])
+def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
+    place: Place, key: str
+) -> None:
+    with keyless(place) as terminal:
+        terminal.until("q to leave")
+        terminal.type(key)
+        text = terminal.until("Nothing was set up", "kode demo")
+        assert terminal.ended() == 3
+    assert "Traceback" not in text
+    assert not (place.home / "config.json").exists()
+
+
+def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> None:
+    with keyless(place) as terminal:
+        for wrong in ("9", "x"):
+            terminal.until("q to leave:")
+            terminal.type(wrong, "enter")
+            terminal.until("Please give a number")
+        terminal.type("1", "enter")
+        terminal.until("API key")
+
+
+def test_without_a_terminal_or_a_task_kode_says_so(place: Place) -> None:
+    done = place.run(stdin="")
+    assert done.code == 3
+    assert "no task" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["version"], "--version"),
+        (["memory", "serch"], "Did you mean search?"),
+        (["memory", "add", "user"], "text"),
+        (["memory", "import", "/nowhere"], "kode memory export"),
+        (["run", "x", "--provider", "scripted", "--script", "/nowhere"], "No such file"),
+        (["run", "x", "--base-url", "host/v1"], "https://host/v1"),
+        (["run", "x", "--base-url", "http://:80/v1"], "https://host/v1"),
+        (["run", "x", "--base-url", "http://host:99999/v1"], "https://host/v1"),
+    ],
+)
+def test_wrong_words_are_one_sentence_with_the_next_step(
+    place: Place, arguments: list[str], said: str
+) -> None:
+    done = place.run(*arguments)
+    assert done.code in (1, 3)
+    assert said in done.err
+    assert "Errno" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert place.session_files == []
+
+
+def test_a_subagent_names_itself_once(place: Place) -> None:
+    assert place.run("subagent").err.count("kode subagent:") == 1
+
+
+def test_a_refused_connection_is_told_in_words(place: Place) -> None:
+    (place.home).mkdir()
+    (place.home / "config.json").write_text('{"retry": {"max_attempts": 1}}')
+    done = place.run("run", "hello")
+    assert done.code == 1
+    assert "connection refused" in done.err
+    assert "Errno" not in done.err
+
+
+def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Place) -> None:
+    with place.start(
+        *("run", "--output-format", "json"), stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        out = process.stdout.read()
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 130
+    assert json.loads(out)["status"] == "interrupted"
+
+
+def test_a_found_local_server_is_offered_and_used(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kode.cli import init
+
+    with ScriptedServer() as server:
+        monkeypatch.setattr(init, "LOCAL_SERVERS", (("Ollama", server.port),))
+        monkeypatch.setattr("builtins.input", lambda question: "2")
+        settings = init.choose()
+    assert settings is not None
+    assert settings["model"] == "scripted-model"
+    assert "Ollama on this machine" in capsys.readouterr().out
+
+
+def test_long_errors_break_between_words_on_a_terminal(tmp_path: Path, place: Place) -> None:
+    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    whole = place.run("run", "x").err.split()
+    environ = {"HOME": str(tmp_path), "KODE_HOME": str(place.home)}
+    with Terminal(KODE, ["run", "x"], cwd=place.project, env=environ, width=40) as terminal:
+        terminal.ended()
+        assert terminal.text.split() == whole
+
+
+def config(place: Place, text: str) -> None:
+    place.home.mkdir(exist_ok=True)
+    (place.home / "config.json").write_text(text)
+
+
+def test_a_wrong_rule_is_named_with_its_file_line_and_key(place: Place) -> None:
+    config(place, '{\n"permissions": {"allow": ["bogus("]}}')
+    for done in (place.run("run", "x"), place.run("config", "check")):
+        assert done.code == 3
+        for part in ("config.json:2", "`permissions.allow`", "bogus("):
+            assert part in done.out + done.err
+
+
+def test_config_check_finds_an_address_that_is_none(place: Place) -> None:
+    config(place, '{"base_url": "nonsense"}')
+    done = place.run("config", "check")
+    assert (done.code, "config.json:1: `base_url`" in done.out) == (3, True)
+
+
+def test_hooks_of_a_project_are_ignored_with_a_warning(place: Place) -> None:
+    (place.project / "kode.json").write_text('{"hooks": {"start": "rm -rf /"}, "max_steps": 7}')
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x")
+    assert (done.code, done.out) == (0, "ok\n")
+    assert done.err.count("may not set hooks") == 1
+
+
+def test_doctor_tries_to_write_where_it_says_it_can(place: Place) -> None:
+    place.extra = {"KODE_HOME": "/proc/kode"}
+    done = place.run("doctor")
+    assert done.code == 1
+    assert "cannot be written" in done.out
+
+
+def test_a_task_out_of_time_says_how_to_go_on(place: Place) -> None:
+    with ScriptedServer([{"text": "a", "wire": {"stall_before_s": 20}}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", "--timeout", "1")
+    assert done.code == 2
+    assert "kode continue --id 2" in done.err
