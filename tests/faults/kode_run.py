@@ -177,7 +177,7 @@ def missing(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     Acknowledged is a reply that was shown; the results of its calls, once the next step has begun;
     a change to a file or to memory, once its call was shown as done; a turn, once its result was.
     """
-    faults = _missing_of_session(place, shown)
+    faults = missing_of_session(place, shown)
     faults += _missing_facts(place, shown)
     faults += _missing_episode(place, shown)
     written = _file_versions(shown)
@@ -189,7 +189,7 @@ def missing(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     return faults
 
 
-def _missing_of_session(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
+def missing_of_session(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     session_id = session_of(shown)
     turns = [event for event in shown if event["type"] == "result"]
     replies: list[dict[str, Any]] = []

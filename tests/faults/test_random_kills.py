@@ -1,0 +1,115 @@
+"""Three processes work on one home, and are killed at random times: what any of them was shown
+as done is there in the end, and nothing of another is gone.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.memory.tiered.facts import parse
+from kode.session import upkeep
+from tests.faults.kode_run import (
+    EPISODE,
+    Place,
+    call,
+    events,
+    missing_of_session,
+    session_of,
+    task,
+    unfit,
+)
+
+LONG = os.environ.get("FAULTS") == "all"
+KILLS = 300 if LONG else 20
+PROCESSES = 3
+SETTINGS = '{"memory": {"min_turns_for_extraction": 1, "merge_on_write": false, \
+"facts_limit_user": 900000}}'
+
+
+@dataclass
+class Tried:
+    """What the processes were shown as done, all together."""
+
+    facts: set[str] = field(default_factory=set)
+    sessions: list[list[dict[str, Any]]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    kills: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def script(worker: int, number: int) -> tuple[list[str], list[Any]]:
+    """Three facts in three steps, and the script that has them remembered."""
+    facts = [f"w{worker} run {number} fact {i}" for i in range(3)]
+    steps = [
+        {"calls": [call("memory", action="add", target="user", content=fact)]} for fact in facts
+    ]
+    steps[1]["calls"].append(call("write_file", path=f"{worker}.txt", content=f"{number}\n"))
+    return facts, [EPISODE, *steps, {"text": "Kept."}]
+
+
+def work(place: Place, worker: int, tried: Tried) -> None:
+    draw = random.Random(worker)
+    number = 0
+    usual_s = 1.0
+    while tried.kills < KILLS:
+        facts, replies = script(worker, number)
+        argv = task(place, replies, "run", f"Task {number} of {worker}")
+        began = time.monotonic()
+        process = subprocess.Popen(
+            argv,
+            env=place.environment(),
+            cwd=place.project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            out, err = process.communicate(timeout=usual_s * draw.uniform(0.5, 1.1))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            out, err = process.communicate()
+        killed = process.returncode == -signal.SIGKILL
+        if not killed:
+            usual_s = time.monotonic() - began
+        with tried.lock:
+            tried.kills += killed
+            shown = events(out)
+            kept = [e for e in shown if e["type"] == "tool_finished" and e["name"] == "memory"]
+            tried.facts |= set(facts[: len(kept)])
+            if session_of(shown):
+                tried.sessions.append(shown)
+            if not killed and process.returncode != 0:
+                tried.failures.append(err.decode()[-500:])
+        number += 1
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+def test_three_processes_killed_at_random_lose_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    place.prepare()
+    (place.home / "config.json").write_text(SETTINGS)
+    tried = Tried()
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        list(pool.map(lambda worker: work(place, worker, tried), range(PROCESSES)))
+
+    facts = parse((place.home / "memory/facts/user.md").read_text())
+    last = task(place, [EPISODE, {"text": "Here."}], "run", "Are you there?")
+    started = place.run(last)
+    upkeep.check(place.home, repair=True)
+
+    print(f"{tried.kills} kills, {len(tried.sessions)} sessions, {len(facts)} facts")
+    assert tried.failures == []
+    assert tried.facts <= set(facts)
+    assert len(facts) == len(set(facts))
+    assert [fault for shown in tried.sessions for fault in missing_of_session(place, shown)] == []
+    assert started.returncode == 0, started.stderr
+    assert [fault for fault in unfit(place, None) if "project" not in fault] == []
