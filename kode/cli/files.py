@@ -21,6 +21,14 @@ FRESH_S = 10.0
 """A listing older than this is made again when somebody completes; meanwhile the old one serves."""
 FIRST_WAIT_S = 2.0
 
+GIT = (
+    *("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=keep", "-c", "diff.external="),
+)
+GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+"""git runs programs that a repository's own settings name: a folder somebody sent must not get
+that far by being opened."""
+
 
 @dataclass
 class FileIndex:
@@ -58,7 +66,7 @@ class FileIndex:
 def list_files(root: Path) -> list[str]:
     """Relative paths below `root`, at most `MAX_FILES`; [] when nothing can be listed."""
     for command in (
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        [*GIT, "ls-files", "-co", "--exclude-standard", "-z"],
         ["rg", "--files", "--null"],
     ):
         if not shutil.which(command[0]):
@@ -67,6 +75,7 @@ def list_files(root: Path) -> list[str]:
             done = subprocess.run(
                 command,
                 cwd=root,
+                env={**os.environ, **GIT_ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -276,16 +276,19 @@ _SEVERITY = ("allow", "ask", "deny")
 _KEPT = frozenset("\n\t")
 """Control characters that a question may hold as they are."""
 
-_LOOKS_EMPTY = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufe0f\ufe0e\u034f\u17b4\u17b5")
+_LOOKS_EMPTY = frozenset(
+    "\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f\U0001d159"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
 """Letters and marks that count as printable, and show nothing."""
 
-_RUNS = re.compile(r"\t{3,}| {24,}(?=\S)")
+_RUNS = re.compile(r"\t{3,}| {24,}(?=\S)|(?:\n[ \t]*){9,}(?=\n)")
 
 
 def visible(text: str) -> str:
     """The text with every character that does not print (controls, escapes, bidirectional and
-    zero-width marks) as `\\x1b` or `\\u202e`. Line feeds and single tabs stay; a run of tabs or
-    of many spaces, which can push text off a screen, is spelt out."""
+    zero-width marks) as `\\x1b` or `\\u202e`. Line feeds and single tabs stay; a run of tabs, of
+    many spaces or of empty lines, which can push text off a screen, is spelt out."""
     shown = "".join(
         c
         if c in _KEPT or (c.isprintable() and c not in _LOOKS_EMPTY)
@@ -298,6 +301,8 @@ def visible(text: str) -> str:
 def _spelt_run(run: re.Match[str]) -> str:
     if run[0].startswith("\t"):
         return "\\t" * len(run[0])
+    if run[0].startswith("\n"):
+        return f"\n[{run[0].count(chr(10))} empty lines]"
     return f" [{len(run[0])} spaces] "
 
 

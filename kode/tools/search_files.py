@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.permissions import sensitive
 from kode.tools import files, globs, looking
 
 MAX_HITS = 100
@@ -50,7 +51,7 @@ async def search_files(
     files.refuse_secret(tool_context, root)
     if not root.exists():
         raise files.missing(tool_context, root)
-    hits = _Hits(context=tool_context, root=root, glob=glob)
+    hits = _Hits(context=tool_context, root=root, glob=glob, ground=_ground(tool_context))
     around = min(max(context, 0), MAX_CONTEXT)
     ended = await _searched(tool_context, hits, pattern, ignore_case, around)
     return ToolOutput(
@@ -59,6 +60,10 @@ async def search_files(
         files_read=(str(root),) if root.is_file() else (),
         untrusted=files.outside(tool_context, root),
     )
+
+
+def _ground(context: ToolContext) -> sensitive.Ground:
+    return sensitive.ground(context.cwd, context.roots, Path.home(), context.protected)
 
 
 def _refuse_useless(pattern: str, glob: str | None) -> None:
@@ -115,9 +120,12 @@ class _Hits:
     context: ToolContext
     root: Path
     glob: str | None
+    ground: sensitive.Ground
     total: int = 0
     file_count: int = 0
     slow: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    """Files left out since they are likely to hold keys."""
     shown: list[str] = field(default_factory=list)
     shown_hits: int = 0
     chars: int = 0
@@ -146,13 +154,26 @@ class _Hits:
         return self.total < MAX_COUNTED
 
     def _is_wanted(self, path: str) -> bool:
-        if files.is_secret(self.context, Path(path)):
+        if files.is_secret(self.context, Path(path)) or not self._matches_glob(path):
             return False
+        if sensitive.is_secret(path, self.ground) and not self._names_keys():
+            self.keys.append(path)
+            return False
+        return True
+
+    def _matches_glob(self, path: str) -> bool:
         if self.glob is None:
             return True
         if path == str(self.root):
             return globs.matches(self.glob, os.path.basename(path))
         return globs.matches(self.glob, os.path.relpath(path, self.root))
+
+    def _names_keys(self) -> bool:
+        """Whether the search itself is about files that hold keys: then the gate has asked."""
+        named = os.path.join(self.root, self.glob) if self.glob else str(self.root)
+        return sensitive.is_secret(named, self.ground) or sensitive.is_secret(
+            str(self.root), self.ground
+        )
 
     def _keep(self, kind: str, data: Mapping[str, Any]) -> None:
         is_match = kind == "match"
@@ -223,6 +244,9 @@ def _rendered(hits: _Hits, ended: looking.Ended, pattern: str) -> str:
             f"[Left out, since the pattern took too long there: {names}. Avoid nested "
             "repetitions such as (a+)+.]"
         )
+    if hits.keys:
+        names = ", ".join(files.shown(hits.context, Path(path)) for path in hits.keys[:5])
+        notes.append(f"[Left out, since they are likely to hold keys: {names}.]")
     if ended.dropped:
         notes.append(f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]")
     if ended.timed_out:

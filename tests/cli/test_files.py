@@ -76,3 +76,20 @@ def test_an_index_lists_in_a_thread_and_keeps_the_listing(project):
     assert "src/app.py" in index.find("app")
     (project / "src/new.py").write_text("x")
     assert index.find("new.py") == []
+
+
+def test_a_repository_s_settings_run_nothing(project, tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    ran = tmp_path / "ran"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    evil.chmod(0o755)
+    for key in ("core.fsmonitor", "diff.external", "core.pager", "core.sshCommand"):
+        subprocess.run(["git", "config", key, str(evil)], cwd=project, check=True)
+    subprocess.run(["git", "ls-files", "-co"], cwd=project, check=True, capture_output=True)
+    assert ran.exists()
+    ran.unlink()
+
+    assert "src/app.py" in list_files(project)
+
+    assert not ran.exists()

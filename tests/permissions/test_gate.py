@@ -223,6 +223,10 @@ async def test_a_question_shows_characters_that_hide(room):
         ("\u3164", "\\u3164"),
         ("\t\t\t\trm", "\\t\\t\\t\\trm"),
         ("ls" + " " * 100 + ";rm", "ls [100 spaces] ;rm"),
+        ("ls" + "\n" * 41 + "rm", "ls\n[40 empty lines]\nrm"),
+        ("ls" + "\n \t" * 40 + "\nrm", "ls\n[40 empty lines]\nrm"),
+        ("a\n\n\nb", "a\n\n\nb"),
+        ("a\U000e0101b\ufe01", "a\\U000e0101b\\ufe01"),
     ],
 )
 def test_visible_spells_out_what_does_not_show(text, shown):

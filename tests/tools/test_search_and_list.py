@@ -376,3 +376,21 @@ async def test_both_engines_give_the_same_text(
     assert isinstance(by_python, ToolOutput)
     assert by_rg.text == by_python.text
     assert listed == listed_by_python
+
+
+@engines
+async def test_files_that_hold_keys_are_left_out_unless_they_are_asked_for(
+    call: Call, project: Path
+) -> None:
+    (project / ".env").write_text("API_KEY=canary\n")
+    (project / "a.py").write_text("API_KEY = env()\n")
+
+    found = await call(search_files, pattern="API_KEY")
+    named = await call(search_files, pattern="API_KEY", path=".env")
+    globbed = await call(search_files, pattern="API_KEY", glob=".env")
+
+    assert "canary" not in found.text
+    assert "a.py" in found.text
+    assert "likely to hold keys: .env" in found.text
+    assert "canary" in named.text
+    assert "canary" in globbed.text
