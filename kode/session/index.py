@@ -4,6 +4,7 @@ never all of it, and only of the files it shows. There is no index to keep in st
 What is done to sessions is in `upkeep.py`; what one session says is `log.py`'s business.
 """
 
+import contextlib
 import difflib
 import heapq
 import json
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kode import paths
+from kode import durable, paths
 from kode.errors import SessionError
 from kode.session.log import ID, read
 from kode.session.told import effective, turns_of
@@ -56,16 +57,21 @@ class Summary:
 
 
 def files(home: Path) -> list[tuple[float, str]]:
-    """(time of the last change, id) of every session file, unsorted; one folder scan."""
+    """(time of the last change, id) of every session file, unsorted; one folder scan.
+
+    Raises: StorageError when the folder may not be read.
+    """
     found = []
-    try:
-        with os.scandir(paths.sessions_folder(home)) as entries:
+    folder = paths.sessions_folder(home)
+    with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
+        with os.scandir(folder) as entries:
             for entry in entries:
                 stem, dot, ending = entry.name.partition(".")
-                if dot and ending == "jsonl" and ID.fullmatch(stem) and entry.is_file():
-                    found.append((entry.stat().st_mtime, stem))
-    except FileNotFoundError:
-        return []
+                if not (dot and ending == "jsonl" and ID.fullmatch(stem)):
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    if entry.is_file():
+                        found.append((entry.stat().st_mtime, stem))
     return found
 
 

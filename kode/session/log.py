@@ -173,8 +173,9 @@ def create(
     while True:
         session_id = new_session_id()
         path = paths.session_file(home, session_id)
-        if not path.exists():
-            break
+        with durable.storage_errors(path, "create"):
+            if not path.exists():
+                break
     header = Header(
         id=session_id,
         created_at=timestamp(),
@@ -249,8 +250,9 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
 def session_path(home: Path, session_id: str) -> Path:
     """The file of a session that exists. Raises: SessionError."""
     path = paths.session_file(home, session_id)
-    if not ID.fullmatch(session_id) or not path.is_file():
-        raise _no_session(session_id)
+    with durable.storage_errors(path, "read"):
+        if not ID.fullmatch(session_id) or not path.is_file():
+            raise _no_session(session_id)
     return path
 
 

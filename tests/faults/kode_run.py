@@ -191,13 +191,13 @@ def missing(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
 
 def missing_of_session(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     session_id = session_of(shown)
-    turns = [event for event in shown if event["type"] == "result"]
+    turns = [event for event in shown if _is_kept_result(event, shown)]
     replies: list[dict[str, Any]] = []
     confirmed = 0
     for event in shown:
         if event["type"] == "replied":
             replies.append(event["message"])
-        elif event["type"] in ("step_started", "result", "turn_started"):
+        elif event["type"] in ("step_started", "turn_started"):
             confirmed = len(replies)
     if not replies or session_id is None:
         return []
@@ -235,11 +235,20 @@ def _missing_facts(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     facts = parse(path.read_text()) if path.exists() else ()
     least = 0
     for event in shown:
-        if event["type"] == "tool_finished" and event["name"] == "memory":
-            least += 1
+        least += _is_done(event, "memory")
     if tuple(facts) not in FACTS[least:]:
         return [f"facts are {facts}, and should be one of {FACTS[least:]}"]
     return []
+
+
+def _is_done(event: dict[str, Any], tool: str) -> bool:
+    return event["type"] == "tool_finished" and event["name"] == tool and not event["is_error"]
+
+
+def _is_kept_result(event: dict[str, Any], shown: Sequence[dict[str, Any]]) -> bool:
+    """A success, unless it was told that its record could not be written."""
+    told = any(e["type"] == "notice" and e["level"] == "error" for e in shown)
+    return event["type"] == "result" and event["status"] == "success" and not told
 
 
 def _missing_episode(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
@@ -254,7 +263,7 @@ def _missing_episode(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]
 def _file_versions(shown: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     versions = {"ships.txt": ["", "one\n", "two\n"], "deep/er/more.txt": ["", "three\n"]}
     for event in shown:
-        if event["type"] == "tool_finished" and event["name"] in ("write_file", "edit_file"):
+        if _is_done(event, "write_file") or _is_done(event, "edit_file"):
             versions[event["subject"]] = versions[event["subject"]][1:]
     return versions
 
