@@ -71,10 +71,15 @@ def prompt_ms(environ: Mapping[str, str], project: Path) -> float:
 
     started = time.perf_counter()
     child = pexpect.spawn(
-        KODE, ["--provider", "openai"], env=dict(environ), cwd=str(project), dimensions=(24, 80)
+        KODE,
+        ["--provider", "openai"],
+        env=dict(environ),
+        cwd=str(project),
+        dimensions=(24, 80),
+        encoding="utf-8",
     )
     try:
-        child.expect("> ", timeout=30)
+        child.expect("(>|›) ", timeout=30)
         elapsed = (time.perf_counter() - started) * 1000
     finally:
         child.close(force=True)

@@ -1,6 +1,7 @@
 """The flags that `run`, `continue` and the REPL share, and what they set in the configuration."""
 
 import argparse
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -109,3 +110,9 @@ def _number(
     if not math.isfinite(value) or not fits(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}")
     return value
+
+
+def started() -> None:
+    """Start-up is over: what was imported is never looked through again, what comes is."""
+    gc.freeze()
+    gc.enable()

@@ -14,7 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.flags import add_conversation_flags, config_flags, working_directory
+from kode.cli.flags import (
+    add_conversation_flags,
+    config_flags,
+    started,
+    working_directory,
+)
 from kode.cli.main import Parser
 from kode.cli.output import (
     EXIT_CODES,
@@ -26,6 +31,7 @@ from kode.cli.output import (
 )
 from kode.errors import ConfigError, Interrupted
 from kode.events import Emit, TurnEnded, silent
+from kode.messages import Usage
 
 if TYPE_CHECKING:
     from kode.messages import Text
@@ -63,6 +69,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
     from kode.config import load_config
     from kode.conversation import open_conversation
     from kode.paths import home
+    from kode.providers import warm_up
 
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
@@ -77,13 +84,32 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         attachments=read_attachments(arguments.ctx, cwd),
     )
     try:
+        warm_up(conversation.agent.provider.name)
+        started()
         task = asyncio.ensure_future(conversation.turn(text))
         with _cancelled_by_signals(task):
-            ended = await task
+            ended = await _ended(task)
         _print_result(arguments, ended, conversation.session.id, cwd)
     finally:
         await conversation.close()
     return EXIT_CODES[ended.status]
+
+
+async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
+    """The end of a turn; one that was stopped before it had begun was interrupted too."""
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return TurnEnded(
+            status="interrupted",
+            result="",
+            error="Interrupted before the turn began.",
+            steps=0,
+            usage=Usage(),
+            cost_usd=None,
+            files_changed=(),
+            duration_ms=0,
+        )
 
 
 def read_task(task: str | None) -> str:

@@ -12,21 +12,28 @@ over texts already folded by `kode.memory.characters.folded`.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Order:
     """One pattern, and what a text must hold to be worth trying it: a pattern over 2 KB costs
     fifty times what a look into a set does. Words are known by their first four letters."""
 
     category: str
-    pattern: re.Pattern[str]
+    text: str
+    """The pattern's source. It is compiled when it is first tried: most processes try few, and
+    compiling all of them takes longer than everything else that start-up does with memory."""
     heads: frozenset[str]
     """Words that the pattern can begin with; it is tried at these only. Empty: anywhere."""
     groups: tuple[frozenset[str], ...]
     """Of each group the text has a word."""
     signs: tuple[str, ...] = ()
     """One of these occurs, wherever."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(self.text, re.MULTILINE)
 
 
 def _order(category: str, words: str, pattern: str, *, signs: tuple[str, ...] = ()) -> Order:
@@ -35,8 +42,7 @@ def _order(category: str, words: str, pattern: str, *, signs: tuple[str, ...] = 
     flexible = pattern.replace(" ", r"[\W_]+")
     heads, _, rest = words.rpartition(">")
     groups = tuple(frozenset(group.split()) for group in rest.split(";") if group.strip())
-    compiled = re.compile(flexible, re.MULTILINE)
-    return Order(category, compiled, frozenset(heads.split()), groups, signs)
+    return Order(category, flexible, frozenset(heads.split()), groups, signs)
 
 
 def _up_to(words: int) -> str:
