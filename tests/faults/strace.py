@@ -75,12 +75,22 @@ def needed() -> None:
 
 
 def record(
-    argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, timeout_s: float = 60.0
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    killed_at: tuple[str, int] | None = None,
+    timeout_s: float = 60.0,
 ) -> tuple[list[Call], "subprocess.CompletedProcess[bytes]"]:
-    """Runs a command to its end and returns what it did to files, standard output included."""
+    """Runs a command to its end, or to the call it is killed at, and returns what it did to files,
+    standard output included."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
-        prefix = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-xx", "-s", "10000000"]
+        prefix = ["strace", "-f", "-qq", "-y", "-xx", "-s", "10000000"]
+        if killed_at is None:
+            prefix.append("--seccomp-bpf")
+        else:
+            prefix += ["-e", f"inject={killed_at[0]}:signal=KILL:when={killed_at[1]}"]
         prefix += ["-e", "signal=none", "-e", f"trace={','.join([*WRITING, 'lseek'])}"]
         done = subprocess.run(
             [*prefix, "-o", str(trace), *argv],

@@ -18,10 +18,12 @@ from kode.session import log, upkeep
 from tests.faults import power_cut, strace
 from tests.faults.kode_run import (
     AFTER,
+    FIRST,
     Place,
     commands,
     events,
     missing,
+    missing_of_session,
     newest,
     session_of,
     task,
@@ -87,8 +89,7 @@ def wrong_with(place: Place, shown: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.timeout(3600 if LONG else 120)
 def test_a_power_cut_at_any_moment_loses_nothing_that_was_shown(tmp_path: Path) -> None:
     strace.needed()
-    lived = Place(tmp_path / "lived")
-    disk, calls = recorded(lived)
+    disk, calls = recorded(Place(tmp_path / "lived"))
     every = list(states(disk, calls))
     draw = random.Random(1)
     chosen = every if LONG else draw.sample(every, min(SAMPLE, len(every)))
@@ -117,3 +118,76 @@ def starts(place: Place, shown: list[dict[str, Any]]) -> list[str]:
     if done.returncode != 0:
         return [f"does not start: {done.stderr.decode()[-300:]}"]
     return missing(place, shown) + unfit(place, session_id if known else None)
+
+
+def without_syncs(calls: list[strace.Call], *, folders: bool) -> list[strace.Call]:
+    """The same life, of a program that does not sync its folders, or its files."""
+    return [
+        call
+        for call in calls
+        if call.name != "fsync" or Path(call.paths[0]).is_dir() is not folders
+    ]
+
+
+@pytest.mark.parametrize("folders", [True, False])
+def test_the_model_would_find_a_sync_left_out(tmp_path: Path, folders: bool) -> None:
+    strace.needed()
+    disk, calls = recorded(Place(tmp_path / "lived"))
+    cut = states(disk, without_syncs(calls, folders=folders))
+    for number, (tree, shown) in enumerate(cut):
+        place = Place(tmp_path / f"cut{number}")
+        power_cut.build(tree, place.folder)
+        if missing(place, shown):
+            return
+    raise AssertionError("a lost sync was not found")
+
+
+CUTS_AFTER_KILLS = 60 if LONG else 4
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+def test_what_is_done_after_a_kill_survives_a_power_cut_too(tmp_path: Path) -> None:
+    """What the killed process did not sync may be what the next one builds on: a folder, the name
+    of a file."""
+    strace.needed()
+    tried = Place(tmp_path / "tried")
+    tried.prepare()
+    calls, _ = strace.record(
+        task(tried, FIRST, "run", "Ships."), environ=tried.environment(), cwd=tried.project
+    )
+    points = [
+        (name, count)
+        for name, count in strace.kill_points(
+            [call for call in calls if not any(map(leave_out, call.paths))],
+            [tried.home, tried.project],
+        )
+        if name == "fsync" or LONG
+    ]
+    faults = []
+    for number, point in enumerate(points[:: max(1, len(points) // CUTS_AFTER_KILLS)]):
+        place = Place(tmp_path / f"place{number}")
+        place.prepare()
+        disk = power_cut.Disk(place.folder, leave_out)
+        killed, done = strace.record(
+            task(place, FIRST, "run", "Ships."),
+            environ=place.environment(),
+            cwd=place.project,
+            killed_at=point,
+        )
+        before = events(done.stdout)
+        after, done = strace.record(
+            task(place, FIRST, "run", "Ships."), environ=place.environment(), cwd=place.project
+        )
+        assert done.returncode == 0, done.stderr
+        for call in [*killed, *after]:
+            disk.play(call)
+        for state, tree in enumerate(disk.states()):
+            cut = Place(tmp_path / f"cut{number}-{state}")
+            power_cut.build(tree, cut.folder)
+            # The facts are told twice; each session is looked at alone.
+            for shown in (before, events(done.stdout)):
+                faults += [f"{point}: {fault}" for fault in missing_of_session(cut, shown)]
+            facts = cut.home / "memory/facts/user.md"
+            if not facts.exists() or "Likes short answers" not in facts.read_text():
+                faults.append(f"{point}: the fact")
+    assert faults == []
