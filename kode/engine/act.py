@@ -123,7 +123,7 @@ async def _run_one(
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
-        subject = subject_of(tool, arguments)
+        subject = _masked(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
         judged = _real_path(agent, tool, arguments)
         context = _tool_context(agent, session_id, call, emit, judged)
@@ -131,7 +131,7 @@ async def _run_one(
         if not verdict.allowed:
             raise ToolError(verdict.reason)
         if agent.before_edit is not None and tool.effect == "edit":
-            path = os.path.join(agent.cwd, os.path.expanduser(subject))
+            path = os.path.join(agent.cwd, os.path.expanduser(subject_of(tool, arguments)))
             agent.before_edit(judged or os.path.realpath(path))
         emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()

@@ -343,7 +343,7 @@ def _ask_about(call: _Call, parts: list[PartClass]) -> Decision:
         runs_unasked=call.mode == "full"
         and not any(part.secret for part in parts)
         and not any(part.klass == "unknown" for part in parts),
-        hint=hint or "--permission-mode full",
+        hint=hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
     )
 
 

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -117,12 +117,12 @@ class Sandbox:
                 f"Not run: commands are to run in a sandbox, and there is none. {standing.why} "
                 "Tell the person; go on with the file tools meanwhile."
             )
-        return self._command(standing.kind, {}, argv)
+        return self.command(standing.kind, argv)
 
     def _tried(self) -> Standing:
         faults = {}
         for kind in ("bubblewrap", "landlock"):
-            fault = self._fault(kind)
+            fault = self.fault(kind)
             faults[kind] = fault
             if not fault:
                 why = f"bubblewrap: {faults['bubblewrap']}." if kind == "landlock" else ""
@@ -132,7 +132,7 @@ class Sandbox:
             kind="none", why=f"{said}. Install bubblewrap, or set sandbox.enabled to false."
         )
 
-    def _fault(self, kind: Kind) -> str:
+    def fault(self, kind: Kind) -> str:
         """What is wrong with one kind, by trying it; "" when it holds."""
         if sys.platform != "linux":
             return "needs Linux"
@@ -142,7 +142,7 @@ class Sandbox:
             return "this kernel has none"
         try:
             done = subprocess.run(
-                self._command(kind, {"probe": self._probe(kind)}, ()),
+                self.command(kind, (), {"probe": self._probe(kind)}),
                 env={"PATH": _WHERE},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -177,11 +177,18 @@ class Sandbox:
             "outer_pid": os.getpid(),
         }
 
-    def _command(self, kind: Kind, more: dict[str, Any], argv: tuple[str, ...]) -> tuple[str, ...]:
+    def command(
+        self, kind: Kind, argv: tuple[str, ...], more: Mapping[str, Any] | None = None
+    ) -> tuple[str, ...]:
+        """The argument list of one kind, tried or not; `more` goes to the launcher."""
         inside = self._temporary_inside(kind)
         environment = {**dict.fromkeys(_LEFT_OUT), "TMPDIR": inside}
         if kind == "landlock":
-            limits = {**_landlock_alone(self.ground, inside), "environment": environment, **more}
+            limits = {
+                **_landlock_alone(self.ground, inside),
+                "environment": environment,
+                **(more or {}),
+            }
             return (*_launcher(), json.dumps(limits), *argv)
         homes = [str(home) for home in self.ground.homes]
         write = [*map(str, _changeable(self.ground)), *homes, inside, "/dev", "/proc"]
@@ -191,7 +198,7 @@ class Sandbox:
             *bubblewrap_arguments(self.ground, self._temporary_folder()),
             "--",
             *_launcher(),
-            json.dumps({**limits, **more}),
+            json.dumps({**limits, **(more or {})}),
             *argv,
         )
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -290,23 +291,79 @@ def test_the_budget_and_the_step_limit_end_with_exit_1(place: Place) -> None:
     assert "budget" in money.json["error"]
 
 
-def test_no_secret_of_the_environment_reaches_disk_or_commands(place: Place) -> None:
+@pytest.mark.parametrize("sandbox", [(), ("--sandbox",)])
+def test_no_secret_of_the_environment_reaches_disk_or_commands(
+    place: Place, sandbox: tuple[str, ...]
+) -> None:
     canary = "sk-proj-" + "C4n4ry" * 8
     place.extra = {"OPENAI_API_KEY": canary, "MY_SECRET_TOKEN": "hush-hush-hush"}
+    look = (
+        "env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/$PPID/cmdline; "
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done; echo looked"
+    )
+    (place.project / "look.sh").write_text(look)
     replies = [
-        {"calls": [{"name": "shell", "arguments": {"command": "env; cat /proc/$PPID/cmdline"}}]},
-        {"text": "seen"},
+        {"calls": [{"name": "shell", "arguments": {"command": "bash look.sh"}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": f"echo {canary} > note"}}]},
+        {"calls": [{"name": "read_file", "arguments": {"path": "note"}}]},
+        {"text": f"your key is {canary}"},
     ]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
-        done = place.run("run", f"my key is {canary}", "--permission-mode", "full")
-        told = str(server.requests[-1].json["messages"][-1])
-    assert done.code == 0
-    assert canary not in told
-    assert "hush-hush-hush" not in told
+        done = place.run(
+            *("run", f"my key is {canary}", "--output-format", "stream-json", *sandbox),
+            *("--permission-mode", "full"),
+        )
+        told = [str(request.json["messages"][-1]) for request in server.requests]
+    assert done.code == 0, done.err
+    assert "hush-hush-hush" not in "".join(told)
+    assert not any(canary in text for text in told[1:])
+    assert "looked" in told[1]
+    session_id = done.lines[-1]["session_id"]
+    shown = [
+        place.run(*words)
+        for words in (
+            ["config", "show"],
+            ["config", "check"],
+            ["doctor"],
+            ["session", "list"],
+            ["session", "show", session_id],
+            ["session", "export", session_id],
+        )
+    ]
+    tool_events = [line for line in done.out.splitlines() if '"tool_finished"' in line]
+    for text in (*tool_events, done.err, *(each.out + each.err for each in shown)):
+        assert canary not in text
+        assert "hush-hush-hush" not in text
+    assert_no_file_has(place, canary)
+
+
+def test_a_report_of_a_fault_has_no_secret(place: Place) -> None:
+    canary = "sk-proj-" + "C4n4ry" * 8
+    place.extra = {"OPENAI_API_KEY": canary}
+    report = (
+        "from kode.fault_reports import write_report\n"
+        "import os\n"
+        "try: raise ValueError('bad header: Bearer ' + os.environ['OPENAI_API_KEY'])\n"
+        "except ValueError as error: print(write_report(error))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", report],
+        env=place.environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert "The report is in" in done.stdout
+    assert list((place.home / "logs").glob("fault-*.txt"))
+    assert_no_file_has(place, canary)
+
+
+def assert_no_file_has(place: Place, secret: str) -> None:
     for path in place.home.rglob("*"):
         if path.is_file():
-            assert canary.encode() not in path.read_bytes(), path
+            assert secret.encode() not in path.read_bytes(), path
             assert path.stat().st_mode & 0o077 == 0, path
 
 

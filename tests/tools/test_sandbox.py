@@ -61,13 +61,13 @@ def opened(home: Path, work: Path, *, network: bool = False) -> Sandbox:
 @pytest.fixture(params=KINDS)
 def run(request: pytest.FixtureRequest, made: Sandbox) -> Run:
     kind = request.param
-    fault = made._fault(kind)
+    fault = made.fault(kind)
     if fault:
         pytest.skip(f"{kind}: {fault}")
 
     def command(text: str, **more: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            made._command(kind, {}, ("/bin/bash", "-c", text)),
+            made.command(kind, ("/bin/bash", "-c", text)),
             cwd=made.ground.cwd,
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more},
             capture_output=True,
@@ -231,8 +231,8 @@ async def test_without_a_sandbox_nothing_runs_and_nobody_is_asked(
 def test_without_bubblewrap_the_gaps_are_named(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if made._fault("landlock"):
-        pytest.skip(made._fault("landlock"))
+    if made.fault("landlock"):
+        pytest.skip(made.fault("landlock"))
     monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
     standing = made.standing()
     assert standing.kind == "landlock"
@@ -244,15 +244,15 @@ def test_without_bubblewrap_the_gaps_are_named(
 def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if made._fault("bubblewrap"):
-        pytest.skip(made._fault("bubblewrap"))
+    if made.fault("bubblewrap"):
+        pytest.skip(made.fault("bubblewrap"))
     real = sandbox.bubblewrap_arguments
 
     def leaky(ground: sandbox.Ground, temporary: str) -> list[str]:
         return [*real(ground, temporary), "--ro-bind", str(home / ".ssh"), str(home / ".ssh")]
 
     monkeypatch.setattr(sandbox, "bubblewrap_arguments", leaky)
-    assert "reads" in made._fault("bubblewrap")
+    assert "reads" in made.fault("bubblewrap")
 
 
 def test_with_a_network_unknown_programs_are_not_held(home: Path, work: Path) -> None:

@@ -1,0 +1,73 @@
+"""What the sandbox costs a command: `python -m bench.sandbox [--json]`.
+
+bubblewrap_ms   added to `true` by the whole sandbox, per command
+landlock_ms     the same by Landlock and seccomp alone
+self_test_ms    finding out what holds on this machine, once a process
+
+Each is a median of paired runs; a kind that this machine does not have is null.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.measure import report
+from kode.tools.sandbox import Kind, Sandbox, open_sandbox
+
+RUNS = 30
+COMMAND = ("/bin/bash", "-c", "true")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints the figures; exits 0 whatever they are."""
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        project = Path(folder)
+
+        def opened() -> Sandbox:
+            return open_sandbox(
+                cwd=project,
+                roots=(project,),
+                repository=None,
+                kode_home=project / "kode-home",
+                outputs=project / "kode-home" / "outputs",
+                network=False,
+            )
+
+        started = time.perf_counter()
+        standing = opened().standing()
+        self_test_ms = (time.perf_counter() - started) * 1000
+        figures = {
+            "kind": standing.kind,
+            "bare_ms": _median_ms(COMMAND, project),
+            "bubblewrap_ms": _added_ms(opened(), "bubblewrap", project),
+            "landlock_ms": _added_ms(opened(), "landlock", project),
+            "self_test_ms": round(self_test_ms, 1),
+        }
+    report("sandbox", figures, argv)
+    return 0
+
+
+def _added_ms(sandbox: Sandbox, kind: Kind, cwd: Path) -> float | None:
+    if sandbox.fault(kind):
+        return None
+    argv = sandbox.command(kind, COMMAND)
+    pairs = [(_run_ms(COMMAND, cwd), _run_ms(argv, cwd)) for _ in range(RUNS)]
+    return round(statistics.median(inside - bare for bare, inside in pairs), 1)
+
+
+def _median_ms(argv: Sequence[str], cwd: Path) -> float:
+    return round(statistics.median(_run_ms(argv, cwd) for _ in range(RUNS)), 1)
+
+
+def _run_ms(argv: Sequence[str], cwd: Path) -> float:
+    started = time.perf_counter()
+    subprocess.run(argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return (time.perf_counter() - started) * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
