@@ -115,6 +115,8 @@ class _Running:
         self._mark = secrets.token_hex(12)
         self._process: asyncio.subprocess.Process | None = None
         self._lines = Lines()
+        self._all_gone = False
+        """Known to have left nothing: looking through all processes again would find nothing."""
         self._output = -1
         """The end of the pipe that is read; -1 when closed."""
         self._unsaid = ""
@@ -160,15 +162,19 @@ class _Running:
         return True
 
     def leftovers(self) -> list[processes.Process]:
+        """What still lives once the shell itself has ended."""
         assert self._process is not None
-        return processes.found(self._process.pid, self._mark)
+        left = processes.found(self._process.pid, self._mark)
+        self._all_gone = not left
+        return left
 
     async def end(self) -> None:
         """Ends all that is left of it and takes the rest of the output."""
         try:
             # A cancellation while it was being started leaves no process here, but maybe there.
             group = self._process.pid if self._process is not None else processes.NO_GROUP
-            await processes.end(group, self._mark)
+            if not self._all_gone:
+                await processes.end(group, self._mark)
             if self._process is not None:
                 await self._process.wait()
         finally:
