@@ -276,3 +276,19 @@ def test_the_launcher_refuses_rather_than_run_unlimited(made: Sandbox, tmp_path:
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=20, check=False)
     assert done.returncode != 0
     assert not (tmp_path / "made").exists()
+
+
+async def test_all_that_a_command_started_in_it_ends_with_it(
+    context: ToolContext, made: Sandbox, work: Path
+) -> None:
+    if made.standing().kind == "none":
+        pytest.skip(made.standing().why)
+    inside = replace(context, cwd=work, wrap_command=made.wrap)
+    command = "(setsid sh -c 'sleep 3; touch late' &) ; sleep 30"
+
+    output = await shell.run(inside, shell.check({"command": command, "timeout_s": 0.3}))
+
+    assert "timed out" in output.summary
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(work) not in left
+    assert not (work / "late").exists()
