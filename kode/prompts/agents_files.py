@@ -37,12 +37,19 @@ def read_agents_files(cwd: Path, repository: Path | None) -> ProjectInstructions
     for folder in folders:
         path = folder / NAME
         try:
-            if not path.is_file():
+            if not path.exists():
+                continue
+            why = _unfit(path, folders[-1])
+            if why:
+                warnings.append(f"{path} was left out: {why}.")
                 continue
             with path.open("rb") as file:
                 data = file.read(room + 1)
         except OSError as error:
             warnings.append(f"{path} could not be read ({error.strerror}).")
+            continue
+        if b"\0" in data:
+            warnings.append(f"{path} was left out: it is not text.")
             continue
         if room == 0:
             warnings.append(f"{path} was left out: {NAME} files may hold 32 KB together.")
@@ -63,3 +70,14 @@ def read_agents_files(cwd: Path, repository: Path | None) -> ProjectInstructions
             + "\n\n".join(texts)
         )
     return ProjectInstructions(section=section, files=tuple(names), warning=" ".join(warnings))
+
+
+def _unfit(path: Path, top: Path) -> str:
+    """Why a file is not read. A link that leaves the project could name any file of the reader's:
+    a repository must not choose what of that goes to a model."""
+    if not path.is_file():
+        return "it is not a file"
+    real = path.resolve()
+    if real != path and top.resolve() not in real.parents:
+        return "it is a link to a place outside the project"
+    return ""
