@@ -47,6 +47,8 @@ class Desk:
     work: "asyncio.Task[None] | None" = None
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Commands that run while a turn runs."""
+    reading: "asyncio.Task[str | None] | None" = None
+    """The line that is read where there is no editor."""
     leaving: bool = False
     sent: str | None = None
     doing: str = ""
@@ -73,6 +75,7 @@ class Desk:
             return
         command = command_of(text) if self.opened is not None else None
         if command and (known := COMMANDS.get(command[0])) and known.while_busy:
+            self._echo(text)
             task = asyncio.ensure_future(self._guarded(self._command(*command)))
             self.beside.add(task)
             task.add_done_callback(self.beside.discard)
@@ -99,6 +102,8 @@ class Desk:
         self.interrupt()
         if self.editor is not None:
             self.editor.stop()
+        if self.reading is not None:
+            self.reading.cancel()
 
     def take_back(self) -> str | None:
         """The newest waiting message, no longer waiting."""

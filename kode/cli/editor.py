@@ -172,7 +172,7 @@ class Editor:
 
     async def quiet(self, pause_s: float) -> None:
         """Returns when no key was pressed for `pause_s` (its keys went to the draft)."""
-        while (left := self.last_key_at + pause_s - time.monotonic()) > 0:  # noqa: ASYNC110
+        while (left := self.last_key_at + pause_s - time.monotonic()) > 0:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str) -> str | None:

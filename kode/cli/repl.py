@@ -128,7 +128,9 @@ async def _run_plain(
     while not desk.leaving:
         if line is None:
             desk.screen.write("> ")
-            line = await read_line(sys.stdin)
+            desk.reading = asyncio.ensure_future(read_line(sys.stdin))
+            await asyncio.wait([desk.reading])
+            line = None if desk.reading.cancelled() else desk.reading.result()
             if line is None:
                 desk.screen.print()
                 return
@@ -143,8 +145,16 @@ async def _run_plain(
 
 def _warm(warm_up: Callable[[], None] | None) -> None:
     """In a daemon thread: leaving must never wait for an import."""
+    threading.Thread(target=_import_what_can_wait, args=(warm_up,), daemon=True).start()
+
+
+def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
     if warm_up is not None:
-        threading.Thread(target=warm_up, daemon=True).start()
+        warm_up()
+    from kode.cli.markdown import markdown
+
+    # The first rendering loads rich and its parser, which would hold up the first reply.
+    markdown("")
 
 
 @contextlib.contextmanager

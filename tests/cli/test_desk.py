@@ -40,12 +40,12 @@ class Room:
         return self.text
 
     async def settled(self):
-        while self.desk.busy or self.desk.beside:  # noqa: ASYNC110
+        while self.desk.busy or self.desk.beside:
             await asyncio.sleep(0.001)
 
     async def running(self):
         self.desk.submit("slow")
-        while not self.talk.turns:  # noqa: ASYNC110
+        while not self.talk.turns:
             await asyncio.sleep(0.001)
 
 

@@ -34,7 +34,7 @@ async def test_stopping_it_stops_all_that_it_started(tmp_path):
     running = asyncio.ensure_future(
         run_shell_line("sleep 60 & echo $!; wait", tmp_path, shown.append)
     )
-    while not shown:  # noqa: ASYNC110
+    while not shown:
         await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.wait([running])

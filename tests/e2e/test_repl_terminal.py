@@ -144,6 +144,18 @@ def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
     terminal.until("You said: echo")
 
 
+def test_a_command_beside_a_turn_is_in_the_scrollback_like_any_other(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("/cost", "enter")
+    terminal.until("1 turn: 2k tokens in")
+    terminal.until_gone("› /cost\nask ·")
+
+    assert terminal.text.count("› /cost\n") == 1
+
+
 def test_a_pasted_block_is_folded_in_the_line_and_whole_when_sent(repl):
     terminal = repl()
 
@@ -285,6 +297,15 @@ def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
 
     terminal.until("left with 0")
     assert b"\x1b" not in terminal.raw
+
+
+def test_a_dumb_terminal_can_be_left_by_a_signal(repl):
+    terminal = repl(TERM="dumb")
+    terminal.until("\n>")
+
+    os.kill(terminal.process.pid, signal.SIGTERM)
+
+    terminal.until("left with 0, closed True")
 
 
 def test_a_first_task_starts_at_once(repl):
