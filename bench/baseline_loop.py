@@ -6,10 +6,11 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 from openai import OpenAI
 
-TOOL = {
+TOOL: Any = {
     "type": "function",
     "function": {
         "name": "shell",
@@ -17,13 +18,14 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
     },
 }
-messages: list = [{"role": "user", "content": sys.argv[1]}]
+messages: list[Any] = [{"role": "user", "content": sys.argv[1]}]
 client = OpenAI(max_retries=0)
 while True:
-    stream = client.chat.completions.create(
+    stream: Any = client.chat.completions.create(
         model="gpt-4o", messages=messages, tools=[TOOL], stream=True
     )
-    text, calls = "", {}
+    text = ""
+    calls: dict[int, dict[str, str]] = {}
     for chunk in stream:
         for choice in chunk.choices:
             text += choice.delta.content or ""
@@ -32,7 +34,7 @@ while True:
                 call["id"] = piece.id or call["id"]
                 call["name"] = piece.function.name or call["name"]
                 call["arguments"] += piece.function.arguments or ""
-    message = {"role": "assistant", "content": text}
+    message: dict[str, Any] = {"role": "assistant", "content": text}
     if not calls:
         break
     message["tool_calls"] = [
