@@ -85,7 +85,7 @@ class Embedding(Part):
     base_url: str | None = None
     model: str | None = None
     api_key: str | None = Field(default=None, repr=False)
-    dims: Annotated[int, Field(ge=16, le=8192)] = 256
+    dims: Annotated[int, Field(ge=16, le=8192)] | None = None
     timeout_s: Seconds = 10
 
 
