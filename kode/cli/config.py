@@ -1,12 +1,13 @@
 """`kode config`: the effective value of every key and where it came from, secrets masked."""
 
+import argparse
 import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from kode import paths
+from kode.cli.flags import working_directory
 from kode.cli.lines import one_line, plural
 from kode.cli.main import Parser, nearest
 from kode.cli.output import to_json
@@ -45,13 +46,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _load() -> Loaded:
-    return load_config(paths.home(), Path.cwd(), environ=os.environ, flags={})
+    return load_config(
+        paths.home(), working_directory(argparse.Namespace(cwd=None)), environ=os.environ, flags={}
+    )
 
 
 def _path() -> int:
-    own, project = paths.config_file(paths.home()), project_file(Path.cwd())
+    own, project = (
+        paths.config_file(paths.home()),
+        project_file(working_directory(argparse.Namespace(cwd=None))),
+    )
     print(f"{own}{'' if own.exists() else '  (not there)'}")
-    print(project if project else f"{Path.cwd() / 'kode.json'}  (not there)")
+    print(
+        project
+        if project
+        else f"{working_directory(argparse.Namespace(cwd=None)) / 'kode.json'}  (not there)"
+    )
     return EXIT_OK
 
 

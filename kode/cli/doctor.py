@@ -1,5 +1,6 @@
 """`kode doctor`: what works on this machine and what does not, each with the next step."""
 
+import argparse
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from kode import __version__, paths
+from kode.cli.flags import working_directory
 from kode.cli.main import Parser
 from kode.errors import EXIT_FAILED, EXIT_OK, KodeError
 
@@ -38,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("kode doctor", "What works on this machine, each with the next step.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     arguments = parser.parse(argv)
-    findings = list(examine(Path.cwd()))
+    findings = list(examine(working_directory(argparse.Namespace(cwd=None))))
     if arguments.json:
         print(json.dumps([vars(finding) for finding in findings], ensure_ascii=False))
     else:

@@ -6,6 +6,7 @@ never become part of a task: only an argument with white space in it opens the R
 
 import argparse
 import difflib
+import errno
 import importlib
 import os
 import re
@@ -14,7 +15,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError
+from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
+
+OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a full or broken disk says when stdout is a file on it."""
 
 COMMANDS = {
     "run": ("kode.cli.run", "do one task, print the answer, exit"),
@@ -89,21 +93,41 @@ def nearest(word: str, known: Sequence[str] | dict[str, argparse.Action]) -> str
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
+    # A stream that the caller closed is None; what would be written there is not wanted.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         return _dispatch(list(argv))
     except KodeError as error:
         return _report(argv, error)
     except BrokenPipeError:
-        # The reader of our output has gone; what is left to flush must not raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return EXIT_FAILED
     except KeyboardInterrupt:
         return _report(argv, Interrupted("Interrupted before the task had begun. Start it again."))
+    except OSError as error:
+        if error.errno not in OUTPUT_FAULTS or error.filename is not None:
+            return _own_fault(argv, error)
+        _give_up_output()
+        text = (
+            f"The output could not be written ({error.strerror}). Make room, or send it elsewhere; "
+            "what a session holds is kept: `kode session list`."
+        )
+        return _report(argv, StorageError(text))
     except Exception as error:
-        from kode.fault_reports import write_report
+        return _own_fault(argv, error)
 
-        where = write_report(error)
-        return _report(argv, KodeError(f"a fault in kode itself ({type(error).__name__}). {where}"))
+
+def _give_up_output() -> None:
+    """Nobody can take our output any more; what is left to flush must not raise again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _own_fault(argv: Sequence[str], error: Exception) -> int:
+    from kode.fault_reports import write_report
+
+    where = write_report(error)
+    return _report(argv, KodeError(f"a fault in kode itself ({type(error).__name__}). {where}"))
 
 
 def _dispatch(argv: list[str]) -> int:

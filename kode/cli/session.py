@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 
 from kode import paths
+from kode.cli.flags import working_directory
 from kode.cli.lines import clean, clip, money, one_line, plural
 from kode.cli.main import Parser
 from kode.cli.output import to_json
@@ -67,7 +67,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--here", action="store_true", help="only those of this directory")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
-    cwd = Path.cwd() if arguments.here else None
+    cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
     found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     if arguments.json:
