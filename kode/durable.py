@@ -233,6 +233,10 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
                     ) from None
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, 0.02)
+        with storage_errors(folder, "make durable"):
+            # Whoever held the lock before may have been killed between a rename and its sync;
+            # what is read now, and perhaps confirmed as known already, must not be undone.
+            sync_folder(folder)
         yield
     finally:
         os.close(descriptor)

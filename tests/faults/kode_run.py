@@ -17,6 +17,7 @@ from typing import Any
 
 from kode import durable
 from kode.errors import SessionError
+from kode.memory.history import History
 from kode.memory.tiered.facts import parse
 from kode.messages import ToolCall, calls_of, results_of, text_of
 from kode.session import log, upkeep
@@ -180,6 +181,7 @@ def missing(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     faults = missing_of_session(place, shown)
     faults += _missing_facts(place, shown)
     faults += _missing_episode(place, shown)
+    faults += missing_changes(place, shown)
     written = _file_versions(shown)
     for name, versions in written.items():
         path = place.project / name
@@ -239,6 +241,13 @@ def _missing_facts(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
     if tuple(facts) not in FACTS[least:]:
         return [f"facts are {facts}, and should be one of {FACTS[least:]}"]
     return []
+
+
+def missing_changes(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
+    """Changes to memory that were shown and whose undo is not in the history."""
+    history = History(place.home / "memory/history.jsonl")
+    ids = [event["change_id"] for event in shown if event["type"] == "memory_changed"]
+    return [f"the change {id}" for id in ids if id and not history.find(id)]
 
 
 def _is_done(event: dict[str, Any], tool: str) -> bool:
@@ -303,3 +312,10 @@ def newest(place: Place) -> str | None:
 def is_trimmed(place: Place, session_id: str) -> bool:
     _, entries, _ = log.read(log.session_path(place.home, session_id))
     return any(isinstance(entry, TrimEntry) for entry in entries)
+
+
+def spread(points: Sequence[Any], count: int) -> list[Any]:
+    """So many of them, from the first to the last."""
+    if len(points) <= count:
+        return list(points)
+    return [points[round(i * (len(points) - 1) / (count - 1))] for i in range(count)]

@@ -6,7 +6,6 @@ Here a sample of the calls, spread over a session's life; `make faults` takes ev
 import os
 import shutil
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.faults.kode_run import (
     missing,
     newest,
     session_of,
+    spread,
     task,
     unfit,
 )
@@ -107,13 +107,6 @@ class Stand:
 
 def _of_a_cache(call: strace.Call) -> bool:
     return any("/.search/" in path or path.endswith("/.lock") for path in call.paths)
-
-
-def spread(points: Sequence[Any], count: int) -> list[Any]:
-    """So many of them, from the first to the last."""
-    if len(points) <= count:
-        return list(points)
-    return [points[round(i * (len(points) - 1) / (count - 1))] for i in range(count)]
 
 
 @pytest.mark.timeout(3600 if LONG else 120)
