@@ -125,3 +125,41 @@ def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> N
         names.add(durable.set_aside(tmp_path / "f").name)
     assert len(names) == 3
     assert not (tmp_path / "f").exists()
+
+
+def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
+    (tmp_path / "sub" / "kept").write_bytes(b"whole")
+    durable.remove_all_stale_temporaries(tmp_path)
+    assert os.listdir(tmp_path / "sub") == ["kept"]
+
+
+def test_a_temporary_file_of_a_living_writer_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.rename
+
+    def meanwhile(source: str, target: str, **options: int) -> None:
+        durable.remove_all_stale_temporaries(tmp_path)
+        real(source, target, **options)
+
+    monkeypatch.setattr(durable.os, "rename", meanwhile)
+    durable.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_taking_a_lock_makes_durable_what_its_last_holder_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    durable.make_folder(tmp_path)
+    monkeypatch.setattr(durable.os, "fsync", noted)
+    with durable.locked(tmp_path):
+        assert synced == [tmp_path.stat().st_ino]
