@@ -158,8 +158,7 @@ def _redirected(base: "httpx2.URL", location: str) -> str:
         raise ToolError(
             f"{base} redirects to {location[:200]!r}, which is not a URL: try another source."
         ) from None
-    same_port = target.port == base.port or (base.scheme, target.scheme) == ("http", "https")
-    if target.raw_host.lower() != base.raw_host.lower() or not same_port:
+    if (target.raw_host.lower(), target.port) != (base.raw_host.lower(), base.port):
         raise ToolError(
             f"{base} redirects to another host, which is not followed. "
             f"To read it, fetch this URL itself: {files.printable(str(target))[:2000]}"
