@@ -35,8 +35,9 @@ from kode.permissions.gate import Ask, PersonGate
 from kode.permissions.rules import parse
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.entries import TaintEntry
+from kode.session.entries import RewindEntry, TaintEntry
 from kode.session.log import Session
+from kode.session.told import effective, is_turn
 
 if TYPE_CHECKING:
     from kode.subagents.parent import Delegation
@@ -134,6 +135,19 @@ class Conversation:
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
         return ended
+
+    def take_back_last_message(self) -> bool:
+        """Rewinds the session to before the person's last message, so that another takes its place;
+        False when there is none. It stays in the file; file changes stay, `undo` is for those.
+
+        Raises: StorageError.
+        """
+        asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
+        if not asked:
+            return False
+        self.session.append(RewindEntry(to=asked[-1].id))
+        self.context.known_messages = 0
+        return True
 
     async def compact(self) -> ContextReduced | None:
         """`/compact`: makes room now; None when there is nothing to compact. Raises KodeError."""

@@ -51,6 +51,8 @@ class Desk:
     """The line that is read where there is no editor."""
     leaving: bool = False
     sent: str | None = None
+    replacing: bool = False
+    """Whether the next message takes the place of the last one (Esc Esc)."""
     doing: str = ""
     """What runs when it is no turn."""
     cancelled_at: float | None = None
@@ -228,6 +230,9 @@ class Desk:
         if command is not None:
             await self._command(*command)
             return
+        if self.replacing:
+            self.replacing = False
+            self.conversation.take_back_last_message()
         self.sent = text
         whole = self.editor.pastes.unfold(text) if self.editor is not None else text
         await self.conversation.turn(whole)
@@ -238,7 +243,7 @@ class Desk:
             return
         first, *rest = text.split("\n")
         self.screen.print()
-        self.screen.print("\n".join([f"› {first}", *(f"  {line}" for line in rest)]), "bold")
+        self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     async def _command(self, name: str, argument: str) -> None:
         self.doing = f"{name[1:].capitalize()}"

@@ -84,6 +84,8 @@ def bindings(editor: "Editor") -> KeyBindings:
             return
         editor.buffer.reset()
         editor.buffer.insert_text(last)
+        editor.desk.replacing = True
+        editor.desk.hint("Sending this replaces your last message and what followed it.")
 
     @keys.add(Keys.BracketedPaste)
     def _paste(event: KeyPressEvent) -> None:
@@ -110,6 +112,7 @@ def interrupt(editor: "Editor") -> None:
         return
     if editor.buffer.text:
         editor.buffer.reset()
+        editor.desk.replacing = False
         # SIGINT is no key: nothing else would paint the line anew.
         editor.redraw()
         return

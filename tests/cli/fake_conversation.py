@@ -58,6 +58,7 @@ class FakeConversation:
     emit: object = None
     ask: object = None
     pause_s: float = 0.02
+    taken_back: bool = False
     mode: str = "ask"
     model: str = "big-model"
     turns: int = 0
@@ -71,6 +72,10 @@ class FakeConversation:
     @property
     def gate(self):
         return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+
+    def take_back_last_message(self) -> bool:
+        self.taken_back = True
+        return True
 
     async def turn(self, text: str) -> TurnEnded:
         self.turns += 1

@@ -1,0 +1,146 @@
+"""A conversation over its life: turns, undo, another session, another model."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.config import load_config
+from kode.conversation import Conversation, open_conversation
+from kode.errors import SessionError
+from kode.events import Event
+from kode.messages import text_of
+from kode.session import log
+
+Open = Callable[..., Awaitable[Conversation]]
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, events: list[Event]) -> Any:
+    project = tmp_path / "project"
+    project.mkdir()
+    made: list[Conversation] = []
+
+    async def make(*replies: dict[str, Any], session_id: str | None = None) -> Conversation:
+        script = tmp_path / f"script-{len(made)}.json"
+        script.write_text(json.dumps(replies))
+        flags = {
+            "provider": "scripted",
+            "script": str(script),
+            "permissions.mode": "auto-edit",
+            "memory.enabled": False,
+        }
+        loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)
+        conversation = await open_conversation(
+            loaded, cwd=project, emit=events.append, ask=None, session_id=session_id
+        )
+        made.append(conversation)
+        return conversation
+
+    yield make
+    for conversation in made:
+        await conversation.close()
+
+
+def said(conversation: Conversation) -> list[str]:
+    return [text_of(message) for message in conversation.session.messages]
+
+
+async def test_a_taken_back_message_is_told_no_more_and_stays_in_the_file(opened: Open) -> None:
+    conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "better"})
+    await conversation.turn("first")
+    await conversation.turn("secnod")
+
+    assert conversation.take_back_last_message()
+    await conversation.turn("second")
+
+    assert said(conversation) == ["first", "one", "second", "better"]
+    assert conversation.session.turns == 2
+    assert conversation.session.path is not None
+    assert "secnod" in conversation.session.path.read_text()
+    session_id = conversation.session.id
+    await conversation.close()
+    again = await opened(session_id=session_id)
+    assert said(again) == ["first", "one", "second", "better"]
+
+
+async def test_with_no_message_there_is_none_to_take_back(opened: Open) -> None:
+    conversation = await opened()
+    assert not conversation.take_back_last_message()
+
+
+async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
+    opened: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}
+    conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
+    await conversation.turn("make it")
+    assert path.read_text() == "new\n"
+    assert "+new" in conversation.diff()
+
+    text = await conversation.undo()
+
+    assert "a.txt" in text
+    assert not path.exists()
+    await conversation.turn("go on")
+    assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
+
+
+async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(
+    opened: Open,
+) -> None:
+    conversation = await opened({"text": "one"}, {"text": "two"})
+    await conversation.turn("first")
+    old = conversation.session.id
+    assert old is not None
+
+    await conversation.new_session()
+    await conversation.turn("other")
+    assert said(conversation) == ["other", "two"]
+    await conversation.resume(old)
+
+    assert said(conversation) == ["first", "one"]
+    with pytest.raises(SessionError):
+        await conversation.resume("20000101-000000-000000")
+    assert conversation.session.id == old
+
+
+async def test_an_unused_session_leaves_no_file(opened: Open, tmp_path: Path) -> None:
+    conversation = await opened()
+    await conversation.close()
+    assert list((tmp_path / "kode-home" / "sessions").glob("*.jsonl")) == []
+
+
+async def test_a_resumed_session_tells_what_had_to_be_repaired(
+    opened: Open, events: list[Event]
+) -> None:
+    conversation = await opened({"text": "one"})
+    await conversation.turn("first")
+    path, session_id = conversation.session.path, conversation.session.id
+    await conversation.close()
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(b'{"type":"message","ro')
+
+    await opened(session_id=session_id)
+
+    assert any("cut short" in getattr(event, "text", "") for event in events)
+    _, _, faults = log.read(path)
+    assert faults == []
+
+
+async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> None:
+    conversation = await opened({"text": "one"})
+    await conversation.turn("first")
+    status = conversation.status()
+    assert (status.turns, status.mode) == (1, "auto-edit")
+    assert 0 < status.context_tokens < status.context_window
+    assert dict(conversation.context_breakdown())["system prompt and tools"] > 500
