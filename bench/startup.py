@@ -79,7 +79,7 @@ def prompt_ms(environ: Mapping[str, str], project: Path) -> float:
         encoding="utf-8",
     )
     try:
-        child.expect("(>|›) ", timeout=30)
+        child.expect("> ", timeout=30)
         elapsed = (time.perf_counter() - started) * 1000
     finally:
         child.close(force=True)

@@ -297,7 +297,7 @@ class Editor:
     def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
         if self._question is not None:
             return [("class:question", self._question.label if not line + wrapped else "  ")]
-        return [("class:prompt", "› " if not line + wrapped else "  ")]
+        return [("class:prompt", "> " if not line + wrapped else "  ")]
 
 
 class MaskedHistory(FileHistory):

@@ -51,7 +51,7 @@ def test_a_turn_settles_above_the_prompt_and_the_repl_says_how_to_resume(repl):
 
     terminal.type("fix it", "enter")
     text = terminal.until("2 steps · 12.3k in")
-    assert "› fix it" in text
+    assert "> fix it" in text
     assert "● Edited calc.py · 1 change · 1.5s" in text
     assert "I fixed add. The cause:" in text
     assert " • it subtracted" in text
@@ -94,7 +94,7 @@ def test_ctrl_c_clears_the_line_and_an_outside_sigint_does_no_harm(repl):
     terminal = repl()
 
     terminal.type("some words")
-    terminal.until("› some words")
+    terminal.until("> some words")
     os.kill(terminal.process.pid, signal.SIGINT)
     terminal.until_gone("some words")
     terminal.type("ctrl-c")
@@ -134,11 +134,11 @@ def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
     terminal.until("queued: echo (Up takes it back)")
     terminal.type("up")
     terminal.until_gone("queued:")
-    terminal.until("› echo")
+    terminal.until("> echo")
     terminal.type("enter")
     terminal.until("queued: echo")
     terminal.type("ctrl-c")
-    terminal.until("Stopped.", "› echo")
+    terminal.until("Stopped.", "> echo")
     terminal.type("enter")
 
     terminal.until("You said: echo")
@@ -151,16 +151,16 @@ def test_a_command_beside_a_turn_is_in_the_scrollback_like_any_other(repl):
     terminal.until("Running sleep 60")
     terminal.type("/cost", "enter")
     terminal.until("1 turn: 2k tokens in")
-    terminal.until_gone("› /cost\nask ·")
+    terminal.until_gone("> /cost\nask ·")
 
-    assert terminal.text.count("› /cost\n") == 1
+    assert terminal.text.count("> /cost\n") == 1
 
 
 def test_a_pasted_block_is_folded_in_the_line_and_whole_when_sent(repl):
     terminal = repl()
 
     terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\nseven\x1b[201~")
-    terminal.until("› count [pasted 7 lines]")
+    terminal.until("> count [pasted 7 lines]")
     terminal.type("enter")
 
     terminal.until("lines: 7")
@@ -170,7 +170,7 @@ def test_new_lines_come_from_alt_enter_and_a_trailing_backslash(repl):
     terminal = repl()
 
     terminal.type("count a\\", "enter", "b", "\x1b\r", "c")
-    terminal.until("› count a\n  b\n  c")
+    terminal.until("> count a\n  b\n  c")
     terminal.type("enter")
 
     terminal.until("lines: 3")
@@ -185,7 +185,7 @@ def test_up_searches_the_history_of_earlier_sessions_which_is_private(repl, tmp_
 
     second = repl()
     second.type("ec", "up")
-    second.until("› echo")
+    second.until("> echo")
 
     history = tmp_path / "home" / "history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
@@ -199,7 +199,7 @@ def test_esc_esc_edits_the_last_message(repl):
     terminal.until_gone("Ctrl-C stops")
     terminal.type("esc", "esc")
 
-    terminal.until("› echo\nask ·")
+    terminal.until("> echo\nask ·")
 
 
 def test_tab_completes_commands_and_files(repl):
@@ -211,7 +211,7 @@ def test_tab_completes_commands_and_files(repl):
     terminal.until(" calculator.py")
     terminal.type("\t")
 
-    terminal.until("› see @calculator.py")
+    terminal.until("> see @calculator.py")
 
 
 def test_a_question_takes_an_answer_and_gives_the_draft_back(repl):
@@ -233,7 +233,7 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
 
     text = terminal.until("The answer was no")
     assert "Allowed" not in text
-    terminal.until("› y\n")
+    terminal.until("> y\n")
 
 
 def test_ctrl_c_at_a_question_stops_the_turn(repl):
@@ -311,7 +311,7 @@ def test_a_dumb_terminal_can_be_left_by_a_signal(repl):
 def test_a_first_task_starts_at_once(repl):
     terminal = repl(FIRST_TASK="echo")
 
-    terminal.until("› echo", "You said: echo")
+    terminal.until("> echo", "You said: echo")
 
 
 def test_a_conversation_that_cannot_be_opened_takes_the_prompt_away(repl):
@@ -319,7 +319,7 @@ def test_a_conversation_that_cannot_be_opened_takes_the_prompt_away(repl):
 
     text = terminal.until("SessionError: No such session.")
 
-    assert "›" not in text
+    assert "\n>" not in text
 
 
 def test_piped_input_and_output_do_not_crash(tmp_path):
