@@ -16,7 +16,6 @@ Landlock holds the files, seccomp the system calls. Both outlast `exec` and cann
 import ctypes
 import json
 import os
-import platform
 import struct
 import sys
 
@@ -160,7 +159,7 @@ class _Program(ctypes.Structure):
 
 def restrict_calls(internet: bool) -> None:
     """Raises OSError, or KeyError on a machine that is not known."""
-    steps = seccomp_filter(platform.machine(), internet)
+    steps = seccomp_filter(os.uname().machine, internet)
     buffer = ctypes.create_string_buffer(steps, len(steps))
     program = _Program(len(steps) // 8, ctypes.addressof(buffer))
     _checked(_LIBC.prctl(22, 2, ctypes.byref(program), 0, 0))

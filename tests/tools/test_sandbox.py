@@ -289,6 +289,9 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
     output = await shell.run(inside, shell.check({"command": command, "timeout_s": 0.3}))
 
     assert "timed out" in output.summary
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(work) not in left
+    assert str(work) not in running()
     assert not (work / "late").exists()
+
+
+def running() -> str:
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
