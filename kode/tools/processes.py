@@ -47,7 +47,7 @@ async def end(group: int, mark: str) -> None:
         _signal(found(group, mark), signal.SIGTERM)
         deadline = time.monotonic() + GRACE_S
         # Nothing tells when a process that is not our child has ended, so it is asked for.
-        while time.monotonic() < deadline and found(group, mark):  # noqa: ASYNC110
+        while time.monotonic() < deadline and found(group, mark):
             await asyncio.sleep(_POLL_S)
     finally:
         kill(group, mark)

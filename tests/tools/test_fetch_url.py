@@ -352,7 +352,7 @@ async def test_the_system_s_resolver_gives_addresses() -> None:
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")
 async def test_the_handshake_carries_the_host_s_name_and_checks_it(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(  # noqa: ASYNC221
+    subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
          "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=example.test",
          "-addext", "subjectAltName=DNS:example.test"],
