@@ -108,12 +108,13 @@ class FactWriter:
         for attempt in range(DECISIONS + 1):
             file = self._store.read(target, scope)
             if text in file.entries:
-                return _known(file, text, "it is there word for word")
+                return await self._known(file, text, "it is there word for word")
             decision = _plain_add(text)
             if attempt < DECISIONS:
                 decision, verdict = await self._decide(text, file, verdict)
             if decision.action == "duplicate":
-                return _known(file, file.entries[decision.index or 0], decision.reason)
+                entry = file.entries[decision.index or 0]
+                return await self._known(file, entry, decision.reason)
             async with self._store.lock(file):
                 now = self._store.read(target, scope)
                 if now.entries == file.entries or (attempt == DECISIONS):
@@ -121,6 +122,11 @@ class FactWriter:
                         return _known(now, text, "it is there word for word")
                     return self._write_decided(now, text, decision, author, reason)
         raise AssertionError("unreachable: the last attempt writes whatever the file holds")
+
+    async def _known(self, file: FactFile, entry: str, why: str) -> Outcome:
+        """What is confirmed as known must last: the lock syncs what a killed writer left."""
+        async with self._store.lock(file):
+            return _known(file, entry, why)
 
     async def replace(
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
