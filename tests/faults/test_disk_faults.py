@@ -159,7 +159,7 @@ def faults_of_the_disk(place: Place) -> list[tuple[str, str]]:
         for name, count in strace.kill_points(calls, [trial.home, trial.project])
         if name in ("write", "fsync")
     ]
-    step = 1 if LONG else max(1, len(points) // 4)
+    step = 1 if LONG else max(1, len(points) // 2)
     once = [(name, str(count)) for name, count in points[::step]]
     # From one on: of syncs only, since every later write would be one to standard output too.
     syncs = [count for name, count in points if name == "fsync"]
