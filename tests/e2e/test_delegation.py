@@ -337,7 +337,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
     assert "1. one" in asked[0].preview
     assert askers[1].startswith("subagent ")
     assert len(asked) == 2
-    assert undone.count("restored") == 2
+    assert undone.count("removed") == 2
     assert not (place.project / "one.txt").exists()
 
 
