@@ -21,7 +21,7 @@ from kode.providers.boundary import Endpoint, check_key, from_status, missing_ke
 from kode.providers.draft import Draft, DraftCall, is_whole_object
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
-    WireCache,
+    Joined,
     encoded,
     sendable_arguments,
     sendable_id,
@@ -72,7 +72,7 @@ class OpenAIChat:
             api_key=(api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
         )
         self._client: AsyncOpenAI | None = None
-        self._messages: WireCache[bytes] = WireCache(message_bytes)
+        self._messages = Joined(message_bytes)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     async def reply(self, request: Request, emit: Emit) -> Message:
@@ -148,8 +148,8 @@ class OpenAIChat:
             key = "max_completion_tokens" if openai_itself else "max_tokens"
             head[key] = request.max_output_tokens
         system = [encoded({"role": "system", "content": request.system})] if request.system else []
-        said = (wire for message in request.messages if (wire := self._messages.of(message)))
-        messages = b",".join((*system, *said))
+        said = self._messages.of(request.messages)
+        messages = b",".join((*system, said)) if said else b"".join(system)
         tools = b',"tools":' + self._tools_bytes(request.tools) if request.tools else b""
         return encoded(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
 

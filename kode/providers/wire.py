@@ -46,6 +46,39 @@ class WireCache(Generic[Wire]):
         return wire
 
 
+class Joined:
+    """The wire forms of a growing list of messages, joined by commas: what was joined for the last
+    request is taken as it is, and only what came since is looked at.
+
+    A session appends to one list and puts another in its place when the past changes, so the same
+    list with the same message at the old end holds the same messages before it.
+    """
+
+    def __init__(self, encode: Callable[[Message], bytes]) -> None:
+        self._cache: WireCache[bytes] = WireCache(encode)
+        self._messages: Sequence[Message] = ()
+        self._count = 0
+        self._last: Message | None = None
+        self._bytes = b""
+
+    def of(self, messages: Sequence[Message]) -> bytes:
+        """The bytes of all messages; those that have no wire form are left out."""
+        if not self._continues(messages):
+            self._messages, self._count, self._last, self._bytes = messages, 0, None, b""
+        new = [wire for m in messages[self._count :] if (wire := self._cache.of(m))]
+        self._bytes = b",".join([self._bytes, *new] if self._bytes else new)
+        self._count = len(messages)
+        self._last = messages[-1] if messages else None
+        return self._bytes
+
+    def _continues(self, messages: Sequence[Message]) -> bool:
+        return (
+            messages is self._messages
+            and 0 < self._count <= len(messages)
+            and messages[self._count - 1] is self._last
+        )
+
+
 def encoded(value: Any) -> bytes:
     """Compact JSON in UTF-8; halves of characters, which no server takes, become "?"."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
