@@ -19,7 +19,6 @@ from kode.memory.notes.note import (
     MAX_TAGS,
     Note,
     moment,
-    new_id,
     stamp,
     union,
 )
@@ -124,7 +123,7 @@ def merge(
         return None
     # Not scanned anew: each part was, and side by side two harmless ones are still harmless.
     merged = Note(
-        id=new_id(store.now()),
+        id=store.free_id(store.now()),
         content=text or joined(notes),
         kind="summary",
         user=notes[0].user,

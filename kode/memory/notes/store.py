@@ -24,6 +24,7 @@ from kode.memory.notes.note import (
     SYSTEM,
     Kind,
     Note,
+    new_id,
     note_of,
     row_of,
     stamp,
@@ -93,6 +94,14 @@ class NoteStore:
         sql = "JOIN json_each(:ids) j ON n.id = j.value WHERE n.user = :user"
         found = self.select(sql, {"ids": json.dumps(list(ids)), "user": self.user})
         return {note.id: note for note in found}
+
+    def free_id(self, now: datetime) -> str:
+        """Inside `writing`: an id that no note has. Two processes may make the same one in the
+        same millisecond, and the later note would take the place of the earlier."""
+        while True:
+            id = new_id(now)
+            if not self.database.rows("SELECT 1 FROM memory_notes WHERE id = ?", (id,)):
+                return id
 
     def find(self, id: str) -> Note:
         """The note of this user with this id, or the only one whose id begins so.

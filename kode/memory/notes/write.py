@@ -89,6 +89,7 @@ class NoteWriter:
         )
         note = checked(note, strict_ttl=self._strict_ttl)
         async with self._store.writing():
+            note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
             if known is not None and not supersedes:
                 return Outcome(line=f"known already as {known.id}: {told(known)}", note=known)
@@ -115,7 +116,7 @@ class NoteWriter:
                 raise MemoryError_("The soul is changed with update_soul. Nothing was changed.")
             new = replace(
                 old,
-                id=new_id(now),
+                id=self._store.free_id(now),
                 content=content,
                 tags=old.tags if tags is None else tags,
                 created_at=stamp(now),
@@ -154,6 +155,7 @@ class NoteWriter:
         )
         new = checked(new)
         async with self._store.writing():
+            new = replace(new, id=self._store.free_id(now))
             before = self._store.get(Wanted(kinds=("soul",)))
             if before and before[0].content == new.content:
                 return Outcome(line="the soul says so already", note=before[0])
@@ -216,7 +218,7 @@ class NoteWriter:
         )
         async with self._store.writing():
             if not self._store.count("n.kind = 'soul'"):
-                self._store.apply((), [soul])
+                self._store.apply((), [replace(soul, id=self._store.free_id(now))])
 
     def _active(self, id: str) -> Note:
         note = self._store.find(id)

@@ -246,3 +246,18 @@ async def test_the_same_note_twice_is_known(tmp_path):
 
     assert outcome.change_id == ""
     assert len(active(system)) == 1
+
+
+async def test_an_id_that_another_process_took_is_not_given_again(monkeypatch, tmp_path) -> None:
+    from kode.memory.notes import store as module
+
+    given = iter(["19ca9642ac000001", "19ca9642ac000001", "19ca9642ac000002"])
+    taken = iter([[(1,)], [(1,)], []])
+
+    class Rows:
+        def rows(self, sql: str, values: object) -> object:
+            return next(taken)
+
+    monkeypatch.setattr(module, "new_id", lambda now: next(given))
+    fresh = module.NoteStore.free_id(type("S", (), {"database": Rows()})(), None)
+    assert fresh == "19ca9642ac000002"
