@@ -86,6 +86,8 @@ class NotesCarrier:
             done.append(Carried(piece=piece, done="carried", why=why))
         if fresh and not dry_run:
             async with self._store.writing():
+                now = self._store.now()
+                fresh = [replace(note, id=self._store.free_id(now)) for note in fresh]
                 old, replaced = self._souls_replaced(fresh)
                 author = Author(who="import")
                 reason = f"copied {len(fresh)} notes from another system"

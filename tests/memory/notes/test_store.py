@@ -248,16 +248,13 @@ async def test_the_same_note_twice_is_known(tmp_path):
     assert len(active(system)) == 1
 
 
-async def test_an_id_that_another_process_took_is_not_given_again(monkeypatch, tmp_path) -> None:
-    from kode.memory.notes import store as module
+async def test_two_processes_that_draw_the_same_id_keep_both_notes(tmp_path, monkeypatch):
+    system = await opened(tmp_path)
+    drawn = iter([7, 7, 8])
+    monkeypatch.setattr("kode.memory.notes.note.secrets.randbits", lambda bits: next(drawn, 9))
 
-    given = iter(["19ca9642ac000001", "19ca9642ac000001", "19ca9642ac000002"])
-    taken = iter([[(1,)], [(1,)], []])
+    await system.writer.remember("of the first")
+    monkeypatch.setattr("kode.memory.notes.note._last_ids", {})  # as another process begins
+    await system.writer.remember("of the second")
 
-    class Rows:
-        def rows(self, sql: str, values: object) -> object:
-            return next(taken)
-
-    monkeypatch.setattr(module, "new_id", lambda now: next(given))
-    fresh = module.NoteStore.free_id(type("S", (), {"database": Rows()})(), None)
-    assert fresh == "19ca9642ac000002"
+    assert sorted(contents(active(system))) == ["of the first", "of the second"]
