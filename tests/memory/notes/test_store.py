@@ -253,8 +253,8 @@ async def test_two_processes_that_draw_the_same_id_keep_both_notes(tmp_path, mon
     drawn = iter([7, 7, 8])
     monkeypatch.setattr("kode.memory.notes.note.secrets.randbits", lambda bits: next(drawn, 9))
 
-    await system.writer.remember("of the first")
-    monkeypatch.setattr("kode.memory.notes.note._last_ids", {})  # as another process begins
-    await system.writer.remember("of the second")
+    for text in ("of the first", "of the second"):
+        monkeypatch.setattr("kode.memory.notes.note._last_ids", {})  # as a new process begins
+        await system.writer.remember(text)
 
     assert sorted(contents(active(system))) == ["of the first", "of the second"]
