@@ -15,11 +15,14 @@ A script is a file with a JSON list of replies, or JSON lines with one reply eac
     expect           {"last_user_contains": "..."}: the reply fails when the last message of the
                      user does not contain it, which shows where a script and a session part
     match            a regular expression, see below
+    then             replies that follow in the same conversation, each once the calls of the one
+                     before have their results
 
 Replies play in order, each once, from the beginning in each process. A reply with `match` stands
 outside that order: it plays whenever the last message is the user's and its text contains the
-expression, as often as that happens. So memory, which asks the same provider questions of its own
-at times nobody can foretell, gets its answers without moving the script on.
+expression, as often as that happens. So memory and subagents, which ask the same provider questions
+of their own at times nobody can foretell, get their answers without moving the script on; with
+`then`, whole conversations.
 
 Nothing here knows a wire format; the statuses of errors mean what they mean on the wire.
 """
@@ -28,7 +31,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,7 @@ class ScriptedReply:
     error: ScriptedError | None = None
     expected: str = ""
     match: str = ""
+    then: "tuple[ScriptedReply, ...]" = ()
 
 
 class Scripted:
@@ -91,6 +95,8 @@ class Scripted:
         self._matching = tuple(reply for reply in replies if reply.match)
         self._ordered = tuple(reply for reply in replies if not reply.match)
         self._next = 0
+        self._following: dict[str, ScriptedReply] = {}
+        """By the id of the call whose result it follows."""
         self._sizes: WireCache[int] = WireCache(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
@@ -105,9 +111,14 @@ class Scripted:
         for piece in _pieces(reply.text):
             emit(TextDelta(text=piece))
             await asyncio.sleep(0)
+        parts = tuple(self._parts(reply, used_ids(request.messages) if reply.calls else set()))
+        if reply.then:
+            following = replace(reply.then[0], then=(*reply.then[0].then, *reply.then[1:]))
+            ids = (part.id for part in parts if isinstance(part, ToolCall))
+            self._following |= dict.fromkeys(ids, following)
         return Message(
             role="assistant",
-            parts=tuple(self._parts(reply, used_ids(request.messages) if reply.calls else set())),
+            parts=parts,
             stop=reply.stop,
             usage=reply.usage or self._estimated(request, reply),
             model=self.model,
@@ -122,6 +133,9 @@ class Scripted:
         for reply in self._matching:
             if said is not None and re.search(reply.match, said):
                 return reply
+        for part in last.parts if last is not None else ():
+            if isinstance(part, ToolResult) and part.call_id in self._following:
+                return self._following[part.call_id]
         if self._next >= len(self._ordered):
             raise RefusedError(
                 f"The script has {len(self._ordered)} replies and kode asked for one more. "
@@ -181,7 +195,7 @@ def reply_of(value: Any, where: str) -> ScriptedReply:
 
     Raises: ConfigError.
     """
-    allowed = "text, thinking, calls, stop, usage, delay_s, error, expect, match"
+    allowed = "text, thinking, calls, stop, usage, delay_s, error, expect, match, then"
     given = _object(value, where, "a reply", allowed)
     calls = _typed(given, "calls", list, [], where)
     stop = given.get("stop", "tool_calls" if calls else "end")
@@ -189,6 +203,9 @@ def reply_of(value: Any, where: str) -> ScriptedReply:
         raise ConfigError(f"{where}: `stop` is {stop!r}; allowed are {', '.join(_STOPS)}.")
     expect = _object(given.get("expect", {}), where, "`expect`", "last_user_contains")
     match = _typed(given, "match", str, "", where)
+    then = _typed(given, "then", list, [], where)
+    if then and not calls:
+        raise ConfigError(f"{where}: `then` follows the results of calls; give `calls` before it.")
     try:
         re.compile(match)
     except re.error as error:
@@ -203,6 +220,9 @@ def reply_of(value: Any, where: str) -> ScriptedReply:
         error=_scripted_error(given["error"], where) if given.get("error") is not None else None,
         expected=_typed(expect, "last_user_contains", str, "", where),
         match=match,
+        then=tuple(
+            reply_of(value, f"{where}, `then` {number}") for number, value in enumerate(then, 1)
+        ),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kode.contracts import Request
 from kode.errors import ConfigError, RefusedError
-from kode.messages import Message, ToolResult, text_of, user_message
+from kode.messages import Message, ToolResult, calls_of, text_of, user_message
 from kode.providers import open_provider
 from kode.providers.scripted import load_script
 
@@ -48,6 +48,25 @@ async def test_a_match_is_not_tried_on_tool_results(tmp_path: Path) -> None:
     assert await said(provider, request) == "yes"
 
 
+async def test_what_follows_a_match_is_said_in_its_own_conversation(tmp_path: Path) -> None:
+    then = [{"calls": [{"name": "todo"}]}, {"text": "reported"}]
+    matching = {"match": "^Look", "calls": [{"name": "todo"}], "then": then}
+    provider = open_provider("scripted", script=write(tmp_path, [matching, {"text": "mine"}]))
+
+    async def answered(request: Request) -> Request:
+        reply = await provider.reply(request, lambda event: None)
+        results = tuple(ToolResult(call_id=c.id, name=c.name, text="") for c in calls_of(reply))
+        tool = Message(role="tool", parts=results)
+        return Request(system="", messages=[*request.messages, reply, tool])
+
+    first = await answered(asking("Look around"))
+    other = await said(provider, asking("something else"))
+    second = await answered(first)
+
+    assert other == "mine"
+    assert await said(provider, second) == "reported"
+
+
 async def test_what_is_expected_and_not_said_is_named(tmp_path: Path) -> None:
     replies = [{"text": "a", "expect": {"last_user_contains": "tests"}}]
     provider = open_provider("scripted", script=write(tmp_path, replies))
@@ -78,6 +97,8 @@ def test_json_lines_are_read_too(tmp_path: Path) -> None:
         ('{"stop": "tired"}', "'tired'.*end, tool_calls"),
         ('{"calls": [{}]}', "no `name`"),
         ('{"calls": "todo"}', "`calls`"),
+        ('{"text": "a", "then": [{"text": "b"}]}', "`then` follows"),
+        ('{"calls": [{"name": "todo"}], "then": [{"txt": "b"}]}', "`then` 1.*`txt`"),
         ('{"usage": {"input_tokens": -1}}', "`input_tokens` is -1"),
         ('{"usage": {"tokens": 1}}', "`tokens`"),
         ('{"error": {"status": 200}}', "400 to 599, overflow"),
