@@ -4,6 +4,7 @@ Implementations live in `providers/`, `tools/`, `permissions/` with `cli/ask.py`
 Each seam has one contract suite in `tests/contracts/` that every implementation must pass.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -104,6 +105,42 @@ class ToolOutput:
     project's own. The session then counts as having taken in untrusted content."""
 
 
+class RunningCommand(Protocol):
+    """A shell command that runs, and may go on doing so when its call has returned."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def output_path(self) -> Path | None:
+        """The file with its output; None when none could be written."""
+
+    def output(self) -> str:
+        """Its output so far, cleaned; of much, both ends."""
+
+    async def ended(self) -> str:
+        """Waits until it has ended with all it started, and says how: `exit status 0`."""
+
+    async def end(self) -> None:
+        """Ends it with all it started."""
+
+
+class Background(Protocol):
+    """Where running commands go when the person sends them to the background."""
+
+    def offer(self, call_id: str) -> asyncio.Event:
+        """Says that the command of this call may be sent there; the event is set when it is to."""
+
+    def withdraw(self, call_id: str) -> None:
+        """The command of this call has ended or moved."""
+
+    def take(self, command: RunningCommand, session_id: str | None) -> str:
+        """Takes over a command and the promise that it ends; returns the name it has there."""
+
+    def news(self, session_id: str | None) -> str:
+        """What the model of this session has to be told of commands that have ended; each once."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know of the turn it runs in."""
@@ -130,6 +167,8 @@ class ToolContext:
     wrap_command: "Callable[[tuple[str, ...]], tuple[str, ...]] | None" = None
     """The argument list of a command → the one that runs it in the sandbox; None: there is no
     sandbox. Raises ToolError when one was asked for and is not to be had."""
+    background: Background | None = None
+    """Where a command goes that is to run on; None: there is no background."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]

@@ -101,6 +101,10 @@ class ToolStarted:
 class ToolOutput:
     call_id: str
     text: str
+    """What was added since the last one: whole lines, cleaned of control sequences."""
+    partial: str = ""
+    """The line that is not finished yet, as it stands now (a question, a progress bar). The next
+    event has it anew, or has it finished in `text`."""
     type: Literal["tool_output"] = "tool_output"
 
 

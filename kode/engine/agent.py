@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.contracts import Gate, MemorySystem, Provider, Tool
+from kode.contracts import Background, Gate, MemorySystem, Provider, Tool
 from kode.messages import Usage
 
 
@@ -73,6 +73,8 @@ class Agent:
     ask_person: Callable[[str], Awaitable[bool]] | None = None
     wrap_command: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     """See `ToolContext.wrap_command`."""
+    background: Background | None = None
+    """See `ToolContext.background`."""
     before_edit: Callable[[str], None] | None = None
     """Called with the absolute path a tool is about to change; keeps what undo needs."""
     report_bug: Callable[[BaseException], str] | None = None

@@ -32,6 +32,8 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CUT_ESCAPE = re.compile(r"\x1b[^A-Za-z\x07]*$")
+_MAX_PARTIAL_CHARS = 1_000
 _OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
 
 
@@ -66,6 +68,11 @@ class Lines:
             self._rest = self._rest[at:]
         return text
 
+    @property
+    def partial(self) -> str:
+        """The end of the line that is not complete yet, as a terminal would show it now."""
+        return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
+
     def _safe_cut(self) -> int:
         """Where an unfinished line can be parted without parting an escape sequence."""
         escape = self._rest.rfind("\x1b", -256)
@@ -88,13 +95,23 @@ class Capture:
         self._tail = ""
         self._file: IO[str] | None = None
         self._written = 0
+        self._whole = False
+
+    def keep_whole(self) -> None:
+        """From now on all of it is in the file, each line as soon as it is added."""
+        self._whole = True
+        so_far = ""
+        if self._file is None and not self.problem:
+            self._open()
+            so_far = self._head + self._tail
+        self._write(so_far)
 
     def add(self, text: str) -> None:
         if not text:
             return
         whole = self._head + self._tail if self.total <= MAX_CHARS else ""
         self.total += len(text)
-        if self.total > MAX_CHARS:
+        if self.total > MAX_CHARS or self._whole:
             if self._file is None and not self.problem:
                 self._open()
                 self._write(whole)
@@ -143,6 +160,8 @@ class Capture:
         try:
             # Whole lines come here at a time, so a credential is seen whole, too.
             self._file.write(redact(text[: MAX_FILE_CHARS - self._written]))
+            if self._whole:
+                self._file.flush()
         except OSError as error:
             self.problem = f"up to where it could not be written: {error.strerror}"
             self.close()

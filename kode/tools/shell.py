@@ -2,7 +2,8 @@
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
 whole tree is ended, background processes included (and the model is told), because nobody would
-watch over them. A server and what uses it belong in one command.
+watch over them. A server and what uses it belong in one command. The one exception is the person's:
+a command that they send to the background is handed, whole, to `background`.
 """
 
 import asyncio
@@ -10,10 +11,12 @@ import contextlib
 import os
 import secrets
 import signal
+import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import Background, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
@@ -22,11 +25,13 @@ from kode.tools.output import Capture, Lines
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
-EMIT_EVERY_S = 0.05
+EMIT_EVERY_S = 0.1
 MAX_EVENT_CHARS = 4_000
 """Of more than this at once, a watcher gets the end."""
 
 _READ_BYTES = 65_536
+
+Outcome = Literal["ended", "timed out", "moved"]
 
 _ADDED = {
     # Nobody is there to page, to answer or to see colours.
@@ -66,14 +71,22 @@ async def shell(
             f"The working directory {context.cwd} is gone, so nothing can run in it. Recreate it "
             "by writing a file in it with write_file, or tell the person."
         )
-    running = _Running(context)
+    running = _Running(context, command)
+    offered = context.background
+    moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
     try:
-        await running.start(command)
-        timed_out = not await running.wait(limit_s)
-        leftovers = [] if timed_out else running.leftovers()
+        await running.start()
+        outcome = await running.wait(limit_s, moved)
+        if outcome == "moved":
+            assert offered is not None
+            return running.moved_to(offered)
+        leftovers = running.leftovers() if outcome == "ended" else []
     finally:
-        await running.end()
-    status = _status(running.returncode, limit_s if timed_out else None)
+        if offered is not None:
+            offered.withdraw(context.call_id)
+        if not running.moved:
+            await running.end()
+    status = _status(running.returncode, limit_s if outcome == "timed out" else None)
     notes = [f"[{status}]"]
     if leftovers:
         names = ", ".join(sorted({process.name for process in leftovers})[:5])
@@ -83,8 +96,11 @@ async def shell(
         )
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
-    text = running.capture.text().rstrip("\n") or "(no output)"
-    return ToolOutput(text="\n".join([text, *notes]), summary=status)
+    return ToolOutput(text="\n".join([_or_none(running.capture.text()), *notes]), summary=status)
+
+
+def _or_none(output: str) -> str:
+    return output.rstrip("\n") or "(no output)"
 
 
 def _status(returncode: int, timed_out_after_s: float | None) -> str:
@@ -106,11 +122,15 @@ def _signal_name(number: int) -> str:
 
 
 class _Running:
-    """A command, its output, and the promise that it ends."""
+    """A command, its output, and the promise that it ends: a `RunningCommand`."""
 
-    def __init__(self, context: ToolContext) -> None:
+    def __init__(self, context: ToolContext, command: str) -> None:
+        self.command = command
         self.capture = Capture(context.output_dir, f"shell-{context.call_id}")
         self.returncode = 0
+        self.moved = False
+        """Whether the promise that it ends is the background's."""
+        self._since = time.monotonic()
         self._context = context
         self._mark = secrets.token_hex(12)
         self._process: asyncio.subprocess.Process | None = None
@@ -120,12 +140,14 @@ class _Running:
         self._output = -1
         """The end of the pipe that is read; -1 when closed."""
         self._unsaid = ""
+        self._partial = ""
+        """The unfinished line as it was last told."""
         self._saying: asyncio.TimerHandle | None = None
 
-    async def start(self, command: str) -> None:
+    async def start(self) -> None:
         """Raises ToolError when no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-        argv: tuple[str, ...] = (program, "-c", command)
+        argv: tuple[str, ...] = (program, "-c", self.command)
         if self._context.wrap_command is not None:
             argv = self._context.wrap_command(argv)
         # A pipe of our own: asyncio's would not tell of the shell's end while a background
@@ -151,15 +173,49 @@ class _Running:
             os.close(written)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
-    async def wait(self, limit_s: float) -> bool:
-        """Until the shell itself has ended; False when it did not within the limit."""
+    async def wait(self, limit_s: float, moved: asyncio.Event) -> Outcome:
+        """Until the shell itself has ended, the time is up, or the person wants it elsewhere."""
         assert self._process is not None
+        ended = asyncio.ensure_future(self._process.wait())
+        wish = asyncio.ensure_future(moved.wait())
         try:
-            async with asyncio.timeout(limit_s):
-                self.returncode = await self._process.wait()
-        except TimeoutError:
-            return False
-        return True
+            await asyncio.wait((ended, wish), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            wish.cancel()
+        if ended.done() and not ended.cancelled():
+            self.returncode = ended.result()
+            return "ended"
+        return "moved" if moved.is_set() else "timed out"
+
+    def moved_to(self, background: Background) -> ToolOutput:
+        """Hands the command over to the background, and what its call gives back."""
+        self._say()
+        self.moved = True
+        self.capture.keep_whole()
+        name = background.take(self, self._context.session_id)
+        after = f"{time.monotonic() - self._since:.0f} s"
+        where = f" Its output goes to {self.output_path}." if self.output_path else ""
+        text = (
+            f"{_or_none(self.output())}\n[The person sent this command to the background as {name} "
+            f"after {after}. It runs on, at the longest as long as kode does.{where} You are told "
+            "when it ends: go on with something else, do not wait for it.]"
+        )
+        return ToolOutput(text=text, summary=f"runs on in the background as {name}")
+
+    @property
+    def output_path(self) -> Path | None:
+        return self.capture.path
+
+    def output(self) -> str:
+        return self.capture.text() + self._lines.partial
+
+    async def ended(self) -> str:
+        """Waits until the shell itself has ended, then ends what is left of it."""
+        assert self._process is not None
+        self.returncode = await self._process.wait()
+        await self.end()
+        return _status(self.returncode, None)
 
     def leftovers(self) -> list[processes.Process]:
         """What still lives once the shell itself has ended."""
@@ -198,18 +254,23 @@ class _Running:
         return True
 
     def _take(self, text: str) -> None:
-        if not text:
-            return
         self.capture.add(text)
+        if self.moved:
+            return
         self._unsaid = (self._unsaid + text)[-MAX_EVENT_CHARS:]
         if self._saying is None:
             self._saying = asyncio.get_running_loop().call_later(EMIT_EVERY_S, self._say)
 
     def _say(self) -> None:
-        self._saying = None
-        if self._unsaid:
-            self._context.emit(OutputEvent(call_id=self._context.call_id, text=self._unsaid))
-            self._unsaid = ""
+        if self._saying is not None:
+            self._saying.cancel()
+            self._saying = None
+        partial = self._lines.partial
+        if self.moved or (not self._unsaid and partial == self._partial):
+            return
+        call_id = self._context.call_id
+        self._context.emit(OutputEvent(call_id=call_id, text=self._unsaid, partial=partial))
+        self._unsaid, self._partial = "", partial
 
     def _close(self) -> None:
         if self._output < 0:
@@ -223,7 +284,5 @@ class _Running:
         os.close(self._output)
         self._output = -1
         self._take(self._lines.take(b"", final=True))
-        if self._saying is not None:
-            self._saying.cancel()
         self._say()
         self.capture.close()

@@ -1,0 +1,187 @@
+import asyncio
+import dataclasses
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext
+from kode.contracts import ToolOutput as Output
+from kode.errors import UserError
+from kode.events import Event, Notice, ToolOutput
+from kode.tools.background import BackgroundCommands
+from kode.tools.shell import shell
+
+
+@pytest.fixture
+async def background(events: list[Event]) -> AsyncIterator[BackgroundCommands]:
+    commands = BackgroundCommands(events.append)
+    yield commands
+    await commands.close()
+
+
+async def _moved(
+    context: ToolContext, background: BackgroundCommands, command: str, waits_for: Path
+) -> Output:
+    """The output of a call whose command was sent to the background once a file was there."""
+    context = dataclasses.replace(context, background=background)
+    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
+    while not waits_for.exists():
+        await asyncio.sleep(0.01)
+    assert background.move()
+    output = await call
+    assert isinstance(output, Output)
+    return output
+
+
+async def _written(path: Path) -> str:
+    while not (path.exists() and path.read_text().strip()):
+        await asyncio.sleep(0.01)
+    return path.read_text()
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return not Path("/proc/self").exists()
+
+
+async def test_a_moved_command_runs_on_and_the_model_is_told_once_how_it_ended(
+    context: ToolContext, background: BackgroundCommands, project: Path, events: list[Event]
+) -> None:
+    command = "echo begun; touch begun; until [ -e go ]; do sleep 0.02; done; echo last; exit 3"
+
+    output = await _moved(context, background, command, project / "begun")
+    assert output.summary == "runs on in the background as bg1"
+    assert "begun\n[The person sent this command to the background as bg1" in output.text
+    assert background.news("s") == ""
+    [known] = background.running()
+    (project / "go").touch()
+    assert known.watch is not None
+    await known.watch
+
+    path = known.running.output_path
+    assert path is not None
+    assert str(path) in output.text
+    assert path.read_text() == "begun\nlast\n"
+    assert known.outcome == "exit status 3"
+    assert known.last_line() == "last"
+    assert background.news("another session") == ""
+    news = background.news("s")
+    assert "bg1" in news
+    assert "exit status 3" in news
+    assert str(path) in news
+    assert background.news("s") == ""
+    [notice] = [event for event in events if isinstance(event, Notice)]
+    assert "bg1 has ended, exit status 3" in notice.text
+
+
+async def test_the_file_of_a_moved_command_has_each_line_while_it_runs(
+    context: ToolContext, background: BackgroundCommands, project: Path
+) -> None:
+    command = "echo one; touch begun; until [ -e go ]; do sleep 0.02; done; echo two; sleep 60"
+    await _moved(context, background, command, project / "begun")
+    [known] = background.running()
+    path = known.running.output_path
+    assert path is not None
+    assert path.read_text() == "one\n"
+
+    (project / "go").touch()
+    while "two" not in path.read_text():
+        await asyncio.sleep(0.01)
+
+    assert known.runs
+
+
+@pytest.mark.parametrize("way", ["kill", "close"])
+async def test_nothing_of_it_is_left_once_it_is_killed_or_kode_ends(
+    context: ToolContext, background: BackgroundCommands, project: Path, way: str
+) -> None:
+    command = "sleep 60 & echo $! > pid; wait"
+    await _moved(context, background, command, project / "pid")
+    pid = int(await _written(project / "pid"))
+    known = background.find("1")
+    assert _lives(pid)
+
+    if way == "kill":
+        await background.kill(known)
+    else:
+        await background.close()
+
+    assert not _lives(pid)
+    assert known.outcome == {"kill": "killed by the person", "close": "ended with kode"}[way]
+    assert background.running() == []
+
+
+async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
+    context: ToolContext, background: BackgroundCommands, project: Path
+) -> None:
+    await _moved(context, background, "touch begun; sleep 60", project / "begun")
+    context = dataclasses.replace(context, background=background, call_id="call-2")
+    other = asyncio.ensure_future(shell.run(context, shell.check({"command": "sleep 60"})))
+    await asyncio.sleep(0.05)
+
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+
+    assert [known.name for known in background.running()] == ["bg1"]
+    assert not background.movable
+
+
+async def test_a_name_that_is_not_there_is_answered_with_those_that_are(
+    context: ToolContext, background: BackgroundCommands, project: Path
+) -> None:
+    with pytest.raises(UserError, match="none"):
+        background.find("bg1")
+    await _moved(context, background, "touch begun; sleep 60", project / "begun")
+
+    with pytest.raises(UserError, match=r"There is no '7' in the background: bg1\."):
+        background.find("7")
+
+
+async def test_without_a_running_command_nothing_moves(background: BackgroundCommands) -> None:
+    assert not background.movable
+    assert not background.move()
+
+
+async def test_a_line_that_is_not_finished_is_told_while_the_command_waits(
+    context: ToolContext, project: Path
+) -> None:
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    context = dataclasses.replace(context, emit=events.put_nowait)
+    command = "printf 'Continue? [y/N] '; until [ -e go ]; do sleep 0.02; done; echo ok"
+
+    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
+    first = await asyncio.wait_for(events.get(), 10)
+    (project / "go").touch()
+    await call
+
+    assert isinstance(first, ToolOutput)
+    assert (first.text, first.partial) == ("", "Continue? [y/N] ")
+    rest = [events.get_nowait() for _ in range(events.qsize())]
+    assert "".join(event.text for event in rest if isinstance(event, ToolOutput)) == (
+        "Continue? [y/N] ok\n"
+    )
+
+
+async def test_an_unfinished_line_is_told_without_what_controls_a_terminal(
+    context: ToolContext, project: Path
+) -> None:
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    context = dataclasses.replace(context, emit=events.put_nowait)
+    command = r"printf '10%%\r20%%\033[2J\033]0;title\007\033['; sleep 60"
+
+    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
+    first = await asyncio.wait_for(events.get(), 10)
+    call.cancel()
+
+    assert isinstance(first, ToolOutput)
+    assert first.partial == "20%"
+    await asyncio.gather(call, return_exceptions=True)
