@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
-from kode.contracts import AskModel, AskReply, MemoryContext, Provider, Request
+from kode.contracts import AskModel, AskReply, Background, MemoryContext, Provider, Request
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
@@ -81,6 +81,7 @@ def make_agent(
     checkpoints: Checkpoints,
     emit: Emit,
     ask: Ask | None,
+    background: Background | None = None,
 ) -> Agent:
     """An agent for one session. Its memory is not opened yet, so its tools lack memory's.
 
@@ -161,6 +162,7 @@ def make_agent(
         environment=child_environment(os.environ, config.shell.environment),
         secrets=secrets_of(choice),
         wrap_command=None if sandbox is None else sandbox.wrap,
+        background=background,
         before_edit=lambda path: checkpoints.keep(session.turns, path),
         report_bug=write_report,
     )

@@ -38,6 +38,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.entries import RewindEntry, TaintEntry
 from kode.session.log import Session
 from kode.session.told import effective, is_turn
+from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
     from kode.subagents.parent import Delegation
@@ -90,6 +91,8 @@ class Conversation:
     delegation: "Delegation | None" = None
     """What the subagents of this session have in common; None before they can be started."""
     background: set["asyncio.Task[None]"] = field(default_factory=set)
+    commands: BackgroundCommands = field(default_factory=BackgroundCommands)
+    """What the person has sent to the background; of the process, not of one session."""
 
     @property
     def config(self) -> Config:
@@ -126,6 +129,8 @@ class Conversation:
         await self.open()
         if self.late_results:
             await self._take_in_late_results()
+        if news := self.commands.news(self.session.id):
+            self.attachments += (Text(text=news, source="note"),)
         attachments, self.attachments = self.attachments, ()
         ended = await run_turn(self.agent, self.session, self.context, text, self.emit, attachments)
         self.interrupted = ended.status == "interrupted"
@@ -300,6 +305,7 @@ class Conversation:
             if self.opened and self.session.messages and not self.interrupted:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
+            await self.commands.close()
             await self._leave()
             await self.agent.provider.aclose()
 
@@ -340,6 +346,7 @@ class Conversation:
             checkpoints=self.checkpoints,
             emit=self.emit,
             ask=self.ask,
+            background=self.commands,
         )
         self.emit(self.started())
 
@@ -440,6 +447,7 @@ async def open_conversation(
         session = create_session(home, cwd, provider, keep=keep_session)
     else:
         session = load_session(home, session_id, emit)
+    commands = BackgroundCommands(emit)
     try:
         checkpoints = open_checkpoints(home, session)
         agent = make_agent(
@@ -452,6 +460,7 @@ async def open_conversation(
             checkpoints=checkpoints,
             emit=emit,
             ask=ask,
+            background=commands,
         )
     except BaseException:
         session.close()
@@ -466,6 +475,7 @@ async def open_conversation(
         agent=agent,
         context=Context(),
         checkpoints=checkpoints,
+        commands=commands,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,

@@ -1,5 +1,6 @@
 """A conversation over its life: turns, undo, another session, another model."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,13 +29,15 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
     project.mkdir()
     made: list[Conversation] = []
 
-    async def make(*replies: dict[str, Any], session_id: str | None = None) -> Conversation:
+    async def make(
+        *replies: dict[str, Any], session_id: str | None = None, mode: str = "auto-edit"
+    ) -> Conversation:
         script = tmp_path / f"script-{len(made)}.json"
         script.write_text(json.dumps(replies))
         flags = {
             "provider": "scripted",
             "script": str(script),
-            "permissions.mode": "auto-edit",
+            "permissions.mode": mode,
             "memory.enabled": False,
         }
         loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)
@@ -144,3 +147,46 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     assert (status.turns, status.mode) == (1, "auto-edit")
     assert 0 < status.context_tokens < status.context_window
     assert dict(conversation.context_breakdown())["system prompt and tools"] > 500
+
+
+def shell(command: str) -> dict[str, Any]:
+    return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
+
+
+async def in_background(conversation: Conversation, begun: Path, text: str) -> None:
+    """Runs a turn whose first command is sent to the background once a file is there."""
+    turn = asyncio.ensure_future(conversation.turn(text))
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    assert conversation.commands.move()
+    assert (await turn).status == "success"
+
+
+async def test_the_model_learns_of_the_end_of_a_background_command_with_the_next_message(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done; exit 3")
+    conversation = await opened(serve, {"text": "it runs"}, {"text": "I see"}, mode="full")
+    await in_background(conversation, project / "begun", "serve")
+    [command] = conversation.commands.running()
+    (project / "go").touch()
+    assert command.watch is not None
+    await command.watch
+
+    await conversation.turn("and?")
+
+    told = "".join(part.text for part in conversation.session.messages[-2].parts)
+    assert "bg1" in told
+    assert "has ended: exit status 3" in told
+
+
+async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:
+    serve = shell("touch begun; sleep 60")
+    conversation = await opened(serve, {"text": "it runs"}, mode="full")
+    await in_background(conversation, tmp_path / "project" / "begun", "serve")
+    [command] = conversation.commands.running()
+
+    await conversation.close()
+
+    assert command.outcome == "ended with kode"
