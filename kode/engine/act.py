@@ -1,7 +1,8 @@
 """The calls of one reply: each parsed, checked, put to the gate, run and clipped.
 
-Neighbours whose tools allow it run side by side, the others alone; results come back in the order
-asked, one for every call, whatever happens. The loop above (`turn.py`) puts them on disk.
+Neighbours whose tools allow it run side by side, the others alone. Each result is recorded as soon
+as it is there, and only then shown: what a person saw as done is on disk. Every call has a result,
+whatever happens.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import difflib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -42,40 +43,46 @@ class Tally:
     """Ids of the calls whose tool was started."""
 
 
+Record = Callable[[ToolResult], None]
+"""Puts a result on disk. Raises StorageError; then it was not recorded."""
+
+
 async def run_calls(
     agent: Agent,
     session_id: str | None,
     calls: Sequence[ToolCall],
-    results: dict[int, ToolResult],
+    record: Record,
     tally: Tally,
     emit: Emit,
 ) -> None:
-    """Fills `results` (index of the call → result). On cancellation the results so far are in
-    `results`, and the caller gives the other calls one with `all_results`."""
-    indexed = list(enumerate(calls))
-    for side_by_side, group in groupby(indexed, key=lambda pair: _may_run_beside(agent, pair[1])):
+    """Runs the calls and records the result of each. On cancellation, or a disk that says no, the
+    caller gives the calls that have none yet one of `cut_short`.
+
+    Raises: StorageError of `record`.
+    """
+    for side_by_side, group in groupby(calls, key=lambda call: _may_run_beside(agent, call)):
         if not side_by_side:
-            for index, call in group:
-                results[index] = await _run_one(agent, session_id, call, tally, emit)
+            for call in group:
+                await _run_one(agent, session_id, call, record, tally, emit)
             continue
-        async with asyncio.TaskGroup() as tasks:
-            for index, call in group:
-                tasks.create_task(_run_into(results, index, agent, session_id, call, tally, emit))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for call in group:
+                    tasks.create_task(_run_one(agent, session_id, call, record, tally, emit))
+        except ExceptionGroup as faults:
+            raise faults.exceptions[0] from None
 
 
-def all_results(
-    calls: Sequence[ToolCall], results: Mapping[int, ToolResult], tally: Tally
-) -> tuple[ToolResult, ...]:
-    """One result a call, in the order asked; a call that was cut short is told so."""
+def cut_short(calls: Iterable[ToolCall], tally: Tally) -> tuple[ToolResult, ...]:
+    """Results of calls that did not come to an end."""
     return tuple(
-        results.get(index)
-        or ToolResult(
+        ToolResult(
             call_id=call.id,
             name=call.name,
             text=INTERRUPTED if call.id in tally.begun else NOT_RUN,
             is_error=True,
         )
-        for index, call in enumerate(calls)
+        for call in calls
     )
 
 
@@ -103,21 +110,14 @@ def parse_arguments(call: ToolCall) -> dict[str, Any]:
     return arguments
 
 
-async def _run_into(
-    results: dict[int, ToolResult],
-    index: int,
+async def _run_one(
     agent: Agent,
     session_id: str | None,
     call: ToolCall,
+    record: Record,
     tally: Tally,
     emit: Emit,
 ) -> None:
-    results[index] = await _run_one(agent, session_id, call, tally, emit)
-
-
-async def _run_one(
-    agent: Agent, session_id: str | None, call: ToolCall, tally: Tally, emit: Emit
-) -> ToolResult:
     started = time.monotonic()
     subject = ""
     try:
@@ -149,6 +149,11 @@ async def _run_one(
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
+    told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
+    if agent.background is not None and (news := agent.background.news(session_id)):
+        told = f"{told}\n\n{_masked(news, agent.secrets)}"
+    # No await between the two: what is shown is recorded, and what is recorded is shown.
+    record(ToolResult(call_id=call.id, name=call.name, text=told, is_error=failed))
     emit(
         ToolFinished(
             call_id=call.id,
@@ -161,8 +166,6 @@ async def _run_one(
             duration_ms=int((time.monotonic() - started) * 1000),
         )
     )
-    told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
-    return ToolResult(call_id=call.id, name=call.name, text=told, is_error=failed)
 
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -214,6 +217,7 @@ def _tool_context(
         ask_person=agent.ask_person,
         judged_path=judged_path,
         wrap_command=agent.wrap_command,
+        background=agent.background,
     )
 
 

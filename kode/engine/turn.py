@@ -5,9 +5,9 @@ starts. Every tool call in a session has a result, or is given one when the sess
 that it can always be sent to a model again.
 
     run_turn     records the text, runs the steps under the time limit, tells how it ended
-      _steps     ask → record → no calls: done; calls: run, record, again
+      _steps     ask → record → no calls: done; calls: run and record each, again
         _ask     one reply; after an overflow room is made, once
-        _act     the results of a reply's calls, recorded whatever happens
+        _act     the results of a reply's calls, one for each, recorded whatever happens
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kode.contracts import Turn
-from kode.engine.act import Tally, all_results, run_calls
+from kode.engine.act import Tally, cut_short, run_calls
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -37,8 +37,9 @@ from kode.events import (
     TurnStarted,
 )
 from kode.messages import Message, Text, ToolResult, Usage, calls_of, text_of
-from kode.session.entries import StateEntry, TaintEntry, TurnEntry
+from kode.session.entries import MessageEntry, StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
+from kode.session.told import said
 
 MAX_CUT_REPLIES = 3
 """Replies in a row whose calls the token limit cut, before the turn gives up."""
@@ -109,11 +110,7 @@ async def run_turn(
         text=text,
         answer=progress.answer,
         status=status,
-        messages=tuple(
-            entry
-            for entry in session.entries[progress.first_message :]
-            if isinstance(entry, Message)
-        ),
+        messages=tuple(said(session.entries[progress.first_message :])),
         steps=progress.steps,
         tools=tuple(progress.tally.tools),
         files_changed=tuple(progress.tally.files_changed),
@@ -275,17 +272,21 @@ async def _ask(
 async def _act(
     agent: Agent, session: Session, message: Message, progress: Progress, emit: Emit
 ) -> None:
-    calls = calls_of(message)
-    results: dict[int, ToolResult] = {}
+    calls = {call.id: call for call in calls_of(message)}
+    tally = progress.tally
+
+    def record(*results: ToolResult) -> None:
+        taints = [TaintEntry(source=source) for source in tally.untrusted]
+        session.append(*taints, MessageEntry(role="tool", parts=results))
+        tally.untrusted.clear()
+        for result in results:
+            calls.pop(result.call_id, None)
+
     try:
-        await run_calls(agent, session.id, calls, results, progress.tally, emit)
+        await run_calls(agent, session.id, tuple(calls.values()), record, tally, emit)
     finally:
-        for source in progress.tally.untrusted:
-            session.append(TaintEntry(source=source))
-        progress.tally.untrusted.clear()
-        session.append_message(
-            Message(role="tool", parts=all_results(calls, results, progress.tally))
-        )
+        if calls:
+            record(*cut_short(calls.values(), tally))
 
 
 async def _settle(agent: Agent, session: Session, turn: Turn, ended: TurnEnded, emit: Emit) -> None:

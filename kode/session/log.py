@@ -37,7 +37,15 @@ from kode.session.entries import (
     parse_line,
     timestamp,
 )
-from kode.session.told import add_message, effective, is_turn, told, turns_of, unknown_results
+from kode.session.told import (
+    add_message,
+    effective,
+    is_turn,
+    told_so_far,
+    turns_of,
+    unanswered,
+    unknown_results,
+)
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """UTC date and time, then six random hex digits."""
@@ -57,6 +65,8 @@ class Session:
     entries: list[AnyEntry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     """What the model is told. Read it, do not change it."""
+    answers: list[Message] = field(default_factory=list)
+    """Results of the last message's calls, while others are still to come."""
     system: str = ""
     """The system prompt as last rendered."""
     turns: int = 0
@@ -137,7 +147,7 @@ class Session:
         self.ids.add(entry.id)
         match entry:
             case MessageEntry():
-                add_message(self.messages, entry)
+                add_message(self.messages, self.answers, entry)
                 self.turns += is_turn(entry)
                 self.usage += entry.usage or Usage()
             case SystemEntry():
@@ -152,10 +162,10 @@ class Session:
             case TurnEntry():
                 self.cost_usd += entry.cost_usd or 0.0
             case RewindEntry():
-                self.messages = told(self.entries)
+                self.messages, self.answers = told_so_far(self.entries)
                 self.turns = turns_of(effective(self.entries))
             case _:
-                self.messages = told(self.entries)
+                self.messages, self.answers = told_so_far(self.entries)
 
 
 def create(
@@ -235,8 +245,9 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
             session._take(entry)
         last = session.messages[-1] if session.messages else None
         if last is not None and calls_of(last):
-            session.append_message(unknown_results(last))
-            names = ", ".join(call.name for call in calls_of(last))
+            lost = unanswered(last, session.answers)
+            session.append_message(unknown_results(lost))
+            names = ", ".join(call.name for call in lost)
             repairs.append(
                 f"The last time kode ended in the middle of a call ({names}): its result is "
                 "unknown, and the model is told so."

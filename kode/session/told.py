@@ -6,7 +6,7 @@ It can always be sent: every call has its result, every result its call. Nothing
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.messages import Message, Text, ToolResult, calls_of, results_of
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, results_of
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -25,11 +25,18 @@ DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you n
 
 def told(entries: Sequence[AnyEntry]) -> list[Message]:
     """The messages of a session, oldest first."""
+    return told_so_far(entries)[0]
+
+
+def told_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
+    """The messages, and the answers to calls of the last one while not all of them are there: see
+    `add_message`."""
     messages: list[Message] = []
+    answers: list[Message] = []
     for entry in effective(entries):
         match entry:
             case MessageEntry():
-                add_message(messages, entry)
+                add_message(messages, answers, entry)
             case CompactionEntry():
                 messages = [compaction_message(entry), *_from(messages, entry.kept_from)]
             case TrimEntry():
@@ -38,16 +45,19 @@ def told(entries: Sequence[AnyEntry]) -> list[Message]:
                 messages = _pruned(messages, entry.before)
             case _:
                 pass
-    return messages
+        if answers and not (messages and calls_of(messages[-1])):
+            answers.clear()
+    return messages, answers
 
 
 def said(entries: Sequence[AnyEntry]) -> list[Message]:
     """The messages as a person may look back on them: also what a compaction or pruning keeps from
     the model, but nothing that was trimmed or taken back."""
     messages: list[Message] = []
+    answers: list[Message] = []
     for entry in effective(entries):
         if isinstance(entry, MessageEntry):
-            add_message(messages, entry)
+            add_message(messages, answers, entry)
         elif isinstance(entry, TrimEntry):
             at = _index(messages, entry.kept_from)
             if entry.kept_from is None or at is not None:
@@ -84,38 +94,62 @@ def turns_of(entries: Iterable[AnyEntry]) -> int:
     return sum(map(is_turn, entries))
 
 
-def add_message(messages: list[Message], message: Message) -> None:
+def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
     """Appends a message so that the list stays sendable: calls that were left without a result get
-    one, results without a call are left out."""
-    asked = {call.id: call for call in calls_of(messages[-1])} if messages else {}
+    one, results without a call are left out.
+
+    A session has each result as soon as it is there, in a tool message of its own; a model gets
+    those of one reply as one message, in the order asked. `answers` are those that wait for the
+    others. They are no part of `messages` yet, so that what is in there never changes.
+    """
+    asked = bool(messages) and bool(calls_of(messages[-1]))
     if message.role != "tool":
         if asked:
-            messages.append(unknown_results(messages[-1]))
+            unknown = unknown_results(unanswered(messages[-1], answers))
+            _join(messages, [*answers, unknown] if unknown.parts else answers)
+            answers.clear()
         messages.append(message)
         return
     if not asked:
         return
-    answered: dict[str, ToolResult] = {}
-    for result in results_of(message):
-        if result.call_id in asked:
-            answered.setdefault(result.call_id, result)
-    if tuple(answered) == tuple(asked) and len(message.parts) == len(asked):
-        messages.append(message)
-        return
-    unknown = {result.call_id: result for result in results_of(unknown_results(messages[-1]))}
-    parts = tuple(answered.get(id) or unknown[id] for id in asked)
-    messages.append(replace(message, parts=parts))
+    answers.append(message)
+    if not unanswered(messages[-1], answers):
+        _join(messages, answers)
+        answers.clear()
 
 
-def unknown_results(message: Message) -> Message:
-    """A tool message that answers every call of an assistant message: nobody knows."""
+def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, ...]:
+    """The calls of an assistant message that no tool message of `answers` has a result for."""
+    answered = {result.call_id for answer in answers for result in results_of(answer)}
+    return tuple(call for call in calls_of(message) if call.id not in answered)
+
+
+def unknown_results(calls: Iterable[ToolCall]) -> Message:
+    """A tool message that answers these calls: nobody knows."""
     return Message(
         role="tool",
         parts=tuple(
             ToolResult(call_id=call.id, name=call.name, text=UNKNOWN_RESULT, is_error=True)
-            for call in calls_of(message)
+            for call in calls
         ),
     )
+
+
+def _join(messages: list[Message], answers: Sequence[Message]) -> None:
+    """Appends the answers to all calls of the last message as one, in the order asked; it goes by
+    the id of the last that has one."""
+    results: dict[str, ToolResult] = {}
+    for answer in answers:
+        for result in results_of(answer):
+            results.setdefault(result.call_id, result)
+    parts = tuple(
+        results[call_id] for call_id in {call.id: call for call in calls_of(messages[-1])}
+    )
+    if len(answers) == 1 and answers[0].parts == parts:
+        messages.append(answers[0])
+        return
+    last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
+    messages.append(replace(last, parts=parts))
 
 
 def compaction_message(entry: CompactionEntry) -> Message:

@@ -182,13 +182,16 @@ def _repaired(home: Path, path: Path) -> Checked:
 
 
 def _with_results(entries: list[AnyEntry], at: int) -> int:
-    """The index of the message that answers the calls of the entry at `at`, else `at`."""
+    """The index of the last message with results of the exchange that the entry at `at` belongs
+    to, else `at`."""
     entry = entries[at]
-    if not isinstance(entry, MessageEntry) or not calls_of(entry):
+    if not isinstance(entry, MessageEntry) or not (calls_of(entry) or entry.role == "tool"):
         return at
     for index, later in enumerate(entries[at + 1 :], at + 1):
         if isinstance(later, MessageEntry):
-            return index if later.role == "tool" else at
+            if later.role != "tool":
+                break
+            at = index
     return at
 
 

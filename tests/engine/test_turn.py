@@ -10,6 +10,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Replied, RetryScheduled, TextDelta, TurnEnded
+from kode.memory.null import NullMemory
 from kode.messages import Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, TurnEntry
@@ -73,6 +74,60 @@ async def test_results_come_back_in_the_order_asked(bench: MakeBench) -> None:
     results = results_of(run.provider.requests[1].messages[-1])
     assert [r.text for r in results] == ["echo a", "no luck with b", "echo c"]
     assert [r.is_error for r in results] == [False, True, False]
+
+
+async def test_a_result_is_on_disk_before_its_call_is_shown_as_done(bench: MakeBench) -> None:
+    run = bench(
+        calls(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}'), ("fail", '{"text": "c"}')),
+        says("done"),
+    )
+    shown, held = [], []
+
+    def watch(event):
+        if event.type == "tool_finished":
+            shown.append(event.call_id)
+            entries = [e for e in on_disk(run.session) if isinstance(e, MessageEntry)]
+            held.append({r.call_id for entry in entries for r in results_of(entry)})
+
+    run.events = type("Watch", (list,), {"append": lambda self, e: watch(e)})()
+    await run.turn()
+    assert len(shown) == 3
+    assert held == [set(shown[:1]), set(shown[:2]), set(shown[:3])]
+
+
+@pytest.mark.parametrize("tool", ["echo", "fail"])
+async def test_a_result_that_cannot_be_recorded_is_not_shown_as_done(
+    bench: MakeBench, monkeypatch, tool: str
+) -> None:
+    run = bench(calls((tool, '{"text": "a"}'), (tool, '{"text": "b"}')), says("then"))
+    append = run.session.append
+
+    def full(*entries):
+        if any(isinstance(e, MessageEntry) and e.role == "tool" for e in entries):
+            raise StorageError("The disk is full.")
+        append(*entries)
+
+    monkeypatch.setattr(run.session, "append", full)
+    ended = await run.turn()
+    monkeypatch.undo()
+
+    assert (ended.status, ended.error) == ("error", "The disk is full.")
+    assert "tool_finished" not in run.kinds()
+    assert (await run.turn("go on")).status == "success"
+    results = results_of(run.provider.requests[-1].messages[-2])
+    assert ["unknown" in r.text for r in results] == [True, True]
+
+
+async def test_memory_gets_the_results_of_a_reply_as_one_message(bench: MakeBench) -> None:
+    turns = []
+
+    class Watching(NullMemory):
+        async def after_turn(self, turn):
+            turns.append(turn)
+
+    asked = calls(("fail", '{"text": "a"}'), ("echo", '{"text": "b"}'))
+    await bench(asked, says("done"), memory=Watching()).turn()
+    assert [m.role for m in turns[0].messages] == ["user", "assistant", "tool", "assistant"]
 
 
 async def test_a_call_cut_by_the_token_limit_is_not_run(bench: MakeBench, tmp_path) -> None:

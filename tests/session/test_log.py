@@ -8,7 +8,7 @@ import pytest
 from kode import paths
 from kode.errors import BusyError, SessionError
 from kode.messages import results_of, text_of, user_message
-from kode.session import log
+from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TaintEntry, UsageEntry
 from kode.session.told import UNKNOWN_RESULT
 from tests.session.stories import (
@@ -156,6 +156,30 @@ def test_calls_cut_off_by_a_crash_get_a_result_and_are_reported_once(tmp_path: P
     assert "result is unknown" in repairs[0]
     assert second == []
     assert again.messages == loaded.messages
+
+
+def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_there(
+    tmp_path: Path,
+) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    session.append_message(asks("a", "b"))
+    session.append_message(results("b", text="done"))
+    session.close()
+    faults = upkeep.check(tmp_path, str(session.id))[0].faults
+
+    loaded, repairs = log.load(tmp_path, str(session.id))
+    loaded.close()
+    again, second = log.load(tmp_path, str(session.id))
+    again.close()
+
+    assert "in the middle of a call" in faults[0]
+    assert [r.text for r in results_of(loaded.messages[-1])] == [UNKNOWN_RESULT, "done"]
+    assert len(repairs) == 1
+    assert repairs[0].count("shell") == 1
+    assert second == []
+    assert again.messages == loaded.messages
+    assert upkeep.check(tmp_path, str(session.id))[0].faults == ()
 
 
 def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(

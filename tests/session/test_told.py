@@ -1,5 +1,7 @@
+import itertools
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ from kode.session.entries import (
     TurnEntry,
 )
 from kode.session.log import Session
-from kode.session.told import DROPPED_OUTPUT, UNKNOWN_RESULT, said, told
+from kode.session.told import DROPPED_OUTPUT, UNKNOWN_RESULT, said, told, unanswered
 from tests.session.stories import answer, asks, assert_sendable, results
 
 
@@ -128,6 +130,38 @@ def test_a_call_without_a_result_is_answered_before_the_next_message() -> None:
     assert shown == [UNKNOWN_RESULT, "done", UNKNOWN_RESULT]
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")))
+def test_results_recorded_one_by_one_are_told_as_one_message_in_the_order_asked(
+    order: tuple[str, ...],
+) -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b", "c"))
+    seen = []
+    for call_id in order:
+        last = s.append_message(results(call_id, text=call_id))
+        seen.append(len(s.messages))
+
+    assert seen == [2, 2, 3]
+    joined = s.messages[-1]
+    assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert isinstance(joined, MessageEntry)
+    assert joined.id == last.id
+    assert told(s.entries) == said(s.entries) == s.messages
+
+
+def test_a_result_that_is_there_is_kept_when_another_is_lost() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b", "c"))
+    s.append_message(results("b", text="here"))
+    s.append_message(user_message("and?"))
+
+    assert_sendable(s.messages)
+    shown = [result.text for message in s.messages for result in results_of(message)]
+    assert shown == [UNKNOWN_RESULT, "here", UNKNOWN_RESULT]
+
+
 def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
     s = session()
     s.append_message(results("zzz"))
@@ -150,7 +184,7 @@ def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["user", "answer", "asks", "results", "compact", "prune", "trim", "rewind", "turn"]
+            "user answer asks results one_result compact prune trim rewind turn".split()
         ),
         st.integers(0, 30),
     ),
@@ -166,6 +200,7 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
     for number, (kind, choice) in enumerate(steps):
         messages = [e for e in s.entries if isinstance(e, MessageEntry)]
         entry_id = s.entries[choice % len(s.entries)].id if s.entries else "none"
+        listed, before = s.messages, list(s.messages)
         message_id = messages[choice % len(messages)].id if messages else "none"
         match kind:
             case "user":
@@ -177,6 +212,10 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
             case "results":
                 asked = [p.id for m in messages[-1:] for p in m.parts if p.type == "tool_call"]
                 s.append_message(results(*asked[choice % 2 :], *["stray"] * (choice % 3)))
+            case "one_result":
+                open_calls = [c.id for m in s.messages[-1:] for c in unanswered(m, s.answers)]
+                chosen = open_calls[choice % len(open_calls)] if open_calls else "stray"
+                s.append_message(results(chosen, text=f"r{number}"))
             case "compact":
                 s.append(CompactionEntry(summary="s", kept_from=message_id if choice % 3 else None))
             case "prune":
@@ -199,5 +238,7 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                 )
 
         assert s.messages == told(s.entries)
+        if s.messages is listed:  # what was told is told again, the same in the same place
+            assert all(a is b for a, b in zip(before, s.messages, strict=False))
     s.append_message(user_message("end"))
     assert_sendable(s.messages)

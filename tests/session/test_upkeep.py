@@ -126,6 +126,24 @@ def test_a_fork_at_a_call_takes_its_results_along(tmp_path: Path) -> None:
     assert len(loaded.messages) == 3
 
 
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_fork_in_an_exchange_takes_all_of_its_results_along(tmp_path: Path, at: int) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    session.append_message(asks("a", "b"))
+    session.append_message(results("b", text="2"))
+    session.append_message(results("a", text="1"))
+    session.append_message(answer("done"))
+    session.close()
+
+    forked = upkeep.fork(tmp_path, str(session.id), session.entries[at].id)
+
+    loaded, repairs = log.load(tmp_path, forked)
+    loaded.close()
+    assert repairs == []
+    assert [r.text for r in results_of(loaded.messages[-1])] == ["1", "2"]
+
+
 def test_a_session_open_elsewhere_can_be_forked(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     plain_turn(session, "one")
