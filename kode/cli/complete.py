@@ -1,16 +1,19 @@
-"""Tab: commands at the start of a message, their arguments, and `@files` anywhere."""
+"""Tab: commands at the start of a message, their arguments, and `@files` anywhere.
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+What may follow a command is `choices`; which files there are is `files`.
+"""
+
+from collections.abc import Iterable, Mapping
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from kode.cli.choices import Choice, Choices
 from kode.cli.files import FileIndex
+from kode.cli.mentions import BEING_TYPED, query_of, written
 
-_FILE = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?P<query>[^\s@]*)$")
-
-Arguments = Callable[[], Sequence[str]]
+HELD = 2
+"""So many letters are looked for inside of choices too; one is only a beginning."""
 
 
 class ReplCompleter(Completer):
@@ -19,7 +22,7 @@ class ReplCompleter(Completer):
     def __init__(
         self,
         commands: Mapping[str, str],
-        arguments: Mapping[str, Arguments],
+        arguments: Mapping[str, Choices],
         files: FileIndex,
     ) -> None:
         """`commands`: name → what it does. `arguments`: name → what may follow it."""
@@ -32,31 +35,43 @@ class ReplCompleter(Completer):
     ) -> Iterable[Completion]:
         """Best first; nothing where nothing can be completed."""
         before = document.text_before_cursor
-        if match := _FILE.search(before):
-            yield from self._files(match["query"])
+        if typed := BEING_TYPED.search(before):
+            start = typed.start() + typed[0].index("@") + 1 - len(before)
+            for path in self.files.find(query_of(typed)):
+                yield Completion(written(path), start_position=start, display=path)
         elif before.startswith("/") and "\n" not in before:
             yield from self._commands(before)
 
-    def _files(self, query: str) -> Iterable[Completion]:
-        for path in self.files.find(query):
-            if any(character.isspace() for character in path):
-                continue
-            yield Completion(path, start_position=-len(query), display=path)
-
     def _commands(self, before: str) -> Iterable[Completion]:
-        name, space, argument = before.partition(" ")
+        name, space, rest = before.partition(" ")
         if not space:
             for command, what in self.commands.items():
                 if command.startswith(name):
                     yield Completion(command, start_position=-len(name), display_meta=what)
             return
-        for choice in self.arguments.get(name, list)():
-            if choice.startswith(argument):
-                yield Completion(choice, start_position=-len(argument))
+        if name not in self.arguments:
+            return
+        *said, typed = rest.split(" ")
+        for value, what in fitting(self.arguments[name](tuple(filter(None, said))), typed):
+            yield Completion(value, start_position=-len(typed), display_meta=what)
+
+
+def fitting(choices: Iterable[Choice], typed: str) -> list[Choice]:
+    """The choices that begin with what was typed, then those that hold it anywhere, the words about
+    them included: a session is found by its task."""
+    wanted = typed.lower()
+    begins, holds = [], []
+    for value, what in choices:
+        if value.lower().startswith(wanted):
+            begins.append((value, what))
+        elif len(wanted) >= HELD and wanted in f"{value} {what}".lower():
+            holds.append((value, what))
+    return begins + holds
 
 
 def completes_while_typing(text_before_cursor: str) -> bool:
-    """Whether the menu comes by itself: on a command's name or after `@`, nowhere else."""
-    if text_before_cursor.startswith("/") and " " not in text_before_cursor:
+    """Whether the menu comes by itself: on a command and what follows it or after `@`, nowhere
+    else."""
+    if text_before_cursor.startswith("/"):
         return "\n" not in text_before_cursor
-    return bool(_FILE.search(text_before_cursor))
+    return bool(BEING_TYPED.search(text_before_cursor))

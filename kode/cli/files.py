@@ -1,18 +1,22 @@
 """The files of the project as `@` completion sees them: listed once in a while, in a thread.
 
-`.gitignore` is respected through git or ripgrep; without both the folder is walked, skipping what
-is hidden. What the model may read is not decided here.
+`.gitignore` is respected: git or ripgrep list the files, and where both are missing kode walks the
+folder by the same rules. How they are searched is `fuzzy`; what the model may read is not decided
+here.
 """
 
-import heapq
+import itertools
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from kode.cli.fuzzy import Paths
 
 MAX_FILES = 200_000
 MAX_WALKED = 30_000
@@ -28,6 +32,11 @@ GIT = (
 GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
 """git runs programs that a repository's own settings name: a folder somebody sent must not get
 that far by being opened."""
+GIT_FILES = (*GIT, "ls-files", "-co", "--exclude-standard", "-z")
+RIPGREP_FILES = (
+    *("rg", "--no-config", "--files", "--null", "--hidden", "--no-require-git"),
+    *("--glob", "!.git"),
+)
 
 
 @dataclass
@@ -35,7 +44,9 @@ class FileIndex:
     """Relative paths of the files below `root`. Every method may be called from any thread."""
 
     root: Path
-    _paths: Sequence[str] = ()
+    _paths: Paths = field(default_factory=Paths)
+    _narrowed: tuple[Paths, str, Paths] | None = None
+    """What was listed, the last query, and what fits it: a longer query searches only these."""
     _listed_at: float = float("-inf")
     _listing: threading.Thread | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -46,7 +57,13 @@ class FileIndex:
         thread = self._refresh()
         if thread is not None and self._listed_at == float("-inf"):
             thread.join(FIRST_WAIT_S)
-        return match_paths(self._paths, query, limit)
+        among, known = self._paths, self._narrowed
+        if known is not None and known[0] is among and query.startswith(known[1]):
+            fitting = known[2].matching(query)
+        else:
+            fitting = among.matching(query)
+        self._narrowed = (among, query, fitting)
+        return fitting.best(query, limit)
 
     def _refresh(self) -> threading.Thread | None:
         with self._lock:
@@ -59,87 +76,58 @@ class FileIndex:
             return self._listing
 
     def _list(self) -> None:
-        self._paths = list_files(self.root)
+        self._paths = Paths.of(list_files(self.root))
         self._listed_at = time.monotonic()
 
 
 def list_files(root: Path) -> list[str]:
     """Relative paths below `root`, at most `MAX_FILES`; [] when nothing can be listed."""
-    for command in (
-        [*GIT, "ls-files", "-co", "--exclude-standard", "-z"],
-        ["rg", "--files", "--null"],
-    ):
-        if not shutil.which(command[0]):
-            continue
-        try:
-            done = subprocess.run(
-                command,
-                cwd=root,
-                env={**os.environ, **GIT_ENVIRONMENT},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=LIST_TIMEOUT_S,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
-            continue
-        names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
-        return [name for name in names if name and name.isprintable()][:MAX_FILES]
-    return list(_walk(root))
+    for command in (GIT_FILES, RIPGREP_FILES):
+        if shutil.which(command[0]):
+            names = _names(command, root)
+            if names is not None:
+                return names
+    found = itertools.islice(_walk(root), MAX_WALKED)
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _names(command: Sequence[str], root: Path) -> list[str] | None:
+    """What a command lists, as much of it as comes in time; None when it cannot list here."""
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            env={**os.environ, **GIT_ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    assert process.stdout is not None
+    clock = threading.Timer(LIST_TIMEOUT_S, process.kill)
+    clock.daemon = True
+    clock.start()
+    with process, process.stdout as output:
+        names: list[str] = []
+        rest = b""
+        while len(names) < MAX_FILES and (data := output.read1(1 << 20)):
+            *whole, rest = (rest + data).split(b"\0")
+            texts = (name.decode("utf-8", "surrogateescape") for name in whole)
+            names += [text for text in texts if text and text.isprintable()]
+        process.kill()
+    in_time = clock.is_alive()
+    clock.cancel()
+    if not names and in_time and process.returncode not in (0, -signal.SIGKILL):
+        return None
+    return names[:MAX_FILES]
 
 
 def _walk(root: Path) -> Iterator[str]:
-    """Breadth first, so that a cap cuts off the deepest files and not the last names."""
-    folders, seen = [""], 0
-    for folder in folders:
-        try:
-            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name == "node_modules":
-                continue
-            path = os.path.join(folder, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(path)
-            elif entry.name.isprintable():
-                yield path
-                seen += 1
-            if seen >= MAX_WALKED:
-                return
+    from kode.tools.walk import walk
 
-
-def match_paths(paths: Sequence[str], query: str, limit: int) -> list[str]:
-    """Paths that hold the query's letters in order, the closest first: in the file's name before
-    in its folders, together before scattered, short before long."""
-    wanted = query.lower()
-    ranked = (
-        (rank, len(path), path)
-        for path in paths
-        if (rank := _rank(path.lower(), wanted)) is not None
-    )
-    return [path for *_, path in heapq.nsmallest(limit, ranked)]
-
-
-def _rank(path: str, wanted: str) -> int | None:
-    if not wanted:
-        return path.count("/")
-    at = path.rfind(wanted)
-    if at >= 0:
-        name = path.rfind("/") + 1
-        if at == name:
-            return 0
-        return 1 if at > name else 2
-    if _holds_in_order(path.rpartition("/")[2], wanted):
-        return 3
-    return 4 if _holds_in_order(path, wanted) else None
-
-
-def _holds_in_order(text: str, wanted: str) -> bool:
-    position = -1
-    for letter in wanted:
-        position = text.find(letter, position + 1)
-        if position < 0:
-            return False
-    return True
+    real = os.path.realpath(root)
+    for path in walk(real):
+        name = os.path.relpath(path, real)
+        if name.isprintable():
+            yield name

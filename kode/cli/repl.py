@@ -19,7 +19,7 @@ from kode.cli.desk import Desk, Opening
 from kode.cli.lines import clip
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
-from kode.cli.slash import COMMANDS, MODES
+from kode.cli.slash import COMMANDS
 from kode.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -76,13 +76,14 @@ async def _run_editor(
     folder: Path,
     warm_up: Callable[[], None] | None,
 ) -> None:
+    from kode.cli.choices import choices_of
     from kode.cli.complete import ReplCompleter
     from kode.cli.editor import Editor, open_history
     from kode.cli.files import FileIndex
 
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},
-        arguments={"/permissions": lambda: MODES},
+        arguments=choices_of(desk),
         files=FileIndex(folder),
     )
     desk.editor = Editor(

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
+from kode.cli.diffs import painted_diff
 from kode.cli.lines import bars, clip, count, money, one_line, plural
-from kode.cli.render import painted_diff
 from kode.contracts import PermissionMode
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ async def permissions(desk: "Desk", argument: str) -> None:
             )
             return
         desk.conversation.set_permission_mode(mode)
-    desk.screen.print(f"Mode: {desk.conversation.mode}. {_MODE_MEANS[desk.conversation.mode]}")
+    desk.screen.print(f"Mode: {desk.conversation.mode}. {MODE_MEANS[desk.conversation.mode]}")
     rules = desk.conversation.gate.describe_rules()
     for rule in rules:
         desk.screen.print(f"  {rule}")
@@ -210,7 +210,7 @@ async def permissions(desk: "Desk", argument: str) -> None:
         desk.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
-_MODE_MEANS = {
+MODE_MEANS = {
     "ask": "Reads run; everything else asks.",
     "auto-edit": "Edits inside the project run too; everything else asks.",
     "plan": "Nothing that changes anything runs.",

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from kode.cli.render import Renderer
 from kode.cli.repl import run_repl
 from kode.cli.screen import open_screen
+from kode.config import Config
 from kode.errors import SessionError
 from kode.events import (
     MemoryChanged,
@@ -68,6 +69,14 @@ class FakeConversation:
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
+
+    @property
+    def agent(self):
+        return SimpleNamespace(provider=SimpleNamespace(name="anthropic", model=self.model))
+
+    @property
+    def config(self):
+        return Config()
 
     @property
     def gate(self):

@@ -12,7 +12,14 @@ def complete(tmp_path):
     (tmp_path / "two words.py").write_text("x")
     completer = ReplCompleter(
         commands={"/help": "what", "/permissions": "modes"},
-        arguments={"/permissions": lambda: ("ask", "auto-edit", "plan")},
+        arguments={
+            "/permissions": lambda before: [("ask", "reads run"), ("auto-edit", ""), ("plan", "")],
+            "/memory": lambda before: [("user", "")] if before == ("add",) else [("add", "")],
+            "/resume": lambda before: [
+                ("20260102-030405-aaaaaa", "2 turns · fix the parser"),
+                ("20260101-030405-bbbbbb", "1 turn · write docs"),
+            ],
+        },
         files=FileIndex(tmp_path),
     )
 
@@ -39,13 +46,33 @@ def test_files_are_completed_after_an_at_sign_anywhere(complete):
     assert complete("mail me@ap") == []
 
 
-def test_a_path_with_spaces_is_not_offered_since_it_would_end_early(complete):
-    assert complete("@two") == []
+def test_a_choice_is_found_by_the_words_about_it(complete):
+    assert complete("/resume parser") == [("20260102-030405-aaaaaa", -6)]
+    assert complete("/resume 20260101") == [("20260101-030405-bbbbbb", -8)]
+
+
+def test_a_second_word_is_completed_by_the_words_before_it(complete):
+    assert complete("/memory add u") == [("user", -1)]
+    assert complete("/memory a") == [("add", -1)]
+
+
+def test_a_name_with_spaces_comes_in_quotes(complete):
+    assert complete("see @two") == [('"two words.py"', -3)]
+    assert complete('see @"two w') == [('"two words.py"', -6)]
+    assert complete("see @two\\ w") == [('"two words.py"', -6)]
 
 
 @pytest.mark.parametrize(
     ("line", "menu"),
-    [("/he", True), ("/model x", False), ("a @fi", True), ("a @fi b", False), ("plain", False)],
+    [
+        ("/he", True),
+        ("/model x", True),
+        ("/x\ny", False),
+        ('a @"fi b', True),
+        ("a @fi", True),
+        ("a @fi b", False),
+        ("plain", False),
+    ],
 )
 def test_the_menu_comes_by_itself_only_on_commands_and_files(line, menu):
     assert completes_while_typing(line) is menu

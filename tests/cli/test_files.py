@@ -1,10 +1,11 @@
 import os
+import shutil
 import subprocess
 
 import pytest
 
 from kode.cli import files
-from kode.cli.files import FileIndex, list_files, match_paths
+from kode.cli.files import FileIndex, list_files
 
 
 @pytest.fixture
@@ -31,8 +32,31 @@ def test_without_git_and_ripgrep_the_folder_is_walked(project, monkeypatch):
 
     found = list_files(project)
 
-    assert {"src/app.py", "docs/a b.md"} <= set(found)
-    assert not any(path.startswith(".hidden") for path in found)
+    assert {"src/app.py", "docs/a b.md", ".hidden/x"} <= set(found)
+    assert "build/out.o" not in found
+
+
+@pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep (apt install ripgrep)")
+def test_ripgrep_lists_where_there_is_no_repository(project):
+    found = list_files(project)
+
+    assert {"src/app.py", "docs/a b.md", ".hidden/x"} <= set(found)
+    assert "build/out.o" not in found
+
+
+def test_a_listing_that_takes_too_long_is_used_as_far_as_it_came(project, monkeypatch):
+    slow = ("sh", "-c", "printf 'one\\0two\\0'; exec sleep 60")
+    monkeypatch.setattr(files, "GIT_FILES", slow)
+    monkeypatch.setattr(files, "LIST_TIMEOUT_S", 0.3)
+
+    assert list_files(project) == ["one", "two"]
+
+
+def test_a_listing_ends_at_its_cap(project, monkeypatch):
+    monkeypatch.setattr(files, "GIT_FILES", ("sh", "-c", "yes | tr '\\n' '\\0'"))
+    monkeypatch.setattr(files, "MAX_FILES", 7)
+
+    assert len(list_files(project)) == 7
 
 
 def test_a_walk_stops_at_its_cap_and_never_follows_links(project, monkeypatch):
@@ -48,26 +72,6 @@ def test_a_name_that_could_control_the_terminal_is_not_offered(project, monkeypa
     (project / "evil\x1b[2J").write_text("x")
 
     assert not any("\x1b" in path for path in list_files(project))
-
-
-PATHS = ["docs/render.md", "kode/cli/render.py", "kode/rendering/x.py", "kode/cli/repl_end.py"]
-
-
-def test_the_files_own_name_ranks_before_its_folders():
-    assert match_paths(PATHS, "render", 9) == [
-        "docs/render.md",
-        "kode/cli/render.py",
-        "kode/rendering/x.py",
-    ]
-
-
-def test_letters_in_order_are_enough():
-    assert match_paths(PATHS, "clirpy", 9) == ["kode/cli/render.py", "kode/cli/repl_end.py"]
-    assert match_paths(PATHS, "zzz", 9) == []
-
-
-def test_the_number_of_matches_is_bounded():
-    assert len(match_paths([f"f{n}" for n in range(500)], "", 20)) == 20
 
 
 def test_an_index_lists_in_a_thread_and_keeps_the_listing(project):
