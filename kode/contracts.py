@@ -202,10 +202,32 @@ PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class AtStake:
+    """What a command may change or lose, as far as its words tell: kept before it runs, so that
+    it can be taken back. Absolute paths; a glob keeps its marks."""
+
+    changed: tuple[str, ...] = ()
+    """Files it writes."""
+    deleted: tuple[str, ...] = ()
+    """Files it deletes or empties, and folders with all that is in them."""
+    discarded: tuple[str, ...] = ()
+    """Folders in which it discards work that is in no commit."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether something would be gone that nothing else brings back."""
+        return bool(self.deleted or self.discarded)
+
+
+NOTHING_AT_STAKE = AtStake()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     allowed: bool
     reason: str
     """For the model when refused: why, and what would allow it."""
+    at_stake: AtStake = NOTHING_AT_STAKE
 
 
 class Gate(Protocol):

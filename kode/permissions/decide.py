@@ -13,11 +13,11 @@ Asking, and remembering the answer, is `gate`'s.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kode.contracts import Effect, PermissionMode, Tool
+from kode.contracts import NOTHING_AT_STAKE, AtStake, Effect, PermissionMode, Tool
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
@@ -38,6 +38,7 @@ class Decision:
     """With `ask`: whether it runs all the same when nobody can be asked (mode `full`)."""
     hint: str = ""
     """With `ask`: the flag that would allow it."""
+    at_stake: AtStake = NOTHING_AT_STAKE
 
 
 _MEMORY_READS = frozenset({"memory_list", "memory_read", "history_search", "recall"})
@@ -266,7 +267,27 @@ def _run(call: _Call) -> Decision:
         protected=tuple(Path(folder) for folder in call.where.protected),
         temp=tuple(Path(folder) for folder in call.where.temp),
     )
-    parts = classified.parts
+    decision = _run_parts(call, classified.parts)
+    if decision.outcome == "deny":
+        return decision
+    return replace(decision, at_stake=_at_stake(classified.parts))
+
+
+def _at_stake(parts: Sequence[PartClass]) -> AtStake:
+    changed: list[str] = []
+    deleted: list[str] = []
+    discarded: list[str] = []
+    for part in parts:
+        discarded += part.discards
+        (deleted if part.klass == "destructive" else changed).extend(part.writes)
+    return AtStake(
+        changed=tuple(dict.fromkeys(changed)),
+        deleted=tuple(dict.fromkeys(deleted)),
+        discarded=tuple(dict.fromkeys(discarded)),
+    )
+
+
+def _run_parts(call: _Call, parts: Sequence[PartClass]) -> Decision:
     for part in parts:
         if part.protected:
             return _deny(f"`{part.text}` would write in a folder that belongs to kode.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from kode.contracts import PermissionMode, Tool, ToolContext, Verdict
+from kode.contracts import AtStake, PermissionMode, Tool, ToolContext, Verdict
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
 from kode.permissions import approvals
@@ -46,6 +46,9 @@ class Answer:
     message: str = ""
     """With "no": a word for the model."""
 
+
+KeepFirst = Callable[[AtStake], Awaitable[str]]
+"""Tries to keep what a command may lose; says in a sentence for the question what is kept."""
 
 Ask = Callable[[Question], Awaitable[Answer]]
 """Shows a question and waits for the answer. Cancelling it withdraws the question."""
@@ -83,6 +86,7 @@ class PersonGate:
         tainted: Callable[[], bool] = lambda: False,
         contained: Callable[[], bool] | None = None,
         emit: Emit = silent,
+        keep_first: KeepFirst | None = None,
     ) -> None:
         self._rules = rules
         self._mode = mode
@@ -97,6 +101,7 @@ class PersonGate:
         self._tainted = tainted
         self._contained = contained
         self._emit = emit
+        self._keep_first = keep_first
         self._session: tuple[Rule, ...] = ()
         self._saved: tuple[Rule, ...] | None = None
         self._turn = asyncio.Lock()
@@ -115,6 +120,7 @@ class PersonGate:
         tainted: Callable[[], bool] = lambda: False,
         contained: Callable[[], bool] | None = None,
         emit: Emit = silent,
+        keep_first: KeepFirst | None = None,
     ) -> "PersonGate":
         """A gate with the config's rules. `contained` tells whether commands run in a sandbox that
         holds whatever they do; None: there is none.
@@ -139,6 +145,7 @@ class PersonGate:
             tainted=tainted,
             contained=contained,
             emit=emit,
+            keep_first=keep_first,
         )
 
     @property
@@ -183,8 +190,13 @@ class PersonGate:
             decision = self._decide(tool, arguments, context)
             if decision.outcome != "ask":
                 return _verdict(decision)
-            answer = await self._ask(self._question(tool, arguments, preview, decision))
-            return self._answered(answer, decision)
+            kept = ""
+            if self._keep_first is not None and decision.at_stake.is_lost:
+                kept = await self._keep_first(decision.at_stake)
+            question = self._question(tool, arguments, preview, decision)
+            question = replace(question, reason=f"{question.reason} {visible(kept)}".strip())
+            answer = await self._ask(question)
+            return replace(self._answered(answer, decision), at_stake=decision.at_stake)
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """A path is judged as written and as the real path the tool is bound to: the links on the
@@ -307,12 +319,14 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 
 def _verdict(decision: Decision) -> Verdict:
-    return Verdict(allowed=decision.outcome == "allow", reason=decision.reason)
+    return Verdict(
+        allowed=decision.outcome == "allow", reason=decision.reason, at_stake=decision.at_stake
+    )
 
 
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
-        return Verdict(allowed=True, reason="The mode allows it.")
+        return Verdict(allowed=True, reason="The mode allows it.", at_stake=decision.at_stake)
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,

@@ -565,6 +565,7 @@ class _Walk:
                 protected=finding.protected,
                 reads=finding.reads,
                 writes=finding.writes,
+                discards=finding.discards,
             )
         )
         self.parts.extend(finding.more)

@@ -34,6 +34,8 @@ class PartClass:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Absolute paths, where they are known."""
+    discards: tuple[str, ...] = ()
+    """Absolute paths of folders in which it loses work that is in no commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

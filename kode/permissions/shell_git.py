@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 
 from kode.permissions import sensitive
 from kode.permissions.shell_judge import (
@@ -52,9 +53,17 @@ _QUIET_SETTINGS = re.compile(
 )
 
 
+_DISCARDS = frozenset(
+    "checkout restore reset clean stash switch merge rm checkout-index read-tree worktree "
+    "submodule".split()
+)
+"""What of them is destructive, is so to the working tree or to what is stashed."""
+
+
 def git(words: list[Word], scene: Scene) -> Finding:
     """`words` begins with git itself."""
     rest, before = words[1:], safe("reads the repository")
+    folder: str | None = scene.cwd or scene.where.cwd
     while rest and rest[0].text.startswith("-"):
         option = rest.pop(0)
         name, _, attached = option.text.partition("=")
@@ -73,12 +82,17 @@ def git(words: list[Word], scene: Scene) -> Finding:
             continue
         value = Word(attached) if attached else rest.pop(0) if rest else Word(UNKNOWN)
         before = together(before, _global_option(name, value, scene))
+        if name == "-C" and folder is not None:
+            folder = absolute(value, replace(scene, cwd=folder))
     if not rest:
         return together(before, safe("prints help"))
     sub, arguments = rest[0], rest[1:]
     if not sub.known or sub.glob:
         return unknown("the git command is not fixed text")
     found = _subcommand(sub.text, arguments, scene)
+    if found.klass == "destructive" and sub.text in _DISCARDS:
+        known = folder is not None and UNKNOWN not in folder
+        found = replace(found, discards=(folder if folder and known else scene.where.cwd,))
     if found.klass == "safe" and any(not word.known for word in arguments):
         found = together(found, unknown("arguments are not known beforehand"))
     return together(found, before) if before.klass != "safe" else found

@@ -52,6 +52,8 @@ class Finding:
     protected: bool = False
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    discards: tuple[str, ...] = ()
+    """Folders in which it loses work that is in no commit."""
     more: tuple[PartClass, ...] = ()
     """Commands it runs in turn."""
 
@@ -96,6 +98,7 @@ def together(first: Finding, *others: Finding) -> Finding:
         protected=any(one.protected for one in found),
         reads=tuple(path for one in found for path in one.reads),
         writes=tuple(path for one in found for path in one.writes),
+        discards=tuple(path for one in found for path in one.discards),
         more=tuple(part for one in found for part in one.more),
     )
 
@@ -203,7 +206,8 @@ def deletes_path(word: Word, scene: Scene) -> Finding:
     """Deleting: lost for good unless a build makes it again."""
     path = absolute(word, scene)
     if path is None or UNKNOWN in path:
-        return destructive("deletes what is not known beforehand")
+        found = destructive("deletes what is not known beforehand")
+        return replace(found, discards=(scene.cwd or scene.where.cwd,))
     if sensitive.place(path, scene.where) == "protected":
         return replace(destructive("deletes what belongs to kode"), protected=True, writes=(path,))
     if sensitive.is_rebuildable(path, scene.where):

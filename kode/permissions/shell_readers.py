@@ -2,11 +2,13 @@
 `shell_writers`."""
 
 import re
+from dataclasses import replace
 
 from kode.permissions import shell_table as table
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
+    absolute,
     deletes_path,
     destructive,
     has_option,
@@ -22,7 +24,7 @@ from kode.permissions.shell_judge import (
     writes_path,
 )
 from kode.permissions.shell_scripts import awk_is_plain, jq_is_plain, sed_is_plain
-from kode.permissions.shell_words import FOUND, Word
+from kode.permissions.shell_words import FOUND, UNKNOWN, Word
 
 
 def printer(name: str, words: list[Word], scene: Scene) -> Finding:
@@ -336,6 +338,12 @@ def find(words: list[Word], scene: Scene) -> Finding:
     return together(found, *_find_actions(rest, starts or [Word(".")], folder, scene))
 
 
+def _known(starts: list[Word], scene: Scene) -> tuple[str, ...]:
+    """Where a search begins, as far as that is known."""
+    paths = [absolute(start, scene) for start in starts]
+    return tuple(p for p in paths if p and UNKNOWN not in p) or (scene.cwd or scene.where.cwd,)
+
+
 def _find_actions(rest: list[Word], starts: list[Word], folder: str, scene: Scene) -> list[Finding]:
     found: list[Finding] = []
     index = 0
@@ -348,7 +356,7 @@ def _find_actions(rest: list[Word], starts: list[Word], folder: str, scene: Scen
             found.append(
                 write("deletes what a build makes again")
                 if safe_places
-                else destructive("deletes files")
+                else replace(destructive("deletes files"), discards=_known(starts, scene))
             )
         elif text in ("-fprint", "-fprint0", "-fls", "-fprintf") and index + 1 < len(rest):
             found.append(writes_path(rest[index + 1], scene, replaces=True))

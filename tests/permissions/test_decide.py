@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.contracts import Tool
+from kode.contracts import AtStake, Tool
 from kode.permissions.decide import decide
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
@@ -293,3 +293,23 @@ def test_code_of_the_project_is_looked_at_once_text_from_outside_was_read():
         "allow"
     )
     assert shell("auto-edit", "pytest -q", taint=True, contained=True).outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git reset --hard", AtStake(discarded=("/home/user/project",))),
+        ("git status; git checkout -- a.py", AtStake(discarded=("/home/user/project",))),
+        ("cd sub && git clean -fd", AtStake(discarded=("/home/user/project/sub",))),
+        ("git -C lib stash drop", AtStake(discarded=("/home/user/project/lib",))),
+        ("bash -c 'git switch -f main'", AtStake(discarded=("/home/user/project",))),
+        ("rm $X", AtStake(discarded=("/home/user/project",))),
+        ("find src -name '*.c' -delete", AtStake(discarded=("/home/user/project/src",))),
+        ("rm -r docs/*.md", AtStake(deleted=("/home/user/project/docs/*.md",))),
+        ("sed -i s/a/b/ a.py", AtStake(changed=("/home/user/project/a.py",))),
+        ("git push --force", AtStake()),
+        ("git reset --soft HEAD~1", AtStake()),
+    ],
+)
+def test_a_decision_tells_what_a_command_may_lose(command: str, expected: AtStake) -> None:
+    assert shell("full", command).at_stake == expected
