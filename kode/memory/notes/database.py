@@ -10,6 +10,8 @@ Not here: what a note is (`note`), which are wanted (`store`).
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -160,6 +162,11 @@ class Database:
             return connection
         try:
             return self._connect_file()
+        except apsw.ReadOnlyError:
+            if not self.read_only:
+                raise
+            # A process was killed in a transaction: who may not write cannot take it back there.
+            return self._connect_copy()
         except (apsw.CorruptError, apsw.NotADBError):
             if self.read_only:
                 raise
@@ -182,6 +189,25 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        return connection
+
+    def _connect_copy(self) -> "apsw.Connection":
+        """The notes without the transaction that a killed process left half done, in memory."""
+        import apsw
+
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / self.path.name
+            shutil.copyfile(self.path, copy)
+            shutil.copyfile(f"{self.path}-journal", f"{copy}-journal")
+            whole = apsw.Connection(str(copy))
+            try:
+                _check(whole, self.path)
+                data = whole.serialize("main")
+            finally:
+                whole.close()
+        connection = apsw.Connection(":memory:")
+        connection.deserialize("main", data)
+        self._prepare(connection)
         return connection
 
     def _prepare(self, connection: "apsw.Connection") -> None:

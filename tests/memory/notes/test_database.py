@@ -1,8 +1,10 @@
 """The file: its modes, damage, two processes, and what may be missing."""
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -33,6 +35,26 @@ async def test_what_is_committed_is_synced_and_one_file_is_left(tmp_path):
     assert system.database.value("PRAGMA journal_mode") == "delete"
     names = sorted(path.name for path in (tmp_path / "memory" / "notes").iterdir())
     assert names == [".lock", "notes.db"]
+
+
+async def test_a_reader_sees_what_was_before_a_transaction_that_was_cut_short(tmp_path):
+    system = await opened(tmp_path)
+    await keep(system, *(f"note number {n} {'x' * 3000}" for n in range(20)))
+    written = system.database
+    with contextlib.suppress(KeyboardInterrupt), written.transaction():
+        written.rows("PRAGMA cache_size = 1")  # so that pages reach the file before the end
+        written.rows("UPDATE memory_notes SET content = content || 'y'")
+        shutil.copytree(written.path.parent, tmp_path / "cut" / "memory" / "notes")
+        raise KeyboardInterrupt
+    cut = tmp_path / "cut" / "memory" / "notes"
+    before = {path.name: path.read_bytes() for path in cut.iterdir()}
+
+    reader = await opened(tmp_path / "cut", read_only=True)
+
+    assert set(contents(active(reader))) == set(contents(active(system)))
+    assert (await reader.search("note number 7", 1))[0].text.startswith("note number 7")
+    assert {path.name: path.read_bytes() for path in cut.iterdir()} == before
+    assert "notes.db-journal" in before
 
 
 def overwritten_in_the_middle(data):
