@@ -11,8 +11,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kode.cli.diffs import painted_diff
 from kode.cli.lines import clean, one_line, wrap
-from kode.cli.render import painted_diff
 from kode.cli.screen import Screen, open_screen
 from kode.permissions.gate import Answer, Ask, Question, visible
 

@@ -166,6 +166,21 @@ class Editor:
         if painted:
             self.app.invalidate()
 
+    @property
+    def away(self) -> bool:
+        """Whether another program (a pager, an editor) has the terminal: nothing is printed."""
+        return self.app._running_in_terminal
+
+    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
+        """Runs a program that takes the whole terminal, in a thread, and returns what it returned.
+        What is to be printed meanwhile waits, and work goes on."""
+        from prompt_toolkit.application import run_in_terminal
+
+        try:
+            return await run_in_terminal(program, in_executor=True)
+        finally:
+            self.redraw()
+
     def redraw(self) -> None:
         """Paints the prompt and what is around it anew, soon."""
         self.app.invalidate()

@@ -60,18 +60,19 @@ def clip(text: str, width: int) -> str:
         return ""
     if cell_width(text) <= width:
         return text
-    return _head(text, width - 1) + "…"
+    return head(text, width - 1) + "…"
 
 
 def clip_middle(text: str, width: int) -> str:
     """As `clip`, keeping both ends: the end of a path says more than its middle."""
     if width <= 4 or cell_width(text) <= width:
         return clip(text, width)
-    tail = _head(text[::-1], (width - 1) * 2 // 3)[::-1]
-    return _head(text, width - 1 - cell_width(tail)) + "…" + tail
+    tail = head(text[::-1], (width - 1) * 2 // 3)[::-1]
+    return head(text, width - 1 - cell_width(tail)) + "…" + tail
 
 
-def _head(text: str, width: int) -> str:
+def head(text: str, width: int) -> str:
+    """As much of the beginning of `text` as fits into `width` columns."""
     if text.isascii():
         return text[:width]
     used, kept = 0, []
@@ -88,9 +89,9 @@ def wrap(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for line in text.expandtabs(4).split("\n"):
         while cell_width(line) > width > 1:
-            head = _head(line, width)
-            lines.append(head)
-            line = line[len(head) :]
+            part = head(line, width)
+            lines.append(part)
+            line = line[len(part) :]
         lines.append(line)
     return lines
 

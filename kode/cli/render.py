@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
+from kode.cli.details import Details
+from kode.cli.diffs import outcome_diff
+from kode.cli.diffs import painted_diff as painted_diff
 from kode.cli.lines import (
     agent_line,
     clean,
@@ -48,11 +51,13 @@ from kode.events import (
 from kode.messages import Text, Thinking
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MAX_DIFF_LINES = 60
+MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
 MAX_TAIL_LINES = 10
-OUTPUT_LINES = 3
+OUTPUT_LINES = 5
 """Lines of a running tool's output that are shown while it runs."""
+
+MAX_OUTPUT_CHARS = 4000
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -65,6 +70,8 @@ class _Running:
     subject: str
     since: float
     output: str = ""
+    partial: str = ""
+    """The line that is not finished yet."""
 
 
 @dataclass
@@ -75,6 +82,8 @@ class Renderer:
     clock: Callable[[], float] = time.monotonic
     replies: int = 0
     """How many replies were shown: who caches what a reply changes looks at this."""
+    details: Details = field(default_factory=Details)
+    """What `/details` opens."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _streamed: bool = False
@@ -90,6 +99,7 @@ class Renderer:
     def emit(self, event: Event) -> None:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
+            self.details.take(event)
             self._show(event)
             self.screen.redraw()
         except Exception as error:  # the promise of `Emit`
@@ -107,7 +117,8 @@ class Renderer:
         elif self._thinking:
             lines += [("dim", line) for line in wrap(clean(self._thinking[-400:]), width)[-2:]]
         for running in self._running.values():
-            lines += [("dim", "  " + line) for line in _last_lines(running.output, width - 2)]
+            shown = _last_lines(running.output + running.partial, width - 2)
+            lines += [("dim", "  " + line) for line in shown]
         lines = lines[-max(height - 1 - len(self._agents), 1) :]
         for agent in self._agents.values():
             end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
@@ -125,7 +136,8 @@ class Renderer:
         if self._running:
             *others, last = self._running.values()
             more = f" (+{len(others)})" if others else ""
-            what = doing(last.name, last.subject, max(width - 24, 10)) + more
+            what = doing(last.name, last.subject, max(width - 32, 10)) + more
+            since = last.since
         elif now < self._again_at:
             what = f"Asking again in {math.ceil(self._again_at - now)}s"
         elif self._thinking and not self._splitter.tail(1):
@@ -159,7 +171,8 @@ class Renderer:
                 self._running[event.call_id] = _Running(event.name, event.subject, self.clock())
             case ToolOutput():
                 if running := self._running.get(event.call_id):
-                    running.output = (running.output + event.text)[-2000:]
+                    running.output = (running.output + event.text)[-MAX_OUTPUT_CHARS:]
+                    running.partial = event.partial
             case ToolFinished():
                 self._finished(event)
             case ContextReduced():
@@ -240,8 +253,7 @@ class Renderer:
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
-            diff = painted_diff(screen, event.diff, MAX_DIFF_LINES)
-            screen.print_painted("\n".join("  " + line for line in diff.split("\n")))
+            screen.print_painted(outcome_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
             screen.print(_indented(event.text, 20), "dim")
         elif event.is_error:
@@ -331,25 +343,6 @@ class ProgressRenderer:
 
 
 _NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
-
-
-def painted_diff(screen: Screen, diff: str, max_lines: int | None = None) -> str:
-    """A unified diff in colour; what goes beyond `max_lines` is counted, not shown."""
-    lines = clean(diff).rstrip("\n").expandtabs(4).split("\n")
-    shown = lines if max_lines is None or len(lines) <= max_lines else lines[: max_lines - 1]
-    painted = [
-        screen.paint(style, line) if (style := _diff_style(line)) else line for line in shown
-    ]
-    if len(shown) < len(lines):
-        rest = plural(len(lines) - len(shown), "more line")
-        painted.append(screen.paint("dim", f"… {rest} (/diff shows all)"))
-    return "\n".join(painted)
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("+++", "---", "diff ", "index ")):
-        return "dim"
-    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
 
 
 def summary_line(event: TurnEnded) -> str:

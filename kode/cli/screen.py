@@ -28,6 +28,8 @@ SGR = {
     "error": "1;31",
     "added": "32",
     "removed": "31",
+    "added_part": "7;32",
+    "removed_part": "7;31",
     "place": "36",
 }
 """Style name → the parameters of its escape sequence: the terminal's own colours, so that light
@@ -48,6 +50,9 @@ class Editor(Protocol):
 
     @property
     def asking(self) -> bool: ...
+
+    @property
+    def away(self) -> bool: ...
 
     def print_above(self, text: str) -> None: ...
 
@@ -118,7 +123,7 @@ class Screen:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if not self._pending:
+        if not self._pending or (self.editor is not None and self.editor.away):
             return
         text = "".join(self._pending)
         self._pending.clear()

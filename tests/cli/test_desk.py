@@ -301,6 +301,7 @@ class Typist:
     """Answers the questions of commands."""
 
     asking = False
+    away = False
 
     def __init__(self, stream, *answers):
         self.stream = stream

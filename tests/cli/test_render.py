@@ -144,8 +144,8 @@ def test_without_colour_no_escape_sequence_is_written():
 def test_with_colour_diffs_are_coloured():
     text = Desk(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
 
-    assert "\x1b[31m-x\x1b[0m" in text
-    assert "\x1b[32m+y\x1b[0m" in text
+    assert "\x1b[31mx\x1b[0m" in text
+    assert "\x1b[32my\x1b[0m" in text
 
 
 def test_what_tools_and_models_say_cannot_control_the_terminal():
@@ -217,10 +217,23 @@ def test_the_spinner_says_what_runs_and_how_long():
 def test_output_of_a_running_tool_is_live_only():
     desk = Desk()
     desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
-    desk.show(ToolOutput(call_id="1", text="one\ntwo\nthree\nfour\n"))
+    desk.show(ToolOutput(call_id="1", text="1\n2\n3\n4\n5\n6\n"))
 
-    assert desk.live()[:-1] == ["  two", "  three", "  four"]
+    assert desk.live()[:-1] == ["  2", "  3", "  4", "  5", "  6"]
     assert desk.text == ""
+
+
+def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    desk.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
+    assert desk.live()[:-1] == ["  one", "  10%"]
+
+    desk.show(ToolOutput(call_id="1", text="", partial="20%"))
+    assert desk.live()[:-1] == ["  one", "  20%"]
+    desk.show(ToolOutput(call_id="1", text="done\n"))
+
+    assert desk.live()[:-1] == ["  one", "  done"]
 
 
 def test_thinking_is_folded_to_one_line():
@@ -267,8 +280,8 @@ def test_a_diff_that_was_just_approved_is_not_shown_again():
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
     desk.renderer.screen.approved = diff.strip()
 
-    assert "+y" not in desk.show(tool("edit_file", "a", diff=diff))
-    assert "+y" in desk.show(tool("edit_file", "a", diff=diff))
+    assert "+ y" not in desk.show(tool("edit_file", "a", diff=diff))
+    assert "+ y" in desk.show(tool("edit_file", "a", diff=diff))
 
 
 def test_a_failed_tool_shows_the_end_of_what_it_said():
@@ -280,12 +293,12 @@ def test_a_failed_tool_shows_the_end_of_what_it_said():
 
 
 def test_a_long_diff_is_cut_and_says_so():
-    diff = "@@ -1 +1 @@\n" + "+x\n" * 200
+    diff = "@@ -0,0 +1,200 @@\n" + "+x\n" * 200
 
     text = Desk().show(tool("edit_file", "a", diff=diff))
 
-    assert text.count("+x") == MAX_DIFF_LINES - 2
-    assert "more lines (/diff shows all)" in text
+    assert text.count("+ x") == MAX_DIFF_LINES - 1
+    assert f"… {200 - MAX_DIFF_LINES + 1} more lines (/details)" in text
 
 
 def test_memory_and_context_are_one_quiet_line_each():

@@ -1,0 +1,49 @@
+"""Shows a long text with the person's pager, `less` by default.
+
+What is printed meanwhile waits; see `Editor.away`. What is shown is made elsewhere.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kode.cli.editor import Editor
+
+
+def pager_command(first_line: int = 1) -> list[str] | None:
+    """The pager as an argument list, beginning at a line where it can; None where there is none."""
+    try:
+        command = shlex.split(os.environ.get("PAGER") or "less")
+    except ValueError:
+        command = ["less"]
+    if not command or shutil.which(command[0]) is None:
+        return None
+    if os.path.basename(command[0]) == "less" and first_line > 1:
+        return [*command, f"+{first_line}g"]
+    return command
+
+
+async def show_paged(editor: "Editor", text: str, first_line: int = 1) -> bool:
+    """Shows a painted text until the person leaves the pager; False where there is none."""
+    command = pager_command(first_line)
+    if command is None:
+        return False
+    return await editor.lend_terminal(lambda: _run(command, text))
+
+
+def _run(command: list[str], text: str) -> bool:
+    # Colours pass; what else the text may hold was cleaned before. No shell from within it.
+    environment = {**os.environ, "LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode("utf-8", "replace"),
+            env=environment,
+            check=False,
+        )
+    except OSError:
+        return False
+    return done.returncode not in (126, 127)
