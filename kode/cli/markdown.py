@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 MAX_FENCE_LINES = 200
 """A longer code block settles in parts, so that one reply cannot stall the screen."""
 
+MAX_BLOCK_CHARS = 20_000
+"""So does a block of more text: the work for a block may grow with the square of its size."""
+
+MAX_LINE_CHARS = 10_000
+"""A longer line is taken in parts, cut at a space where there is one."""
+
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r"^\s*([-*+]|\d{1,9}[.)])(\s|$)")
@@ -33,8 +39,12 @@ class Block:
 class BlockSplitter:
     """Turns deltas into settled blocks. `feed` for each delta, `finish` at the end of a reply."""
 
-    _partial: str = ""
+    _partial: list[str] = field(default_factory=list)
+    """The pieces of a line that is not over yet."""
+    _partial_chars: int = 0
     _lines: list[str] = field(default_factory=list)
+    _chars: int = 0
+    """Of `_lines`."""
     _fence: str = ""
     """The marker that opened the fence we are in, indentation included; "" outside."""
     _opening: str = ""
@@ -44,31 +54,65 @@ class BlockSplitter:
 
     def feed(self, delta: str) -> list[Block]:
         """The blocks that this delta settles, oldest first."""
-        if "\n" not in delta:
-            self._partial += delta
-            return []
-        *lines, self._partial = (self._partial + delta).split("\n")
-        return [block for line in lines for block in self._take(line)]
+        *lines, rest = delta.split("\n")
+        settled: list[Block] = []
+        for line in lines:
+            settled += self._grow(line)
+            settled += self._take(self._whole_partial())
+        return settled + self._grow(rest)
 
     def finish(self) -> list[Block]:
         """Settles what is left and starts afresh."""
-        blocks = self._take(self._partial) if self._partial else []
+        partial = self._whole_partial()
+        blocks = self._take(partial) if partial else []
         blocks += self._settle()
         self.drop()
         return blocks
 
     def drop(self) -> None:
         """Forgets what is not settled: the reply is said again."""
-        self._partial, self._fence, self._opening = "", "", ""
+        self._fence = self._opening = ""
         self._in_list = self._joined = False
+        self._whole_partial()
         self._lines.clear()
+        self._chars = 0
 
     def tail(self, lines: int) -> str:
         """The last lines of what is not settled yet, for showing while it grows."""
-        text = "\n".join([*self._lines[-lines:], self._partial[-4000:]])
+        text = "\n".join([*self._lines[-lines:], "".join(self._partial)[-4000:]])
         return text.strip("\n")
 
+    def _grow(self, piece: str) -> list[Block]:
+        """The line that is not over yet goes on; of one that gets too long a part is taken."""
+        if piece:
+            self._partial.append(piece)
+            self._partial_chars += len(piece)
+        if self._partial_chars <= MAX_LINE_CHARS:
+            return []
+        settled: list[Block] = []
+        text = self._whole_partial()
+        while len(text) > MAX_LINE_CHARS:
+            space = text.rfind(" ", MAX_LINE_CHARS // 2, MAX_LINE_CHARS)
+            end = space if space > 0 else MAX_LINE_CHARS
+            settled += self._take(text[:end])
+            text = text[end + (space > 0) :]
+        self._partial, self._partial_chars = [text], len(text)
+        return settled
+
+    def _whole_partial(self) -> str:
+        text = "".join(self._partial)
+        self._partial, self._partial_chars = [], 0
+        return text
+
     def _take(self, line: str) -> list[Block]:
+        self._chars += len(line) + 1
+        settled = self._sorted(line)
+        if self._chars > MAX_BLOCK_CHARS and self._lines and not self._fence:
+            settled += self._settle()
+            self._joined = True
+        return settled
+
+    def _sorted(self, line: str) -> list[Block]:
         if self._fence:
             return self._take_in_fence(line)
         if not line.strip():
@@ -97,12 +141,14 @@ class BlockSplitter:
         if found.startswith(marker) and not found.strip(marker[0]):
             self._fence = ""
             return [] if self._in_list else self._settle()
-        if len(self._lines) < MAX_FENCE_LINES or self._in_list:
+        few = len(self._lines) < MAX_FENCE_LINES or self._in_list
+        if few and self._chars <= MAX_BLOCK_CHARS:
             return []
         opening, fence = self._opening, self._fence
         self._lines.append(fence)
         settled = self._settle()
         self._lines, self._fence, self._opening, self._joined = [opening], fence, opening, True
+        self._chars = len(opening)
         return settled
 
     def _take_blank(self) -> list[Block]:
@@ -122,7 +168,7 @@ class BlockSplitter:
     def _settle(self) -> list[Block]:
         text = "\n".join(self._lines).strip("\n")
         block = Block(text, joined=self._joined)
-        self._lines = []
+        self._lines, self._chars = [], 0
         self._fence, self._in_list, self._joined = "", False, False
         return [block] if text.strip() else []
 

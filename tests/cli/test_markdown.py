@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.markdown import MAX_FENCE_LINES, BlockSplitter, markdown
+from kode.cli.markdown import (
+    MAX_BLOCK_CHARS,
+    MAX_FENCE_LINES,
+    MAX_LINE_CHARS,
+    BlockSplitter,
+    markdown,
+)
 from kode.cli.screen import Screen
 
 
@@ -89,6 +95,22 @@ def test_a_very_long_fence_settles_in_joined_parts():
 
     assert [block.joined for block in blocks] == [False, True]
     assert sum(block.text.count("x = 1") for block in blocks) == MAX_FENCE_LINES + 50
+
+
+@pytest.mark.parametrize("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
+@pytest.mark.parametrize("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
+def test_text_without_an_end_settles_in_joined_parts_of_limited_size(before, unit):
+    text = before + unit * (3 * MAX_BLOCK_CHARS // len(unit))
+    splitter = BlockSplitter()
+    whole = splitter.feed(text) + splitter.finish()
+    pieces = [text[at : at + 777] for at in range(0, len(text), 777)]
+    cut = [block for piece in pieces for block in splitter.feed(piece)] + splitter.finish()
+
+    assert cut == whole
+    assert max(len(block.text) for block in whole) <= MAX_BLOCK_CHARS + MAX_LINE_CHARS + 10
+    assert [block.joined for block in whole[1:]] == [True] * (len(whole) - 1)
+    said = "".join(block.text for block in whole).replace("```py", "").replace("```", "")
+    assert "".join(said.split()) == "".join(text.replace("```py", "").replace("```", "").split())
 
 
 def test_dropping_forgets_the_unfinished_only():
