@@ -23,6 +23,7 @@ from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
 from kode.permissions.shell import classify
 from kode.permissions.shell_class import PartClass, ShellClass
+from kode.permissions.shell_words import FOUND
 
 Outcome = Literal["allow", "ask", "deny"]
 
@@ -279,7 +280,12 @@ def _at_stake(parts: Sequence[PartClass]) -> AtStake:
     discarded: list[str] = []
     for part in parts:
         discarded += part.discards
-        (deleted if part.klass == "destructive" else changed).extend(part.writes)
+        among = deleted if part.klass == "destructive" else changed
+        for path in part.writes:
+            if FOUND in path:  # some file of a folder: `find src -exec rm {} +`
+                discarded.append(path.partition(FOUND)[0].rstrip("/") or "/")
+            else:
+                among.append(path)
     return AtStake(
         changed=tuple(dict.fromkeys(changed)),
         deleted=tuple(dict.fromkeys(deleted)),

@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 
 from kode.permissions import sensitive
 from kode.permissions import shell_table as table
@@ -95,8 +96,7 @@ def _taken(name: str, source: Word, scene: Scene) -> Finding:
         if name != "mv":
             return read
     if name == "mv":
-        leaving = writes_path(source, scene)
-        return together(read, leaving) if leaving.klass != "write" else read
+        return together(read, writes_path(source, scene))
     return read
 
 
@@ -133,7 +133,7 @@ def truncate(words: list[Word], scene: Scene) -> Finding:
         return together(write(), *found)
     for one in found:
         if not all(sensitive.is_rebuildable(path, scene.where) for path in one.writes):
-            return destructive("empties a file")
+            return replace(destructive("empties a file"), writes=one.writes)
     return together(write(), *found)
 
 
