@@ -6,7 +6,6 @@ loop's thread. How they are offered is `complete` and `completion`.
 
 import argparse
 import contextlib
-import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,20 +73,14 @@ def model_choices(
 ) -> list[Choice]:
     """The models that a provider may be asked for: those that the config names, those that the
     person's own server has, else those that kode knows of the provider."""
-    from kode.config.choice import OWN_MODELS
     from kode.providers.models import MODELS, info_of
 
-    beginnings = tuple(
-        beginning
-        for name, own in OWN_MODELS.items()
-        if provider in (None, name)
-        for beginning in own
-    )
-    known = [
-        name
-        for name, info in MODELS.items()
-        if name.startswith(beginnings) and (info.input_price is not None) and not served
-    ]
+    known = [] if served else [n for n, info in MODELS.items() if info.input_price]
+    if provider is not None:
+        from kode.config.choice import OWN_MODELS
+
+        beginnings = next((own for name, own in OWN_MODELS.items() if name == provider), ())
+        known = [name for name in known if name.startswith(beginnings)]
     names = dict.fromkeys(name for name in (*configured, *served, *known) if name)
     return [(name, _told_of(info_of(name))) for name in names]
 
@@ -168,6 +161,8 @@ def _served(base_url: str) -> tuple[str, ...]:
     url = urlsplit(base_url)
     if url.scheme != "http" or url.hostname not in LOCAL_HOSTS:
         return ()
+    import http.client
+
     with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         connection = http.client.HTTPConnection(
             url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S

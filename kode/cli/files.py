@@ -111,7 +111,7 @@ def _names(command: Sequence[str], root: Path) -> list[str] | None:
     with process, process.stdout as output:
         names: list[str] = []
         rest = b""
-        while len(names) < MAX_FILES and (data := output.read1(1 << 20)):
+        while len(names) < MAX_FILES and (data := os.read(output.fileno(), 1 << 20)):
             *whole, rest = (rest + data).split(b"\0")
             texts = (name.decode("utf-8", "surrogateescape") for name in whole)
             names += [text for text in texts if text and text.isprintable()]

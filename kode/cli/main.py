@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": ("kode.cli.doctor", "what works on this machine, and the next step"),
     "demo": ("kode.cli.demo", "the whole experience, without a key"),
     "subagent": ("kode.cli.subagent", "one focused task in a process of its own"),
+    "completion": ("kode.cli.completion", "a completion script for bash, zsh or fish"),
 }
 
 USAGE = """\
@@ -45,8 +46,19 @@ Without a key, try `kode demo`. To set one up: `kode init`.
 """
 
 
+class Described(Exception):
+    """Carries a parser whose flags are asked for, instead of the parsing of a command line."""
+
+    def __init__(self, parser: "Parser") -> None:
+        super().__init__()
+        self.parser = parser
+
+
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are kode's: one sentence, the nearest flag, exit 3."""
+
+    describing = False
+    """While True, `parse` raises Described: how `completion` learns every command's flags."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(
@@ -71,6 +83,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one."""
+        if Parser.describing:
+            raise Described(self)
         arguments, unknown = self.parse_known_args(list(argv))
         if not unknown:
             return arguments

@@ -102,7 +102,7 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
     from kode.subagents.protocol import Task, parse_snapshot, parse_task, snapshot_text
 
-    arguments = _parse(argv)
+    arguments = parse(argv)
     cwd = working_directory(arguments)
     if arguments.task is None:
         if not arguments.goal.strip():
@@ -122,7 +122,8 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
     return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Reads the command line of `kode subagent`. Raises: ConfigError."""
     parser = Parser(
         "kode subagent", "One focused task in a process of its own; JSON lines on stdout."
     )

@@ -1,0 +1,213 @@
+"""`kode completion`: the scripts do their work in real shells."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kode.cli.main import COMMANDS
+from kode.messages import user_message
+from kode.session import log
+from tests.e2e.command import Place
+from tests.e2e.terminal import Terminal
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
+]
+
+BIN = str(Path(sys.executable).parent)
+DRIVER = """
+eval "$(kode completion bash)"
+while IFS= read -r line; do
+    COMP_LINE=$line COMP_POINT=${#line}
+    read -ra COMP_WORDS <<< "${line//=/ = }"
+    [[ $line == *' ' ]] && COMP_WORDS+=('')
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _kode kode
+    echo "${COMPREPLY[*]}"
+done
+"""
+
+
+def needs(shell: str) -> "pytest.MarkDecorator":
+    return pytest.mark.skipif(
+        shutil.which(shell) is None, reason=f"needs {shell} (apt install {shell})"
+    )
+
+
+@pytest.fixture
+def environ(place: Place) -> dict[str, str]:
+    (place.home / "sessions").mkdir(parents=True)
+    (place.home / "config.json").write_text('{"model": "my-model:8b", "prices": {}}')
+    (place.project / "notes.txt").write_text("x")
+    session = log.create(place.home, cwd=place.project, model="m", provider="p")
+    session.append_message(user_message("fix the parser"))
+    session.close()
+    return {
+        **place.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "TERM": "dumb",
+        "SESSION": str(session.id),
+    }
+
+
+@pytest.fixture
+def answers(place: Place, environ: dict[str, str]):
+    """Asks bash what it would offer for each line, in one process."""
+
+    def ask(*lines: str) -> list[str]:
+        done = subprocess.run(
+            ["bash", "-c", DRIVER],
+            input="".join(f"{line}\n" for line in lines),
+            cwd=place.project,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert not done.stderr
+        return done.stdout.splitlines()
+
+    return ask
+
+
+def test_bash_knows_commands_flags_and_what_they_take(answers, environ: dict[str, str]) -> None:
+    told = answers(
+        "kode ",
+        "kode ses",
+        "kode session ex",
+        "kode run --perm",
+        "kode run --permission-mode ",
+        "kode run --permission-mode=a",
+        "kode --cwd session memory un",
+        "kode run --model my",
+        "kode run --model=my-model:",
+        "kode continue --id 2",
+        "kode session show ",
+        "kode memory add ",
+        "kode completion ",
+        "kode run --ctx no",
+        "kode run --memory ",
+    )
+
+    assert set(told[0].split()) == set(COMMANDS)
+    assert told[1:] == [
+        "session",
+        "export",
+        "--permission-mode",
+        "ask auto-edit plan full",
+        "ask auto-edit",
+        "undo",
+        "my-model:8b",
+        "8b",
+        environ["SESSION"],
+        environ["SESSION"],
+        "user env",
+        "bash zsh fish",
+        "notes.txt",
+        "tiered notes vault journal",
+    ]
+
+
+def test_every_flag_of_the_help_is_offered(place: Place, answers) -> None:
+    helps = [place.run(command, "--help").out for command in ("run", "continue", "subagent")]
+    told = answers("kode run -", "kode continue -", "kode subagent -")
+
+    for text, offered in zip(helps, told, strict=True):
+        listed = {
+            word.rstrip(",:")
+            for line in text.splitlines()
+            if line.startswith("  -")
+            for word in line.split()
+            if word.startswith("--")
+        }
+        assert listed
+        assert listed <= set(offered.split())
+
+
+@needs("bash")
+def test_tab_completes_in_a_bash_at_the_terminal(place: Place, environ: dict[str, str]) -> None:
+    with Terminal("bash", ["--norc", "-i"], cwd=place.project, env=environ) as shell:
+        shell.type("PS1='ready> '; eval \"$(kode completion bash)\"; echo done-$((1 + 1))", "enter")
+        shell.until("done-2")
+        shell.type("kode continue --id 2\t")
+
+        shell.until(f"kode continue --id {environ['SESSION']}")
+
+
+@needs("zsh")
+def test_tab_completes_in_a_zsh_at_the_terminal(place: Place, environ: dict[str, str]) -> None:
+    with Terminal("zsh", ["-f", "-i"], cwd=place.project, env=environ) as shell:
+        shell.type("autoload -Uz compinit; compinit -u", "enter")
+        shell.type('eval "$(kode completion zsh)"; echo done-$((1 + 1))', "enter")
+        shell.until("done-2")
+        for typed, found in (
+            ("kode ses\t", "kode session"),
+            ("kode run --perm\t", "kode run --permission-mode"),
+            ("kode run --permission-mode=pl\t", "--permission-mode=plan"),
+            ("kode continue --id 2\t", environ["SESSION"]),
+            ("kode run --model my\t", "kode run --model my-model:8b"),
+            ("kode memory add u\t", "kode memory add user"),
+        ):
+            shell.type(typed)
+            shell.until(found)
+            shell.type("\x15")
+        shell.type("kode \t")
+
+        shell.until("one focused task in a process of its own")
+
+
+@needs("fish")
+def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, str]) -> None:
+    def offered(line: str) -> list[str]:
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"kode completion fish | source; complete -C {line!r}"],
+            cwd=place.project,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert not done.stderr
+        return done.stdout.splitlines()
+
+    assert "run\tdo one task, print the answer, exit" in offered("kode ")
+    assert offered("kode session ex") == ["export\tone JSON or Markdown document"]
+    assert offered("kode continue --id ") == [f"{environ['SESSION']}\t1 turn · fix the parser"]
+    modes = {line.split("\t")[0] for line in offered("kode run --permission-mode ")}
+    assert modes == {"ask", "auto-edit", "plan", "full"}
+    assert "--model\tthe model to ask" in offered("kode run --mo")
+    assert [line.split("\t")[0] for line in offered("kode run --model my")] == ["my-model:8b"]
+    assert [line.split("\t")[0] for line in offered("kode --cwd run ses")] == ["session"]
+
+
+def test_a_shell_that_is_missing_or_unknown_is_an_error_with_the_next_step(place: Place) -> None:
+    assert "name the shell: bash, zsh, fish" in place.run("completion").err
+    unknown = place.run("completion", "tcsh")
+    assert (unknown.code, unknown.out) == (3, "")
+    assert "Did you mean completion?" in place.run("completon").err
+    assert "completion" in place.run("--help").out
+
+
+def test_values_come_even_where_the_config_is_broken(place: Place) -> None:
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"model": 5, "prices": [1], "providers": {"x": 1')
+
+    done = place.run("completion", "--values", "models")
+
+    assert done.code == 0
+    assert "claude-sonnet-5-5\t" in done.out
+
+
+def test_asking_for_values_imports_neither_sdk_nor_pydantic(place: Place) -> None:
+    script = (
+        "import sys; from kode.cli.completion import main; main(['--values', 'models']);"
+        "sys.exit(any(n in sys.modules for n in ('pydantic', 'openai', 'anthropic', 'rich')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=place.environ, capture_output=True)
+
+    assert done.returncode == 0
