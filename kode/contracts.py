@@ -142,6 +142,27 @@ class Background(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wrapped:
+    """What runs a command in the sandbox. Whoever starts it, or does not after all, calls
+    `settle`."""
+
+    argv: tuple[str, ...]
+    descriptors: tuple[int, ...]
+    """Have to be passed on to it, under the same numbers."""
+    settle: Callable[[], str]
+    """To be called when all that the command started has ended: closes the descriptors, and says
+    what was put back of what it had no business to change, "" when nothing was. A second call does
+    nothing. Never raises."""
+    note: str
+    """For the model when the command fails: what is different in the sandbox."""
+
+
+WrapCommand = Callable[[tuple[str, ...], bool], Wrapped]
+"""The argument list of a command, and whether it runs unasked only because the sandbox holds it, →
+what runs it in the sandbox. Raises ToolError when a sandbox was asked for and is not to be had."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know of the turn it runs in."""
 
@@ -164,9 +185,10 @@ class ToolContext:
     judged_path: str = ""
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
-    wrap_command: "Callable[[tuple[str, ...]], tuple[str, ...]] | None" = None
-    """The argument list of a command → the one that runs it in the sandbox; None: there is no
-    sandbox. Raises ToolError when one was asked for and is not to be had."""
+    wrap_command: WrapCommand | None = None
+    """Puts a command into the sandbox; None: there is no sandbox."""
+    held: bool = False
+    """Whether the call was allowed only because the sandbox holds it (`Verdict.held`)."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
 
@@ -228,6 +250,8 @@ class Verdict:
     reason: str
     """For the model when refused: why, and what would allow it."""
     at_stake: AtStake = NOTHING_AT_STAKE
+    held: bool = False
+    """Whether it is allowed only because the sandbox holds what it does."""
 
 
 class Gate(Protocol):

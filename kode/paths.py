@@ -50,6 +50,11 @@ def logs_folder(home: Path) -> Path:
     return home / "logs"
 
 
+def sandbox_folder(home: Path) -> Path:
+    """What the sandbox keeps of git's settings while commands run, to put them back."""
+    return home / "sandbox"
+
+
 def history_file(home: Path) -> Path:
     """The REPL's input history."""
     return home / "history"

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -137,7 +137,7 @@ async def _run_one(
         started = time.monotonic()
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
-        output = await tool.run(context, arguments)
+        output = await tool.run(replace(context, held=verdict.held), arguments)
         if isinstance(output, str):
             output = ToolOutput(text=output)
         tally.files_changed.update(dict.fromkeys(output.files_changed))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.contracts import Background, Gate, MemorySystem, Provider, Tool
+from kode.contracts import Background, Gate, MemorySystem, Provider, Tool, WrapCommand
 from kode.messages import Usage
 
 
@@ -71,7 +71,7 @@ class Agent:
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     ask_person: Callable[[str], Awaitable[bool]] | None = None
-    wrap_command: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    wrap_command: WrapCommand | None = None
     """See `ToolContext.wrap_command`."""
     background: Background | None = None
     """See `ToolContext.background`."""

@@ -40,6 +40,8 @@ class Decision:
     hint: str = ""
     """With `ask`: the flag that would allow it."""
     at_stake: AtStake = NOTHING_AT_STAKE
+    held: bool = False
+    """With `allow`: whether it is asked about where no sandbox holds it."""
 
 
 _MEMORY_READS = frozenset({"memory_list", "memory_read", "history_search", "recall"})
@@ -310,7 +312,9 @@ def _run_parts(call: _Call, parts: Sequence[PartClass]) -> Decision:
             return _ask_by(asked)
     open_parts = [part for part in parts if not _part_runs(call, part)]
     if not open_parts:
-        return _allow("Every part of it may run.")
+        bare = replace(call, contained=False)
+        held = call.contained and not all(_part_runs(bare, part) for part in parts)
+        return replace(_allow("Every part of it may run."), held=held)
     return _ask_about(call, open_parts)
 
 

@@ -320,7 +320,10 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 def _verdict(decision: Decision) -> Verdict:
     return Verdict(
-        allowed=decision.outcome == "allow", reason=decision.reason, at_stake=decision.at_stake
+        allowed=decision.outcome == "allow",
+        reason=decision.reason,
+        at_stake=decision.at_stake,
+        held=decision.held,
     )
 
 

@@ -6,8 +6,9 @@
                  leaves gaps that are named
     none         neither: then nothing runs at all
 
-Which one holds is found out by trying it on this machine, once a process. What may run unasked in
-it is decided in `kode.permissions`; how a command is run and ended, in `shell`.
+Which one holds is found out by trying it on this machine, once a process. What a command sees in
+it is `sandbox_view`'s; what may run unasked in it is decided in `kode.permissions`; how a command
+is run and ended, in `shell`.
 """
 
 import atexit
@@ -18,13 +19,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, Literal
 
+from kode import paths
+from kode.contracts import Wrapped
 from kode.errors import ToolError
-from kode.tools import confine
+from kode.tools import confine, sandbox_git, sandbox_view
+from kode.tools.confine_launcher import landlock_version
+from kode.tools.sandbox_guard import guard
+from kode.tools.sandbox_view import Ground
 
 Kind = Literal["bubblewrap", "landlock", "none"]
 
@@ -33,48 +40,10 @@ TEST_TIMEOUT_S = 10.0
 _WHERE = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where bubblewrap is looked for: a project's folder on PATH must not supply it."""
 
-_SHOWN_IN_HOME = (
-    ".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx", ".cargo/bin",
-    ".cargo/registry", ".rustup", ".nvm/versions", ".pyenv", ".rbenv", ".asdf", ".deno/bin",
-    ".bun/bin", ".sdkman/candidates", ".m2/repository", "go/bin", "go/pkg", ".gitconfig",
-    ".config/git/config", ".config/git/ignore",
-)  # fmt: skip
-"""What tools need of a home: programs, libraries and git's settings. Never keys."""
-
-_SECRET_IN_HOME = (
-    ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".config/gcloud",
-    ".config/gh", ".mozilla", ".config/google-chrome",
-)  # fmt: skip
-"""Hidden even where the home itself is the folder of work."""
-
-_RUN_LATER = (
-    ".envrc", ".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".gitlab-ci.yml",
-    ".pre-commit-config.yaml",
-)  # fmt: skip
-"""Files of a project that other programs run unseen: read-only where they are there."""
-
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 )  # fmt: skip
 """Variables that name what is out of reach."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ground:
-    """The folders a sandbox is made for, all real paths."""
-
-    cwd: Path
-    roots: tuple[Path, ...]
-    """May be changed."""
-    repository: Path | None
-    """May be read, and its `.git` changed but for hooks and settings."""
-    homes: tuple[Path, ...]
-    """Hidden, but for what tools need."""
-    kode_home: Path
-    """Hidden."""
-    outputs: Path
-    """May be read: the kept outputs of this session."""
-    network: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +55,8 @@ class Standing:
     """For `none` and `landlock`: why it is no better, with the next step."""
     gaps: tuple[str, ...] = ()
     """What it does not cover."""
+    holds: bool = False
+    """Whether an unknown program may run in it unasked: it can end and change nothing outside."""
 
 
 @dataclass
@@ -103,11 +74,13 @@ class Sandbox:
         return self._standing
 
     def holds_anything(self) -> bool:
-        """Whether a program that nobody knows can do no harm in it: no gaps, no network."""
-        return self.standing().kind == "bubblewrap" and not self.ground.network
+        """Whether a program that nobody knows may run in it unasked. It then gets no network
+        (`wrap`), whatever the settings say."""
+        return self.standing().holds
 
-    def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """The argument list that runs a command in the sandbox.
+    def wrap(self, argv: tuple[str, ...], unasked: bool) -> Wrapped:
+        """What runs a command in the sandbox; see `contracts.Wrapped`. `unasked`: it runs only
+        because the sandbox holds it, so it gets no network.
 
         Raises: ToolError where there is none to be had: a command is never run bare instead.
         """
@@ -117,7 +90,8 @@ class Sandbox:
                 f"Not run: commands are to run in a sandbox, and there is none. {standing.why} "
                 "Tell the person; go on with the file tools meanwhile."
             )
-        return self.command(standing.kind, argv)
+        network = self.ground.network and not unasked
+        return self.command(standing.kind, argv, network=network)
 
     def _tried(self) -> Standing:
         faults = {}
@@ -126,7 +100,7 @@ class Sandbox:
             faults[kind] = fault
             if not fault:
                 why = f"bubblewrap: {faults['bubblewrap']}." if kind == "landlock" else ""
-                return Standing(kind=kind, why=why, gaps=_gaps(kind, self.ground))
+                return _standing(kind, why, self.ground)
         said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
         return Standing(
             kind="none", why=f"{said}. Install bubblewrap, or set sandbox.enabled to false."
@@ -138,24 +112,46 @@ class Sandbox:
             return "needs Linux"
         if kind == "bubblewrap" and not shutil.which("bwrap", path=_WHERE):
             return "not installed"
-        if kind == "landlock" and not confine.landlock_version():
-            return "this kernel has none"
+        if kind == "landlock" and (fault := self._fault_of_landlock()):
+            return fault
+        try:
+            leaks = self._leaks(kind)
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            return f"its self-test failed ({error!r})"
+        return f"its self-test found that it {', '.join(leaks)}" if leaks else ""
+
+    def _fault_of_landlock(self) -> str:
+        version = landlock_version()
+        if version < confine.SUFFICES_ALONE:
+            return (
+                "this kernel's is too old (Linux 6.2 is needed)"
+                if version
+                else "not in this kernel"
+            )
+        inside = sandbox_view.cannot_hide(self.ground)
+        return f"it cannot hide {inside} inside of the working folder" if inside else ""
+
+    def _leaks(self, kind: Kind) -> list[str]:
+        """Raises OSError or ValueError when it does not start."""
+        probe = (confine.code_of("sandbox_probe"), self._probe(kind))
+        wrapped = self.command(kind, (), probe=probe)
         try:
             done = subprocess.run(
-                self.command(kind, (), {"probe": self._probe(kind)}),
+                wrapped.argv,
                 env={"PATH": _WHERE},
+                pass_fds=wrapped.descriptors,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
                 timeout=TEST_TIMEOUT_S,
                 check=False,
             )
-            leaks = json.loads(done.stdout or "null")
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            return f"its self-test failed ({error})"
-        if leaks is None:
-            return f"it does not start ({done.stderr.strip()[-300:] or done.returncode})"
-        return f"its self-test found that it {', '.join(leaks)}" if leaks else ""
+        finally:
+            wrapped.settle()
+        if not done.stdout:
+            raise ValueError(f"it does not start: {done.stderr.strip()[-300:] or done.returncode}")
+        found: list[str] = json.loads(done.stdout)
+        return found
 
     def _probe(self, kind: Kind) -> dict[str, Any]:
         ground = self.ground
@@ -163,43 +159,65 @@ class Sandbox:
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.roots else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
-        fixed = [Path("/"), Path("/usr"), Path("/var/tmp")]
-        if kind == "bubblewrap":
-            fixed += [git / "hooks" for git in _git_folders(ground)]
+        fixed = [Path("/"), Path("/usr")]
         above = [folder for folder in fixed if not any(_below(folder, r) for r in ground.roots)]
-        later = [folder for folder in fixed if folder.name == "hooks"]
+        held = sandbox_git.held(ground.folders_of_work) if kind == "bubblewrap" else ()
         kept = [ground.cwd] if os.access(ground.cwd, os.W_OK) else []
         return {
             "hidden": [str(path) for path in hidden],
-            "fixed": [str(path) for path in dict.fromkeys((*above, *later))],
+            "fixed": [*map(str, above), *(str(path) for hold, path in held if hold == "keep")],
             "kept": [*map(str, kept), self._temporary_inside(kind)],
             "network": ground.network,
             "outer_pid": os.getpid(),
         }
 
     def command(
-        self, kind: Kind, argv: tuple[str, ...], more: Mapping[str, Any] | None = None
-    ) -> tuple[str, ...]:
-        """The argument list of one kind, tried or not; `more` goes to the launcher."""
+        self,
+        kind: Kind,
+        argv: tuple[str, ...],
+        *,
+        network: bool | None = None,
+        probe: tuple[CodeType, dict[str, Any]] | None = None,
+    ) -> Wrapped:
+        """What runs a command in one kind, tried or not. `network`: None is what the settings say;
+        `probe`: see `confine.launch`."""
+        ground = self.ground
+        network = ground.network if network is None else network
+        alone = kind == "landlock"
         inside = self._temporary_inside(kind)
-        environment = {**dict.fromkeys(_LEFT_OUT), "TMPDIR": inside}
-        if kind == "landlock":
-            limits = {
-                **_landlock_alone(self.ground, inside),
-                "environment": environment,
-                **(more or {}),
-            }
-            return (*_launcher(), json.dumps(limits), *argv)
-        homes = [str(home) for home in self.ground.homes]
-        write = [*map(str, _changeable(self.ground)), *homes, inside, "/dev", "/proc"]
-        limits = {"write": write, "read": None, "internet": True, "environment": environment}
-        return (
-            shutil.which("bwrap", path=_WHERE) or "bwrap",
-            *bubblewrap_arguments(self.ground, self._temporary_folder()),
-            "--",
-            *_launcher(),
-            json.dumps({**limits, **(more or {})}),
-            *argv,
+        if alone:
+            write = sandbox_view.landlock_write(ground, inside)
+        else:
+            folders = (*sandbox_view.changeable(ground), *sandbox_view.homes_inside(ground))
+            write = [(path, True) for path in (*folders, inside, "/var/tmp", "/dev", "/proc")]
+        orders = confine.launch(
+            write=write,
+            read=sandbox_view.landlock_read(ground) if alone else None,
+            internet=network or not alone,
+            alone=alone,
+            environment={
+                **dict.fromkeys(_LEFT_OUT),
+                "TMPDIR": inside,
+                "XDG_CACHE_HOME": f"{inside}/.cache",
+            },
+            probe=probe,
+        )
+        gits = sandbox_git.guarded(ground.folders_of_work) if probe is None else []
+        settle = guard(gits, whole=alone, records=paths.sandbox_folder(ground.kode_home))
+        carried = [_carried(orders)]
+        launcher: tuple[str, ...] = (*_launcher(), str(carried[0]))
+        if not alone:
+            mounts = sandbox_view.bubblewrap_arguments(
+                ground, self._temporary_folder(), network=network
+            )
+            carried.append(_carried("\0".join(mounts).encode(errors="surrogateescape")))
+            bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
+            launcher = (bubblewrap, "--args", str(carried[1]), "--", *launcher)
+        return Wrapped(
+            argv=(*launcher, *argv),
+            descriptors=tuple(carried),
+            settle=_once(settle, carried),
+            note=_note(network),
         )
 
     def _temporary_inside(self, kind: Kind) -> str:
@@ -233,147 +251,59 @@ def open_sandbox(
         ),
         kode_home=_real(kode_home),
         outputs=_real(outputs),
+        own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
     )
     return Sandbox(ground)
 
 
-# ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
+_GAPS_ALONE = (
+    "git's hooks and settings are put back after a command, not kept from it",
+    "editor tasks, workflows and .envrc of the project can be changed",
+    "modes and times of your files elsewhere can be changed",
+    "names and arguments of other processes can be seen",
+    "shared memory of other programs can be reached",
+)
 
 
-def bubblewrap_arguments(ground: Ground, temporary: str) -> list[str]:
-    """The mounts and namespaces. Order matters: what comes later lies on top."""
-    wide = [root for root in ground.roots if any(_above(root, home) for home in ground.homes)]
-    arguments = ["--ro-bind", "/", "/"]
-    for root in wide:
-        arguments += ["--bind", str(root), str(root)]
-    arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
-    if Path("/run/user").is_dir():
-        arguments += ["--tmpfs", "/run/user"]
-    for home in ground.homes:
-        arguments += ["--tmpfs", str(home)]
-    for path in _shown(ground):
-        arguments += ["--ro-bind-try", str(path), str(path)]
-    for root in ground.roots:
-        if root not in wide:
-            arguments += ["--bind", str(root), str(root)]
-    arguments += [word for git in _git_folders(ground) for word in _git_mounts(git)]
-    for path in _fixed(ground):
-        arguments += ["--ro-bind", str(path), str(path)]
-    for path in _hidden_in_roots(ground):
-        arguments += ["--tmpfs", str(path)]
-    if ground.kode_home.is_dir():
-        arguments += ["--tmpfs", str(ground.kode_home)]
-        if ground.outputs.is_dir():
-            arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
-    for name in _own_files():
-        arguments += ["--ro-bind", name, name]
-    arguments += ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
-    if ground.network:
-        arguments.append("--share-net")
-    return [*arguments, "--chdir", str(ground.cwd)]
-
-
-def _git_mounts(git: Path) -> Iterator[str]:
-    """A mount on `.git` itself keeps it from being renamed away; hooks and settings run later."""
-    yield from ("--bind", str(git), str(git))
-    hooks, config = git / "hooks", git / "config"
-    if hooks.is_dir():
-        yield from ("--ro-bind", str(hooks), str(hooks))
-    else:
-        yield from ("--tmpfs", str(hooks), "--remount-ro", str(hooks))
-    yield from ("--ro-bind", str(config) if config.is_file() else "/dev/null", str(config))
-    for name in ("config.worktree", "modules", "info"):
-        if (git / name).exists():
-            yield from ("--ro-bind", str(git / name), str(git / name))
-
-
-def _git_folders(ground: Ground) -> list[Path]:
-    folders = dict.fromkeys((*ground.roots, *([ground.repository] if ground.repository else [])))
-    gits = [folder / ".git" for folder in folders]
-    return [
-        git for git in gits if git.is_dir() and not git.is_symlink() and (git / "HEAD").exists()
-    ]
-
-
-def _changeable(ground: Ground) -> list[Path]:
-    return [*ground.roots, *_git_folders(ground)]
-
-
-def _shown(ground: Ground) -> Iterator[Path]:
-    """What stays readable of hidden homes."""
-    for home in ground.homes:
-        yield from (home / name for name in _SHOWN_IN_HOME)
-    if ground.repository:
-        yield ground.repository
-    active = os.environ.get("VIRTUAL_ENV", "")
-    if active and any(_below(_real(Path(active)), home) for home in ground.homes):
-        yield _real(Path(active))
-
-
-def _fixed(ground: Ground) -> Iterator[Path]:
-    """Files of the project that stay as they are."""
-    for root in ground.roots:
-        yield from (root / name for name in _RUN_LATER if (root / name).exists())
-        if (root / ".git").is_file():
-            yield root / ".git"
-
-
-def _hidden_in_roots(ground: Ground) -> Iterator[Path]:
-    for home in ground.homes:
-        if home in ground.roots:
-            yield from (home / name for name in _SECRET_IN_HOME if (home / name).is_dir())
-
-
-# ── Landlock alone ───────────────────────────────────────────────────────────────────────────
-
-
-def _landlock_alone(ground: Ground, temporary: str) -> dict[str, Any]:
-    hidden = {ground.kode_home, *(home for home in ground.homes if home not in ground.roots)}
-    write = [*map(str, _changeable(ground)), temporary, "/dev/null", "/dev/shm", "/dev/tty"]
-    shown = [path for path in _shown(ground) if path.exists()]
-    read = [*_beside(Path("/"), hidden), *map(str, shown), str(ground.outputs), *_own_files()]
-    return {"write": write, "read": read, "internet": ground.network}
-
-
-def _beside(folder: Path, hidden: set[Path]) -> Iterator[str]:
-    """Everything there is but the hidden: Landlock can only allow. Links are left out, since what
-    they lead to would be allowed with them."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        path = Path(entry.path)
-        if entry.is_symlink() or path in hidden:
-            continue
-        if any(path in other.parents for other in hidden):
-            yield from _beside(path, hidden)
-        else:
-            yield entry.path
-
-
-def _gaps(kind: Kind, ground: Ground) -> tuple[str, ...]:
+def _standing(kind: Kind, why: str, ground: Ground) -> Standing:
+    version = landlock_version()
     if kind == "bubblewrap":
-        return ()
-    gaps = (
-        ".git/hooks and .git/config can be changed",
-        "the temporary folder of others can be read",
-        "names of other processes can be seen",
-    )
-    return (*gaps, "all of the network can be used") if ground.network else gaps
+        gap = "this kernel has no Landlock: named pipes elsewhere can be written to"
+        return Standing(kind=kind, why=why, gaps=() if version else (gap,), holds=True)
+    holds = version >= confine.HOLDS_SIGNALS
+    more = [] if holds else ["other processes can be ended, so unknown programs are asked about"]
+    more += ["all of the network can be used"] if ground.network else []
+    return Standing(kind=kind, why=why, gaps=(*_GAPS_ALONE, *more), holds=holds)
 
 
-# ── small things ─────────────────────────────────────────────────────────────────────────────
+def _note(network: bool) -> str:
+    reach = "" if network else "no network, "
+    return f"It ran in the sandbox: {reach}only the project and $TMPDIR can be changed."
 
 
 def _launcher() -> tuple[str, ...]:
-    return (os.path.realpath(sys.executable), "-I", "-S", os.path.realpath(confine.__file__))
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", confine.BOOT)
 
 
-def _own_files() -> tuple[str, ...]:
-    """What the launcher itself is made of: it may lie in a hidden folder."""
-    return tuple(dict.fromkeys((os.path.realpath(sys.base_prefix), *_launcher()[::3])))
+def _carried(data: bytes) -> int:
+    """A descriptor of a file in memory that holds `data`, to be read from its beginning."""
+    descriptor = os.memfd_create("kode")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _once(settle: Callable[[], str], descriptors: list[int]) -> Callable[[], str]:
+    def settled() -> str:
+        if not descriptors:
+            return ""
+        while descriptors:
+            os.close(descriptors.pop())
+        return settle()
+
+    return settled
 
 
 def _real(path: Path) -> Path:
@@ -382,7 +312,3 @@ def _real(path: Path) -> Path:
 
 def _below(path: Path, folder: Path) -> bool:
     return path == folder or folder in path.parents
-
-
-def _above(path: Path, folder: Path) -> bool:
-    return path in folder.parents

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from kode.contracts import Background, ToolContext, ToolOutput
+from kode.contracts import Background, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
@@ -47,7 +47,7 @@ _ADDED = {
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """Fails before anybody is asked where the sandbox that was asked for is not to be had."""
     if context.wrap_command is not None:
-        context.wrap_command(())
+        context.wrap_command((), False).settle()
     return str(arguments["command"])
 
 
@@ -87,7 +87,7 @@ async def shell(
         if not running.moved:
             await running.end()
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
-    notes = [f"[{status}]"]
+    notes = [f"[{status}]", *running.said_by_sandbox(failed=running.returncode != 0)]
     if leftovers:
         names = ", ".join(sorted({process.name for process in leftovers})[:5])
         notes.append(
@@ -134,6 +134,9 @@ class _Running:
         self._context = context
         self._mark = secrets.token_hex(12)
         self._process: asyncio.subprocess.Process | None = None
+        self._wrapped: Wrapped | None = None
+        self._put_back = ""
+        """What the sandbox put back when the command had ended."""
         self._lines = Lines()
         self._all_gone = False
         """Known to have left nothing: looking through all processes again would find nothing."""
@@ -148,8 +151,10 @@ class _Running:
         """Raises ToolError when no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv: tuple[str, ...] = (program, "-c", self.command)
+        descriptors: tuple[int, ...] = ()
         if self._context.wrap_command is not None:
-            argv = self._context.wrap_command(argv)
+            self._wrapped = self._context.wrap_command(argv, self._context.held)
+            argv, descriptors = self._wrapped.argv, self._wrapped.descriptors
         # A pipe of our own: asyncio's would not tell of the shell's end while a background
         # process still holds the other end open.
         self._output, written = os.pipe()
@@ -163,6 +168,7 @@ class _Running:
                 cwd=self._context.cwd,
                 env=self._environment(),
                 start_new_session=True,
+                pass_fds=descriptors,
             )
         except (OSError, ValueError) as error:
             raise ToolError(
@@ -215,7 +221,7 @@ class _Running:
         assert self._process is not None
         self.returncode = await self._process.wait()
         await self.end()
-        return _status(self.returncode, None)
+        return " ".join([_status(self.returncode, None), *self.said_by_sandbox(failed=False)])
 
     def leftovers(self) -> list[processes.Process]:
         """What still lives once the shell itself has ended."""
@@ -235,6 +241,15 @@ class _Running:
                 await self._process.wait()
         finally:
             self._close()
+            if self._wrapped is not None:
+                self._put_back += self._wrapped.settle()
+
+    def said_by_sandbox(self, *, failed: bool) -> list[str]:
+        """What the model has to know of the sandbox once the command has ended."""
+        if self._wrapped is None:
+            return []
+        said = [self._wrapped.note] if failed else []
+        return [f"[{text}]" for text in (*said, self._put_back) if text]
 
     def _environment(self) -> dict[str, str]:
         outer = os.environ.get(processes.MARK, "")

@@ -1,0 +1,108 @@
+"""The last step into the sandbox: limits its own process, then becomes the command.
+
+It runs in a Python of its own, inside bubblewrap or alone, and starts with every command. So it is
+small, comes ready compiled together with its orders (`confine.launch` makes both, one descriptor
+carries them), and imports only what is built in and the core of `ctypes`, whose other half takes
+3 ms to import. What the limits are is decided in `sandbox`; their meaning for the kernel in
+`confine`. Landlock holds files, seccomp system calls; both outlast `exec` and cannot be lifted.
+"""
+
+import _ctypes
+import posix
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "l"
+
+
+class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "c"
+
+
+class _Call(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _Long
+
+
+def _function(name: str) -> Any:
+    return _Call(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))  # type: ignore[arg-type]
+
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
+
+
+def landlock_version() -> int:
+    """The version of Landlock in this kernel, 0 without it."""
+    return max(0, int(_function("syscall")(_CREATE_RULESET, None, 0, 1)))
+
+
+def enter(orders: dict[str, Any]) -> None:
+    """Limits this process for good. `orders` is made by `confine.launch`. Raises OSError."""
+    prctl = _function("prctl")
+    _checked(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    # Root keeps its name and loses its powers: they would read other processes' memory and
+    # environments past Landlock.
+    for capability in range(64):
+        if prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
+            break
+    _checked(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
+    if orders["files"] is not None:
+        _restrict_files(orders["files"], orders["rules"])
+    steps = orders["filter"]
+    kept = (_Char * len(steps)).from_buffer_copy(steps)
+    address = _ctypes.addressof(kept)
+    program = _number(len(steps) // 8, 2) + bytes(6) + _number(address, 8)
+    _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
+
+
+def _restrict_files(attributes: bytes, rules: Sequence[tuple[str, int]]) -> None:
+    """Paths that are not there are left out."""
+    syscall = _function("syscall")
+    ruleset = _checked(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    for path, access in rules:
+        try:
+            descriptor = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
+        except OSError:
+            continue
+        rule = _number(access, 8) + _number(descriptor, 4)
+        _checked(syscall(_ADD_RULE, ruleset, 1, rule, 0))
+        posix.close(descriptor)
+    _checked(syscall(_RESTRICT_SELF, ruleset, 0))
+    posix.close(ruleset)
+
+
+def _number(value: int, size: int) -> bytes:
+    return value.to_bytes(size, sys.byteorder)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = _ctypes.get_errno()
+        raise OSError(number, posix.strerror(number))
+    return result
+
+
+def become(orders: dict[str, Any], argv: list[str]) -> None:
+    """Becomes the command; ends with 126 when it cannot be limited or started, and nothing of it
+    has run then. With a probe in the orders, that runs instead."""
+    try:
+        enter(orders)
+        if orders["probe"] is not None:
+            code, probe = orders["probe"]
+            names: dict[str, Any] = {"__name__": "probe"}
+            exec(code, names)
+            names["run"](probe)
+            return
+        environment = dict(posix.environ)
+        for name, value in orders["environment"]:
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = value
+        posix.execve(argv[0], argv, environment)
+    except OSError as error:
+        print(f"kode: the sandbox could not be entered: {error!r}", file=sys.stderr)
+    sys.exit(126)

@@ -1,0 +1,80 @@
+"""The sandbox's self-test, run inside of it: tries what must fail, prints what did not.
+
+It comes compiled to the launcher, which runs it instead of a command (`confine_launcher.become`)
+with
+
+    hidden, fixed   lists of paths that must not be readable, and of those that must not be writable
+    kept            folders that must be writable
+    network         whether there may be one
+    outer_pid       a process that must not be readable
+"""
+
+import json
+import os
+import socket
+from typing import Any
+
+
+def run(probe: dict[str, Any]) -> None:
+    """Prints the leaks as a JSON list."""
+    print(json.dumps(leaks(probe)))
+
+
+def leaks(probe: dict[str, Any]) -> list[str]:
+    """What was possible that must not be, and the other way round."""
+    found = [f"reads {path}" for path in probe["hidden"] if _readable(path)]
+    found += [f"writes {path}" for path in probe["fixed"] if _writable(path)]
+    found += [f"cannot write {path}" for path in probe["kept"] if not _writable(path)]
+    found += ["makes unix sockets"] if _makes_socket(socket.AF_UNIX) else []
+    if not probe["network"] and _has_network():
+        found.append("has a network")
+    if _sees(probe["outer_pid"]):
+        found.append("sees other processes")
+    return found
+
+
+def _readable(path: str) -> bool:
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        with open(path, "rb"):
+            return True
+    except OSError:
+        return False
+
+
+def _writable(place: str) -> bool:
+    path = f"{place}/.kode-sandbox-test-{os.getpid()}"
+    try:
+        if os.path.isfile(place):
+            os.close(os.open(place, os.O_WRONLY))
+            return True
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def _makes_socket(family: int) -> bool:
+    try:
+        socket.socket(family).close()
+    except OSError:
+        return False
+    return True
+
+
+def _has_network() -> bool:
+    """An internet socket and an interface beside the loopback."""
+    if not _makes_socket(socket.AF_INET):
+        return False
+    with open("/proc/net/dev") as file:
+        return any(":" in line and line.split(":")[0].strip() != "lo" for line in file)
+
+
+def _sees(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return bool(file.read(1))
+    except OSError:
+        return False

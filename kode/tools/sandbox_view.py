@@ -1,0 +1,288 @@
+"""What a command in the sandbox sees of this machine, and what of it it may change: as mounts for
+bubblewrap, as rules for Landlock alone. Which of the two there is, `sandbox` finds out."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from glob import glob
+from pathlib import Path
+
+from kode.tools import sandbox_git
+
+SHOWN_IN_HOME = (
+    ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools",
+    ".local/share/pipx", ".local/share/mise/installs", ".local/share/fnm", ".local/share/pnpm",
+    ".cargo/bin", ".cargo/registry", ".rustup", ".nvm/versions", ".pyenv", ".rbenv", ".asdf",
+    ".volta", ".deno/bin", ".bun/bin", ".sdkman/candidates", ".m2/repository", ".opam", ".ghcup",
+    ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin", "go/pkg",
+)  # fmt: skip
+"""What tools need of a home: programs and libraries. Never keys."""
+
+GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
+"""Who commits, and how; not shown where there is a key in them."""
+
+SECRET_IN_HOME = (
+    ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".config/gcloud",
+    ".config/gh", ".mozilla", ".config/google-chrome",
+)  # fmt: skip
+"""Hidden even where the home itself is the folder of work."""
+
+SECRET_IN_SYSTEM = (
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh/ssh_host_*_key",
+    "/etc/NetworkManager/system-connections", "/run/secrets",
+)  # fmt: skip
+"""Keys of the machine and of its containers, which root could read."""
+
+TEMPORARY = ("/tmp", "/var/tmp")
+
+RUN_LATER = (
+    ".envrc", ".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".gitlab-ci.yml",
+    ".pre-commit-config.yaml",
+)  # fmt: skip
+"""Files of a project that other programs run unseen: read-only where they are there."""
+
+MAX_BESIDE = 1000
+"""Landlock can only allow, one path at a time. Of a folder with more beside what is hidden,
+nothing is shown: nobody's programs lie there, and every path costs a command time."""
+
+_HOMES = ("/home", "/root")
+_HOME_SHOWN = ("/home/linuxbrew",)
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The folders a sandbox is made for, all real paths."""
+
+    cwd: Path
+    roots: tuple[Path, ...]
+    """May be changed."""
+    repository: Path | None
+    """May be read, and its `.git` changed but for hooks and settings."""
+    homes: tuple[Path, ...]
+    """Hidden, but for what tools need."""
+    kode_home: Path
+    """Hidden."""
+    outputs: Path
+    """May be read: the kept outputs of this session."""
+    own: tuple[Path, ...]
+    """May be read: what the launcher is made of."""
+    network: bool = False
+
+    @property
+    def folders_of_work(self) -> tuple[Path, ...]:
+        more = (self.repository,) if self.repository else ()
+        return tuple(dict.fromkeys((*self.roots, *more)))
+
+
+# ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
+
+
+def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> list[str]:
+    """The mounts and namespaces. Order matters: what comes later lies on top."""
+    homes = _hidden_homes(ground)
+    wide = [root for root in ground.roots if any(_above(root, home) for home in homes)]
+    arguments = ["--ro-bind", "/", "/"]
+    for root in wide:
+        arguments += ["--bind", str(root), str(root)]
+    arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
+    for name in ("/var/tmp", "/run/user"):
+        if sandbox_git.is_plain(Path(name)):
+            arguments += ["--tmpfs", name]
+    for name in _secrets_of_system(ground):
+        arguments += ["--tmpfs", name] if os.path.isdir(name) else ["--ro-bind", "/dev/null", name]
+    for home in homes:
+        arguments += ["--tmpfs", str(home)]
+    for path in _shown(ground):
+        arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
+    for root in ground.roots:
+        if root not in wide:
+            arguments += ["--bind", str(root), str(root)]
+    for hold, path in sandbox_git.held(ground.folders_of_work):
+        arguments += _mount(hold, str(path))
+    for path in _fixed(ground):
+        arguments += ["--ro-bind", str(path), str(path)]
+    for path in _secrets_in_roots(ground):
+        arguments += ["--tmpfs", str(path)]
+    if ground.kode_home.is_dir():
+        arguments += ["--tmpfs", str(ground.kode_home)]
+        if ground.outputs.is_dir():
+            arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
+    for path in ground.own:
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
+    if network:
+        arguments.append("--share-net")
+    return [*arguments, "--chdir", str(ground.cwd)]
+
+
+def _mount(hold: sandbox_git.Hold, path: str) -> tuple[str, ...]:
+    match hold:
+        case "change":
+            return ("--bind", path, path)
+        case "keep":
+            return ("--ro-bind", path, path)
+        case "no file":
+            return ("--ro-bind", "/dev/null", path)
+        case "no folder":
+            return ("--tmpfs", path, "--remount-ro", path)
+
+
+def changeable(ground: Ground) -> list[str]:
+    """The folders that may be changed: those of work, and git's."""
+    return list(map(str, dict.fromkeys((*ground.roots, *_git_folders(ground)))))
+
+
+def homes_inside(ground: Ground) -> list[str]:
+    """Within bubblewrap the homes are empty, and a command's own."""
+    return list(map(str, _hidden_homes(ground)))
+
+
+def _git_folders(ground: Ground) -> list[Path]:
+    return sandbox_git.guarded(ground.folders_of_work)
+
+
+@cache
+def _hidden_homes(ground: Ground) -> list[Path]:
+    """One's own homes, and where the others' are; the outer first."""
+    others = [Path(name) for name in _HOMES if sandbox_git.is_plain(Path(name))]
+    others = [home for home in others if home.is_dir() and home not in ground.roots]
+    return sorted(dict.fromkeys((*others, *ground.homes)), key=lambda home: len(home.parts))
+
+
+@cache
+def _shown(ground: Ground) -> tuple[Path, ...]:
+    """What stays readable of hidden homes; found out once a process."""
+    there = {path for path in _each_shown(ground) if path.exists()}
+    outermost = (path for path in there if not there.intersection(path.parents))
+    return tuple(sorted(outermost))
+
+
+def _each_shown(ground: Ground) -> Iterator[Path]:
+    yield from map(Path, _HOME_SHOWN)
+    for home in ground.homes:
+        yield from (home / name for name in SHOWN_IN_HOME)
+        yield from (home / name for name in GIT_SETTINGS if not _holds_key(home / name))
+    if ground.repository:
+        yield ground.repository
+    for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
+        folder = Path(os.path.realpath(name or "/"))
+        if any(_above(home, folder) and _is_of_programs(folder, home) for home in ground.homes):
+            yield folder
+
+
+def _is_of_programs(folder: Path, home: Path) -> bool:
+    return folder.is_dir() and folder.relative_to(home).parts[0] not in (
+        name.split("/")[0] for name in SECRET_IN_HOME if "/" not in name
+    )
+
+
+def _holds_key(path: Path) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return _KEY_IN_SETTINGS.search(file.read(1 << 20)) is not None
+    except OSError:
+        return False
+
+
+def _fixed(ground: Ground) -> Iterator[Path]:
+    """Files of the project that stay as they are. Commands can make links, and a mount follows
+    them: what is behind one is left alone."""
+    for root in ground.roots:
+        yield from (root / name for name in RUN_LATER if sandbox_git.is_plain(root / name))
+        yield from sandbox_git.named_by_settings(root)
+        if sandbox_git.is_plain(root / ".git") and (root / ".git").is_file():
+            yield root / ".git"
+
+
+def _secrets_in_roots(ground: Ground) -> Iterator[Path]:
+    for home in ground.homes:
+        if any(_below(home, root) for root in ground.roots):
+            paths = (home / name for name in SECRET_IN_HOME)
+            yield from (path for path in paths if sandbox_git.is_plain(path) and path.is_dir())
+
+
+@cache
+def _secrets_of_system(ground: Ground) -> list[str]:
+    found = []
+    for name in (name for pattern in SECRET_IN_SYSTEM for name in glob(pattern)):
+        path = Path(os.path.realpath(name))
+        if os.access(path, os.R_OK) and not any(_below(root, path) for root in ground.roots):
+            found.append(str(path))
+    return found
+
+
+# ── Landlock alone ───────────────────────────────────────────────────────────────────────────
+
+
+def cannot_hide(ground: Ground) -> str:
+    """What lies in the folders of work and would have to be hidden; "" when there is nothing.
+    Landlock can only allow, and new files of a folder need that it is allowed as a whole."""
+    hidden = (ground.kode_home, *ground.homes)
+    inside = [path for path in hidden if any(_below(path, root) for root in ground.roots)]
+    return str(inside[0]) if inside else ""
+
+
+def landlock_write(ground: Ground, temporary: str) -> list[tuple[str, bool]]:
+    """May be changed, each with whether it is a folder."""
+    folders = (*changeable(ground), temporary, "/dev/shm")
+    return [*((path, True) for path in folders), *_of_devices(("null", "zero", "full", "tty"))]
+
+
+@cache
+def landlock_read(ground: Ground) -> list[tuple[str, bool]]:
+    """May be read and executed, each with whether it is a folder. Found out once a process: what
+    is new since then is not shown."""
+    hidden = {
+        str(ground.kode_home),
+        *map(str, _hidden_homes(ground)),
+        *(*TEMPORARY, "/dev", "/run/user"),
+        *_secrets_of_system(ground),
+    }
+    shown = [*_shown(ground), ground.outputs, *ground.own]
+    named = [(str(path), path.is_dir()) for path in shown]
+    return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
+
+
+def _of_devices(names: Iterable[str]) -> list[tuple[str, bool]]:
+    """Only these: root could read whole disks there, and anybody the terminals of their own."""
+    return [(f"/dev/{name}", False) for name in names]
+
+
+def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
+    """Everything there is but the hidden. Links are left out, since what they lead to would be
+    allowed with them."""
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    found: list[tuple[str, bool]] = []
+    for entry in _entries(folder):
+        if entry.is_symlink() or entry.path in hidden:
+            continue
+        if entry.path in above:
+            found += _beside(entry.path, hidden)
+        else:
+            found.append((entry.path, entry.is_dir(follow_symlinks=False)))
+    if len(found) > MAX_BESIDE:
+        return []
+    return found
+
+
+def _entries(folder: str) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+# ── small things ─────────────────────────────────────────────────────────────────────────────
+
+
+def _below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _above(path: Path, folder: Path) -> bool:
+    return path in folder.parents
