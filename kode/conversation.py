@@ -410,10 +410,16 @@ class Conversation:
         )
 
     async def _remove_stale_temporaries(self) -> None:
-        """What crashes left half-written goes, in a thread: the home may hold many files."""
-        await asyncio.to_thread(durable.remove_all_stale_temporaries, self.home)
-        if self.resumed:
-            await asyncio.to_thread(self.checkpoints.remove_stale_temporaries)
+        """What crashes left half-written goes, in a thread: the home may hold many files. One
+        thread for all of it, since the end of a short session waits for a thread that has begun."""
+        checkpoints = self.checkpoints if self.resumed else None
+
+        def remove() -> None:
+            if checkpoints is not None:
+                checkpoints.remove_stale_temporaries()
+            durable.remove_all_stale_temporaries(self.home)
+
+        await asyncio.to_thread(remove)
 
     async def _maintain(self) -> None:
         while True:

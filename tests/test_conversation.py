@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kode import durable
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
-from kode.events import Event
+from kode.events import Event, silent
 from kode.messages import text_of
 from kode.session import log
+from kode.session.checkpoints import Checkpoints
 
 Open = Callable[..., Awaitable[Conversation]]
 
@@ -190,3 +193,43 @@ async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: 
     await conversation.close()
 
     assert command.outcome == "ended with kode"
+
+
+def test_a_short_session_still_removes_what_crashes_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, done = tmp_path / "kode-home", []
+    slow = durable.remove_all_stale_temporaries
+
+    def remove_slowly(root: Path) -> None:
+        time.sleep(0.2)
+        slow(root)
+        done.append(root)
+
+    def remove_in_project(self: Checkpoints) -> None:
+        time.sleep(0.2)
+        done.append(self.folder)
+
+    monkeypatch.setattr(durable, "remove_all_stale_temporaries", remove_slowly)
+    monkeypatch.setattr(Checkpoints, "remove_stale_temporaries", remove_in_project)
+    script = tmp_path / "script.json"
+    script.write_text('[{"text": "one"}]')
+    flags = {"provider": "scripted", "script": str(script), "memory.enabled": False}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+
+    async def session(session_id: str | None) -> str | None:
+        conversation = await open_conversation(
+            loaded, cwd=tmp_path, emit=silent, ask=None, session_id=session_id
+        )
+        await conversation.turn("Hello.")
+        await conversation.close()
+        return conversation.session.id
+
+    session_id = asyncio.run(session(None))
+    left = home / "sessions" / ".kode-tmp-0123"
+    left.write_text("half")
+    done.clear()
+    asyncio.run(session(session_id))
+
+    assert len(done) == 2
+    assert not left.exists()
