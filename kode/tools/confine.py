@@ -107,8 +107,8 @@ def _rules(version: int, write: Paths, read: Paths | None) -> list[tuple[str, in
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NAMES = (
-    "socket clone clone3 ioctl prlimit64 mount umount2 pivot_root chroot setns unshare bpf "
-    "perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter "
+    "socket socketpair clone clone3 ioctl prlimit64 mount umount2 pivot_root chroot setns unshare "
+    "bpf perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter "
     "io_uring_register open_by_handle_at kexec_load kexec_file_load init_module finit_module "
     "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
     "open_tree fsopen fsconfig fsmount fspick mount_setattr process_vm_writev fanotify_init "
@@ -116,7 +116,7 @@ _NAMES = (
 ).split()
 _NUMBERS = {
     "x86_64": (
-        41, 56, 435, 16, 302, 165, 166, 155, 161, 308, 272, 321,
+        41, 53, 56, 435, 16, 302, 165, 166, 155, 161, 308, 272, 321,
         298, 250, 248, 249, 323, 425, 426,
         427, 304, 246, 320, 175, 313,
         176, 169, 167, 168, 164, 227, 163, 179, 429,
@@ -124,7 +124,7 @@ _NUMBERS = {
         29, 30, 64, 68, 240,
     ),
     "aarch64": (
-        198, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
+        198, 199, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
         241, 219, 217, 218, 282, 425, 426,
         427, 265, 104, 294, 105, 273,
         106, 142, 224, 225, 170, 112, 89, 60, 429,
@@ -132,19 +132,22 @@ _NUMBERS = {
         194, 196, 190, 186, 180,
     ),
 }  # fmt: skip
-_JUDGED = ("socket", "clone", "clone3", "ioctl", "prlimit64")
+_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", "prlimit64")
 """Denied by their arguments only; the others always."""
 
 _SHARED_BY_NAME = ("shmget", "shmat", "semget", "msgget", "mq_open")
 """Reach other processes of the user; bubblewrap gives a name space of its own for them."""
 
-_UNIX_FAMILY, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_DATAGRAM_OR_RAW = 2
+"""The bit that 2 and 3 have, and neither streams (1) nor packets in sequence (5)."""
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
+"""Where the call's number, and the low words of its arguments, are."""
 
 Step = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
@@ -170,15 +173,19 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
             program += [(_EQUAL, 0, 1, number[name]), _deny(_EPERM)]
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
-    program += _judged(number["clone"], _FIRST_ARGUMENT_AT, [(_ANY_BIT, _NEW_NAMESPACES)])
+    program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
     if alone:  # the limits of other processes; 0 is oneself
-        program += _judged(number["prlimit64"], _FIRST_ARGUMENT_AT, [(_ANY_BIT, 0xFFFFFFFF)])
-    terminal = [(_EQUAL, _TIOCSTI), (_EQUAL, _TIOCLINUX)]
-    program += _judged(number["ioctl"], _SECOND_ARGUMENT_AT, terminal)
+        program += _judged(number["prlimit64"], [(_FIRST, _ANY_BIT, 0xFFFFFFFF)])
+    terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
+    program += _judged(number["ioctl"], terminal)
+    # A pair needs no socket of another, but one end of a datagram pair can be pointed anywhere, and
+    # of other families than unix it is a socket like any. Streams are connected for good.
+    pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
+    program += _judged(number["socketpair"], pairs)
     # An allow-list: vsock and packet sockets lead past a network namespace, too.
     program += [
         (_EQUAL, 0, 2 + len(families), number["socket"]),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        (_LOAD, 0, 0, _FIRST),
         *((_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)),
         _deny(_EPERM),
         (_RETURN, 0, 0, _ALLOW),
@@ -190,8 +197,12 @@ def _deny(error: int) -> Step:
     return (_RETURN, 0, 0, 0x00050000 | error)
 
 
-def _judged(number: int, argument_at: int, denied: Sequence[tuple[int, int]]) -> list[Step]:
-    """Denies a call by the low word of one argument; other calls go on behind it."""
-    tests = [(code, len(denied) - at, 0, value) for at, (code, value) in enumerate(denied)]
-    body = [(_LOAD, 0, 0, argument_at), *tests, (_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
+def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
+    """Denies a call by its arguments: where one is, how it is compared, and with what. Other calls
+    go on behind it."""
+    body: list[Step] = []
+    for at, (argument, code, value) in enumerate(denied):
+        to_the_end = 2 * (len(denied) - at) - 1
+        body += [(_LOAD, 0, 0, argument), (code, to_the_end, 0, value)]
+    body += [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
     return [(_EQUAL, 0, len(body), number), *body]

@@ -159,7 +159,7 @@ class Sandbox:
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.roots else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
-        fixed = [Path("/"), Path("/usr")]
+        fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
         above = [folder for folder in fixed if not any(_below(folder, r) for r in ground.roots)]
         held = sandbox_git.held(ground.folders_of_work) if kind == "bubblewrap" else ()
         kept = [ground.cwd] if os.access(ground.cwd, os.W_OK) else []
@@ -189,7 +189,7 @@ class Sandbox:
             write = sandbox_view.landlock_write(ground, inside)
         else:
             folders = (*sandbox_view.changeable(ground), *sandbox_view.homes_inside(ground))
-            write = [(path, True) for path in (*folders, inside, "/var/tmp", "/dev", "/proc")]
+            write = [(path, True) for path in (*folders, inside, "/var/tmp", "/dev")]
         orders = confine.launch(
             write=write,
             read=sandbox_view.landlock_read(ground) if alone else None,

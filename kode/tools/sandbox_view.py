@@ -89,6 +89,8 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> li
     for root in wide:
         arguments += ["--bind", str(root), str(root)]
     arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
+    if os.geteuid() == 0:  # settings of the whole machine, which root could change
+        arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     for name in ("/var/tmp", "/run/user"):
         if sandbox_git.is_plain(Path(name)):
             arguments += ["--tmpfs", name]
