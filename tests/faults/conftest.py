@@ -1,6 +1,29 @@
-"""Says at the end what could not be tested on this machine, and why."""
+"""Lives that are recorded once for all tests; and says at the end what could not be tested on this
+machine, and why."""
+
+from collections.abc import Callable
 
 import pytest
+
+from tests.faults import strace
+from tests.faults.lives import Life
+from tests.faults.recorded import Recorded, live
+
+Record = Callable[[Life], Recorded]
+
+
+@pytest.fixture(scope="session")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """Records a life, once in this process. Skips where processes cannot be traced."""
+    kept: dict[str, Recorded] = {}
+
+    def of(life: Life) -> Recorded:
+        strace.needed()
+        if life.name not in kept:
+            kept[life.name] = live(life, tmp_path_factory.mktemp(life.name))
+        return kept[life.name]
+
+    return of
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

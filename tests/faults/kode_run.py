@@ -1,16 +1,18 @@
-"""A scripted life of a session, run by the real interpreter, and what must be true after a fault.
+"""kode as a person runs it, by the real interpreter, in a home and a project of its own; and what
+must be true of any session after a fault.
 
-The commands are those a person types: two turns with tools, memory, a compaction and an episode,
-then `session trim` and `session cleanup`. A script plays the model; everything else is real.
+Which commands are run, and what must be true of their memory and files, is in `lives.py`.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,63 +20,21 @@ from typing import Any
 from kode import durable
 from kode.errors import SessionError
 from kode.memory.history import History
-from kode.memory.tiered.facts import parse
-from kode.messages import ToolCall, calls_of, results_of, text_of
+from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
-from kode.session.entries import MessageEntry, TrimEntry, TurnEntry
+from kode.session.entries import MessageEntry, TurnEntry
 from kode.session.told import told
+from kode.subagents.records import Record, records
+from kode.tools import processes
 
 ROOT = Path(__file__).parents[2]
-SESSION = "20200101-000000-aaaaaa"
-"""An old one, which the clean-up removes."""
+OLD_SESSION = "20200101-000000-aaaaaa"
+"""Which the clean-up removes."""
 
-CONFIG = {"memory": {"min_turns_for_extraction": 1}}
-EPISODE = {
-    "match": "ranscript",
-    "text": '{"narrative": "Wrote a file about ships.", "facts": []}',
-}
+ORPHAN_S = 15.0
+"""A subagent whose parent was killed is gone after this."""
 
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
-FIRST = [
-    EPISODE,
-    {
-        "text": "I write it.",
-        "calls": [
-            call("write_file", path="ships.txt", content="one\n"),
-            call("memory", action="add", target="user", content="Likes short answers"),
-        ],
-    },
-    {"calls": [call("read_file", path="ships.txt")]},
-    {"calls": [call("edit_file", path="ships.txt", old_text="one", new_text="two")]},
-    {"text": "Written."},
-]
-SECOND = [
-    {"match": r"^<transcript>\s*\[", "text": "A summary."},  # the compaction's request
-    EPISODE,
-    {"calls": [call("shell", command="true")]},
-    {"error": {"status": "overflow", "text": "too long"}},
-    {"calls": [call("write_file", path="deep/er/more.txt", content="three\n")]},
-    {
-        "calls": [
-            call(
-                "memory",
-                action="replace",
-                target="user",
-                old_text="Likes short answers",
-                content="Likes long answers",
-            )
-        ]
-    },
-    {"text": "Changed."},
-]
-AFTER = [EPISODE, {"text": "Still here."}]
-
-FACTS = ((), ("Likes short answers",), ("Likes long answers",))
-"""What the fact file holds, one after the other: each call of the memory tool leads to the next."""
+Event = Mapping[str, Any]
 
 
 @dataclass
@@ -92,15 +52,11 @@ class Place:
     def project(self) -> Path:
         return self.folder / "project"
 
-    def prepare(self) -> None:
+    def prepare(self, settings: Mapping[str, Any]) -> None:
         self.project.mkdir(parents=True)
         self.home.mkdir(mode=0o700)
-        (self.home / "config.json").write_text(json.dumps(CONFIG))
+        (self.home / "config.json").write_text(json.dumps(settings))
         self._old_session()
-
-    def copy_to(self, folder: Path) -> "Place":
-        shutil.copytree(self.folder, folder, symlinks=True)
-        return Place(folder, self.environ)
 
     def environment(self) -> dict[str, str]:
         return {
@@ -130,18 +86,23 @@ class Place:
         folder = self.home / "sessions"
         folder.mkdir(mode=0o700)
         at = "2020-01-01T00:00:00.000Z"
-        header = {"type": "session", "id": SESSION, "version": 1, "created_at": at}
+        header = {"type": "session", "id": OLD_SESSION, "version": 1, "created_at": at}
         header |= {"cwd": "/nowhere", "model": "m", "provider": "scripted"}
         said = {"type": "message", "role": "user", "parts": [{"text": "old", "type": "text"}]}
         lines = [json.dumps(line) for line in (header, {**said, "id": "00000001", "at": at})]
-        (folder / f"{SESSION}.jsonl").write_text("\n".join(lines) + "\n")
-        outputs = folder / SESSION / "outputs"
+        (folder / f"{OLD_SESSION}.jsonl").write_text("\n".join(lines) + "\n")
+        outputs = folder / OLD_SESSION / "outputs"
         outputs.mkdir(parents=True)
         (outputs / "1.txt").write_text("old output")
 
 
 def kode(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "kode", *arguments]
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    """A call in a script."""
+    return {"name": name, "arguments": arguments}
 
 
 def task(place: Place, script: Sequence[Any], *arguments: str) -> list[str]:
@@ -153,45 +114,31 @@ def task(place: Place, script: Sequence[Any], *arguments: str) -> list[str]:
     return kode(*arguments[:-1], *flags, "--output-format", "stream-json", arguments[-1])
 
 
-def commands(place: Place) -> list[list[str]]:
-    """The life of a session, in order; `newest` stands for its id."""
+def events(out: bytes) -> list[Event]:
+    """The events that were shown whole; a line of a command that shows none is `printed`."""
+    lines = [line for line in out.split(b"\n")[:-1] if line]
     return [
-        task(place, FIRST, "run", "Write about ships."),
-        task(place, SECOND, "continue", "Go on."),
-        kode("session", "trim", "newest", "4"),
-        kode("session", "cleanup", "30"),
+        json.loads(line)
+        if line.startswith(b"{")
+        else {"type": "printed", "text": line.decode(errors="replace")}
+        for line in lines
     ]
 
 
-def events(out: bytes) -> list[dict[str, Any]]:
-    """The events that were shown whole."""
-    return [json.loads(line) for line in out.split(b"\n")[:-1] if line.startswith(b"{")]
-
-
-def session_of(shown: Iterable[dict[str, Any]]) -> str | None:
+def session_of(shown: Iterable[Event]) -> str | None:
     return next((e["session_id"] for e in shown if e["type"] == "session_started"), None)
 
 
-def missing(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
-    """What was acknowledged and is not there. `shown`: every event of the commands so far.
-
-    Acknowledged is a reply that was shown; the result of a call, and its change to a file or to
-    memory, once the call was shown as done; a turn, once its result was.
-    """
-    faults = missing_of_session(place, shown)
-    faults += _missing_facts(place, shown)
-    faults += _missing_episode(place, shown)
-    faults += missing_changes(place, shown)
-    written = _file_versions(shown)
-    for name, versions in written.items():
-        path = place.project / name
-        text = path.read_text() if path.exists() else ""
-        if text not in versions:
-            faults.append(f"{name} holds {text!r}, not one of {versions}")
-    return faults
+def has_printed(shown: Iterable[Event], words: str) -> bool:
+    return any(event["type"] == "printed" and words in event["text"] for event in shown)
 
 
-def missing_of_session(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
+# ── what was acknowledged ────────────────────────────────────────────────────────────────────
+
+
+def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
+    """What of a session was shown and is not in its file: replies; the results of calls that were
+    shown as done; the end of a turn."""
     session_id = session_of(shown)
     turns = [event for event in shown if _is_kept_result(event, shown)]
     replies = [event["message"] for event in shown if event["type"] == "replied"]
@@ -226,54 +173,57 @@ def missing_of_session(place: Place, shown: Sequence[dict[str, Any]]) -> list[st
     return faults
 
 
-def _missing_facts(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
-    path = place.home / "memory/facts/user.md"
-    facts = parse(path.read_text()) if path.exists() else ()
-    least = 0
-    for event in shown:
-        least += _is_done(event, "memory")
-    if tuple(facts) not in FACTS[least:]:
-        return [f"facts are {facts}, and should be one of {FACTS[least:]}"]
-    return []
-
-
-def missing_changes(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
+def missing_changes(place: Place, shown: Sequence[Event]) -> list[str]:
     """Changes to memory that were shown and whose undo is not in the history."""
     history = History(place.home / "memory/history.jsonl")
     ids = [event["change_id"] for event in shown if event["type"] == "memory_changed"]
     return [f"the change {id}" for id in ids if id and not history.find(id)]
 
 
-def _is_done(event: dict[str, Any], tool: str) -> bool:
-    return event["type"] == "tool_finished" and event["name"] == tool and not event["is_error"]
+def missing_files(
+    place: Place, shown: Sequence[Event], versions: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Files of the project that hold neither of the versions they may: each call that changed one
+    leads from one version to the next."""
+    least = dict.fromkeys(versions, 0)
+    for event in shown:
+        if is_done(event, "write_file", "edit_file"):
+            least[event["subject"]] += 1
+    faults = []
+    for name, allowed in versions.items():
+        path = place.project / name
+        text = path.read_text() if path.exists() else ""
+        if text not in allowed[least[name] :]:
+            faults.append(f"{name} holds {text!r}, not one of {allowed[least[name] :]}")
+    return faults
 
 
-def _is_kept_result(event: dict[str, Any], shown: Sequence[dict[str, Any]]) -> bool:
+def is_done(event: Event, *tools: str) -> bool:
+    return event["type"] == "tool_finished" and event["name"] in tools and not event["is_error"]
+
+
+def count_done(shown: Iterable[Event], *tools: str) -> int:
+    return sum(is_done(event, *tools) for event in shown)
+
+
+def told_changes(shown: Iterable[Event], words: str) -> list[Event]:
+    """The changes of memory that were told in such words."""
+    changes = (event for event in shown if event["type"] == "memory_changed")
+    return [event for event in changes if words in event["text"]]
+
+
+def _is_kept_result(event: Event, shown: Sequence[Event]) -> bool:
     """A success, unless it was told that its record could not be written."""
     told = any(e["type"] == "notice" and e["level"] == "error" for e in shown)
     return event["type"] == "result" and event["status"] == "success" and not told
 
 
-def _missing_episode(place: Place, shown: Sequence[dict[str, Any]]) -> list[str]:
-    told = any(
-        event["type"] == "memory_changed" and event["text"].startswith("kept episode")
-        for event in shown
-    )
-    there = (place.home / f"memory/episodes/{session_of(shown)}.md").exists()
-    return ["the episode"] if told and not there else []
-
-
-def _file_versions(shown: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    versions = {"ships.txt": ["", "one\n", "two\n"], "deep/er/more.txt": ["", "three\n"]}
-    for event in shown:
-        if _is_done(event, "write_file") or _is_done(event, "edit_file"):
-            versions[event["subject"]] = versions[event["subject"]][1:]
-    return versions
+# ── what a start after a fault must leave in order ───────────────────────────────────────────
 
 
 def unfit(place: Place, session_id: str | None) -> list[str]:
     """What a start after a fault left wrong: sessions that check finds fault with, calls without
-    a result, temporary files."""
+    a result, records of subagents without an end, temporary files, a torn history."""
     faults = [
         f"check of {checked.id}: {fault}"
         for checked in upkeep.check(place.home)
@@ -283,12 +233,27 @@ def unfit(place: Place, session_id: str | None) -> list[str]:
     if session_id is not None and (place.home / f"sessions/{session_id}.jsonl").exists():
         _, entries, _ = log.read(log.session_path(place.home, session_id))
         faults += _unanswered(told(entries))
+    faults += damaged_history(place)
     litter = [
         path
         for folder in (place.home, place.project)
-        for path in folder.rglob(f"{durable.TEMPORARY_PREFIX}*")
+        for name in (f"{durable.TEMPORARY_PREFIX}*", "*.db-journal")
+        for path in folder.rglob(name)
     ]
     return faults + [f"left behind: {path.relative_to(place.folder)}" for path in litter]
+
+
+def damaged_history(place: Place) -> list[str]:
+    """Whole lines of memory's history that cannot be read, and changes that stand in it twice."""
+    path = place.home / "memory/history.jsonl"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    ids, faults = [], []
+    for line in lines:
+        try:
+            ids.append(json.loads(line)["id"])
+        except ValueError:
+            faults.append(f"history: {line[:60]!r}")
+    return faults + [f"history has {id} twice" for id in set(ids) if ids.count(id) > 1]
 
 
 def _unanswered(messages: Sequence[Any]) -> list[str]:
@@ -297,15 +262,59 @@ def _unanswered(messages: Sequence[Any]) -> list[str]:
     return [f"no result for {call.name}" for call in asked if call.id not in answered]
 
 
+def agents_of(place: Place, session_id: str) -> list[Record]:
+    return records(place.home / "sessions" / session_id / "agents")
+
+
+def unfit_agents(place: Place, session_id: str) -> list[str]:
+    """Subagents whose end nobody was told, and what should be gone with them."""
+    _, entries, _ = log.read(log.session_path(place.home, session_id))
+    said = "\n".join(
+        part.text
+        for entry in entries
+        if isinstance(entry, MessageEntry)
+        for part in entry.parts
+        if isinstance(part, Text | ToolResult)
+    )
+    faults = []
+    for folder in (place.home / "sessions" / session_id / "agents").glob("*"):
+        faults += [
+            f"left behind: {folder.name}/{name}"
+            for name in ("snapshot.json",)
+            if (folder / name).exists()
+        ]
+        if not (folder / "task.json").exists():
+            faults.append(f"left behind: {folder.name}, of a subagent that never was")
+        elif not (folder / "result.json").exists():
+            faults.append(f"no result of {folder.name}")
+        elif folder.name not in said:
+            faults.append(f"the model was not told of {folder.name}")
+    return faults
+
+
+def outlive(place: Place) -> list[str]:
+    """Waits for the subagents that a killed kode has left; those that live too long."""
+    marks = []
+    for path in (place.home / "sessions").glob("*/agents/*/agent.json"):
+        with contextlib.suppress(ValueError):
+            marks.append(json.loads(path.read_bytes())["mark"])
+    deadline = time.monotonic() + ORPHAN_S
+    living = marks
+    while living := [mark for mark in living if processes.found(processes.NO_GROUP, mark)]:
+        if time.monotonic() > deadline:
+            return [f"{len(living)} subagents outlive their parent"]
+        time.sleep(0.05)
+    return []
+
+
 def newest(place: Place) -> str | None:
     """The id of the session that the commands made; None when there is none yet."""
     ids = sorted(path.stem for path in (place.home / "sessions").glob("2*.jsonl"))
-    return ids[-1] if ids and ids[-1] != SESSION else None
+    return ids[-1] if ids and ids[-1] != OLD_SESSION else None
 
 
-def is_trimmed(place: Place, session_id: str) -> bool:
-    _, entries, _ = log.read(log.session_path(place.home, session_id))
-    return any(isinstance(entry, TrimEntry) for entry in entries)
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def spread(points: Sequence[Any], count: int) -> list[Any]:

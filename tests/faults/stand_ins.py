@@ -74,7 +74,7 @@ def no_lock(folder: Path, number: int) -> None:
 def pid_file(folder: Path, number: int) -> None:
     """Defect: a lock that outlives the process that was killed."""
     held = folder / "pid"
-    deadline = time.monotonic() + 0.2
+    deadline = time.monotonic() + 0.05
     while True:
         try:
             os.close(os.open(held, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -103,11 +103,14 @@ def record(
         return parse(trace.read_text(encoding="ascii", errors="replace")), done
 
 
-def injected(argv: Sequence[str], call: str, fault: str, when: int | str) -> list[str]:
-    """The command line that runs `argv` with a fault (`signal=KILL`, `error=EIO`) at a call."""
+def injected(
+    argv: Sequence[str], call: str, fault: str, when: int | str, *, threads: bool = True
+) -> list[str]:
+    """The command line that runs `argv` with a fault (`signal=KILL`, `error=EIO`) at a call, of
+    whichever thread or child comes to it; without `threads` of the first thread alone."""
     inject = f"inject={call}:{fault}:when={when}"
     # Not --seccomp-bpf: with it strace 6.1 loses the signals it is to inject.
-    prefix = ["strace", "-f", "-qq", "-o", "/dev/null"]
+    prefix = ["strace", *(["-f"] if threads else []), "-qq", "-o", "/dev/null"]
     return [*prefix, "-e", "signal=none", "-e", f"trace={call}", "-e", inject, *argv]
 
 

@@ -6,25 +6,30 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.faults import strace
+from tests.faults.conftest import Record
 from tests.faults.kode_run import (
-    AFTER,
-    FIRST,
+    Event,
     Place,
     events,
     kode,
-    missing,
+    outlive,
     session_of,
+    spread,
     task,
     unfit,
 )
+from tests.faults.lives import LIVES, NOTES, SUBAGENTS, TIERED, Life
+from tests.faults.recorded import Recorded
 
 LONG = os.environ.get("FAULTS") == "all"
+PAGE = 4096
+"""Bytes; what a file takes of a tmpfs is a multiple of it."""
 
 
 def mounts_needed() -> None:
@@ -57,39 +62,52 @@ def sentences_of(done: "subprocess.CompletedProcess[bytes]") -> list[str]:
     return [line for line in done.stderr.decode().splitlines() if line.strip()]
 
 
-def goes_on(place: Place, shown: list[dict[str, Any]]) -> list[str]:
+def goes_on(life: Life, place: Place, shown: Sequence[Event]) -> list[str]:
     """What is missing, before and after the next start on a sound disk."""
-    faults = missing(place, shown)
-    started = place.run(task(place, AFTER, "continue", "Are you there?"))
+    faults = outlive(place) + life.missing(place, shown)
+    started = place.run(life.argv_after(place))
     if started.returncode == 1 and b"no session" in started.stderr and not session_of(shown):
         return faults
     if started.returncode != 0 and not any(event["type"] == "replied" for event in shown):
-        started = place.run(task(place, AFTER, "run", "Are you there?"))
+        started = place.run(life.argv_after(place, "run"))
     if started.returncode != 0:
         faults.append(started.stderr.decode()[-400:])
-    return faults + missing(place, shown) + unfit(place, session_of(shown))
+    faults += life.missing(place, shown) + unfit(place, session_of(shown))
+    return faults + life.unreadable(place)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = Place(tmp_path / "place")
-    place.prepare()
+    TIERED.prepare(place)
     return place
 
 
-SIZES_KB = range(4, 132, 4) if LONG else (12, 28, 36, 52, 72)
+def sizes_kb(life: Life) -> Sequence[int]:
+    """What is free on the disk."""
+    if LONG:
+        return range(4, 400, 12) if life is NOTES else range(0, 132, 4)
+    return (8, 28, 52) if life is TIERED else (96,) if life is NOTES else (32,)
 
 
-@pytest.mark.parametrize("size_kb", SIZES_KB)
-def test_a_disk_that_fills_up_loses_nothing_that_was_shown(place: Place, size_kb: int) -> None:
+@pytest.mark.parametrize(
+    ("life", "size_kb"),
+    [pytest.param(life, kb, id=f"{life.name}-{kb}") for life in LIVES for kb in sizes_kb(life)],
+)
+def test_a_disk_that_fills_up_loses_nothing_that_was_shown(
+    tmp_path: Path, life: Life, size_kb: int
+) -> None:
     mounts_needed()
-    (place.home / "filler").write_bytes(b"x" * 4096)
+    place = Place(tmp_path / "place")
+    life.prepare(place)
     kept = place.folder / "kept"
-    home, command = shlex.quote(str(place.home)), shlex.join(task(place, FIRST, "run", "Ships."))
+    home, command = shlex.quote(str(place.home)), shlex.join(life.argv(place, 0))
     shutil.copytree(place.home, kept)
+    sizes = [path.stat().st_size for path in kept.rglob("*") if path.is_file()]
+    size_kb += sum(-(-size // PAGE) for size in sizes) * PAGE // 1024
     done = mounted(
         place,
-        f"mount -t tmpfs -o size={size_kb + 24}k,mode=700 none {home} && cp -a {kept}/. {home} "
+        f"mount -t tmpfs -o size={size_kb}k,mode=700 none {home} && cp -a {kept}/. {home} "
         f"&& {{ {command}; code=$?; rm -rf {kept}; cp -a {home} {kept}; exit $code; }}",
     )
     shutil.rmtree(place.home)
@@ -99,12 +117,12 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_shown(place: Place, size_kb
     if done.returncode != 0:
         assert "disk is full" in told(done)
         assert len(sentences_of(done)) <= 1
-    assert goes_on(place, events(done.stdout)) == []
+    assert goes_on(life, place, events(done.stdout)) == []
 
 
 def test_a_read_only_home_is_told_in_one_sentence(place: Place) -> None:
     mounts_needed()
-    home, command = shlex.quote(str(place.home)), shlex.join(task(place, FIRST, "run", "Ships."))
+    home, command = shlex.quote(str(place.home)), shlex.join(TIERED.argv(place, 0))
     done = mounted(
         place, f"mount --bind {home} {home} && mount -o remount,ro,bind {home} && {command}"
     )
@@ -116,7 +134,7 @@ def test_a_read_only_home_is_told_in_one_sentence(place: Place) -> None:
 
 def test_a_read_only_home_is_enough_where_nothing_is_to_be_kept(place: Place) -> None:
     mounts_needed()
-    arguments = task(place, AFTER, "run", "--no-session", "--no-memory", "Ships.")
+    arguments = task(place, TIERED.after, "run", "--no-session", "--no-memory", "Ships.")
     home = shlex.quote(str(place.home))
     done = mounted(
         place,
@@ -136,7 +154,7 @@ def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied:
     folder.chmod(0o700)
     # Root without the right to pass over permissions is a user like any other.
     powerless = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner,-chown"]
-    done = place.run([*powerless, *task(place, FIRST, "run", "Ships.")])
+    done = place.run([*powerless, *TIERED.argv(place, 0)])
     os.chown(folder, 0, 0)
 
     assert "Traceback" not in told(done)
@@ -148,44 +166,61 @@ def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied:
     assert len(sentences_of(done)) == 1
 
 
-def faults_of_the_disk(place: Place) -> list[tuple[str, str]]:
-    """(system call, when) of the calls that an error is put into."""
-    trial = place.copy_to(place.folder.with_name("trial"))
-    calls, _ = strace.record(
-        task(trial, FIRST, "run", "Ships."), environ=trial.environment(), cwd=trial.project
-    )
-    points = [
-        (name, count)
-        for name, count in strace.kill_points(calls, [trial.home, trial.project])
-        if name in ("write", "fsync")
-    ]
-    step = 1 if LONG else max(1, len(points) // 2)
-    once = [(name, str(count)) for name, count in points[::step]]
+def faults_of_the_disk(recorded: Recorded) -> list[tuple[str, str, bool]]:
+    """(system call, when, whether the turn has to go on) of the calls that an error is put into."""
+    roots = [recorded.place.home, recorded.place.project]
+    names = ("write", "pwrite64", "fsync", "fdatasync")
+    # What a subagent does is counted for itself: nobody knows whose call it will be.
+    is_sure = recorded.life is not SUBAGENTS
+    calls = {
+        (call.name, call.count): is_sure and goes_without(recorded.place, call.paths[0])
+        for call in recorded.calls[0]
+        if call.name in names and strace.below(call, roots)
+    }
+    once = [(name, str(count), may) for (name, count), may in calls.items()]
     # From one on: of syncs only, since every later write would be one to standard output too.
-    syncs = [count for name, count in points if name == "fsync"]
-    return once + [("fsync", f"{count}+") for count in syncs[::step]]
+    lasting = [(name, f"{count}+", False) for name, count in calls if name.endswith("sync")]
+    if LONG:
+        return once + lasting
+    return spread(once, 2) + spread(lasting, 2)[1:]
 
 
-@pytest.mark.timeout(1800 if LONG else 120)
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
-def test_an_error_of_the_disk_loses_nothing_that_was_shown(tmp_path: Path, error: str) -> None:
-    strace.needed()
-    first = Place(tmp_path / "first")
-    first.prepare()
+def goes_without(place: Place, path: str) -> bool:
+    """Whether a turn goes on when this cannot be written: memory or a file, not what was said."""
+    return path.startswith((f"{place.home}/memory/", f"{place.project}/"))
+
+
+@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.parametrize(
+    ("life", "error"),
+    [
+        pytest.param(life, error, id=f"{life.name}-{error}")
+        for life in LIVES
+        for error in (("EIO", "ENOSPC") if LONG or life is TIERED else ("EIO",))
+    ],
+)
+def test_an_error_of_the_disk_loses_nothing_that_was_shown(
+    record: Record, life: Life, error: str
+) -> None:
+    recorded = record(life)
+    place = recorded.place
     faults = []
-    for number, (name, when) in enumerate(faults_of_the_disk(first)):
-        place = Place(tmp_path / str(number))
-        place.prepare()
-        argv = task(place, FIRST, "run", "Ships.")
-        done = place.run(strace.injected(argv, name, f"error={error}", when))
-        where = f"{name} {when} {error}"
+    chosen = faults_of_the_disk(recorded)
+    for name, when, has_to_go_on in chosen:
+        recorded.restore(0)
+        done = place.run(strace.injected(life.argv(place, 0), name, f"error={error}", when))
+        found = []
         if "Traceback" in told(done) or "fault in kode" in told(done):
-            faults.append(f"{where}: {told(done)[-600:]}")
+            found.append(told(done)[-600:])
         if done.returncode != 0 and done.stdout and "disk" not in told(done).lower():
-            faults.append(f"{where}: told {told(done)!r}")
+            found.append(f"told {told(done)!r}")
+        if done.returncode != 0 and has_to_go_on:
+            found.append(f"ended: {told(done)!r}")
         if len(sentences_of(done)) > 1:
-            faults.append(f"{where}: told {sentences_of(done)}")
-        faults += [f"{where}: {fault}" for fault in goes_on(place, events(done.stdout))]
+            found.append(f"told {sentences_of(done)}")
+        found += goes_on(life, place, events(done.stdout))
+        faults += [f"{name} {when} {error}: {fault}" for fault in found]
+    print(f"\n{life.name}: {len(chosen)} times {error}")
     assert faults == [], "\n".join(faults)
 
 

@@ -18,7 +18,7 @@ import pytest
 from kode.memory.tiered.facts import parse
 from kode.session import upkeep
 from tests.faults.kode_run import (
-    EPISODE,
+    Event,
     Place,
     call,
     events,
@@ -27,12 +27,20 @@ from tests.faults.kode_run import (
     task,
     unfit,
 )
+from tests.faults.lives import EPISODE
 
 LONG = os.environ.get("FAULTS") == "all"
 KILLS = 300 if LONG else 20
 PROCESSES = 3
-SETTINGS = '{"memory": {"min_turns_for_extraction": 1, "merge_on_write": false, \
-"facts_limit_user": 900000}}'
+SEED = int(os.environ.get("FAULTS_SEED") or (time.time_ns() if LONG else 1))
+"""Of the times of the kills. The long run takes others each time, and prints it."""
+SETTINGS = {
+    "memory": {
+        "min_turns_for_extraction": 1,
+        "merge_on_write": False,
+        "facts_limit_user": 900_000,
+    }
+}
 
 
 @dataclass
@@ -40,7 +48,7 @@ class Tried:
     """What the processes were shown as done, all together."""
 
     facts: set[str] = field(default_factory=set)
-    sessions: list[list[dict[str, Any]]] = field(default_factory=list)
+    sessions: list[list[Event]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     kills: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,7 +65,7 @@ def script(worker: int, number: int) -> tuple[list[str], list[Any]]:
 
 
 def work(place: Place, worker: int, tried: Tried) -> None:
-    draw = random.Random(worker)
+    draw = random.Random(f"{SEED} {worker}")
     number = 0
     usual_s = 60.0
     while tried.kills < KILLS:
@@ -97,8 +105,8 @@ def work(place: Place, worker: int, tried: Tried) -> None:
 @pytest.mark.timeout(3600 if LONG else 120)
 def test_three_processes_killed_at_random_lose_nothing(tmp_path: Path) -> None:
     place = Place(tmp_path / "place")
-    place.prepare()
-    (place.home / "config.json").write_text(SETTINGS)
+    place.prepare(SETTINGS)
+    print(f"\nFAULTS_SEED={SEED}")
     tried = Tried()
     with ThreadPoolExecutor(PROCESSES) as pool:
         list(pool.map(lambda worker: work(place, worker, tried), range(PROCESSES)))
