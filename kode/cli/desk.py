@@ -6,9 +6,9 @@ Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.lines import clip, count, money, one_line
 from kode.cli.render import SPINNER, Renderer
@@ -39,7 +39,7 @@ class Desk:
     renderer: Renderer
     opened: "Conversation | None" = None
     """None while it is being opened."""
-    fault: KodeError | None = None
+    fault: Exception | None = None
     """Why it could not be opened."""
     editor: "Editor | None" = None
     waiting: list[str] = field(default_factory=list)
@@ -47,6 +47,8 @@ class Desk:
     work: "asyncio.Task[None] | None" = None
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Commands that run while a turn runs."""
+    pressed: set[str] = field(default_factory=set)
+    """Commands begun by a key that are not done: a key that is held down begins one."""
     reading: "asyncio.Task[str | None] | None" = None
     """The line that is read where there is no editor."""
     leaving: bool = False
@@ -78,12 +80,35 @@ class Desk:
         command = command_of(text) if self.opened is not None else None
         if command and (known := COMMANDS.get(command[0])) and known.while_busy:
             self._echo(text)
-            task = asyncio.ensure_future(self._guarded(self._command(*command)))
-            self.beside.add(task)
-            task.add_done_callback(self.beside.discard)
+            self._beside(self._command(*command))
             return
         self.waiting.append(text)
         self.screen.redraw()
+
+    def beside_work(self, command: str) -> None:
+        """A key that stands for a command: runs it at once, whatever else runs, without an echo."""
+        if self.opened is None and command == "/quit":
+            self.leave()
+        elif self.opened is not None and command not in self.pressed:
+            self.pressed.add(command)
+            self._beside(self._pressed(command))
+
+    def to_background(self) -> None:
+        """Sends the shell command that runs to the background."""
+        from kode.cli.background import send_to_background
+
+        send_to_background(self)
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(self._guarded(work))
+        self.beside.add(task)
+        task.add_done_callback(self.beside.discard)
+
+    async def _pressed(self, command: str) -> None:
+        try:
+            await run_command(self, command, "")
+        finally:
+            self.pressed.discard(command)
 
     def interrupt(self) -> bool:
         """Stops the work that runs; False when nothing did."""
@@ -186,7 +211,8 @@ class Desk:
             self.opened = await opening()
         except asyncio.CancelledError:
             self.leave()
-        except KodeError as error:
+        except Exception as error:
+            # Without a conversation there is nothing to do here; `main` tells of the fault.
             self.fault = error
             self.leave()
 

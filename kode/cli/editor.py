@@ -104,6 +104,7 @@ class Editor:
         self._live = live
         self._status = status
         self._question: _Question | None = None
+        self._one_question = asyncio.Lock()
         self.buffer = Buffer(
             history=history,
             completer=ThreadedCompleter(completer),
@@ -193,16 +194,17 @@ class Editor:
     async def read_answer(self, label: str) -> str | None:
         """Reads one line that is an answer; the message being written is put aside meanwhile."""
         loop = asyncio.get_running_loop()
-        question = _Question(label, loop.create_future(), self.buffer.document)
-        self._question = question
-        self.buffer.reset()
-        self.redraw()
-        try:
-            return await question.answer
-        finally:
-            self._question = None
-            self.buffer.reset(question.draft)
+        async with self._one_question:
+            question = _Question(label, loop.create_future(), self.buffer.document)
+            self._question = question
+            self.buffer.reset()
             self.redraw()
+            try:
+                return await question.answer
+            finally:
+                self._question = None
+                self.buffer.reset(question.draft)
+                self.redraw()
 
     @property
     def asking(self) -> bool:
@@ -256,6 +258,9 @@ class Editor:
             await asyncio.sleep(SPIN_S)
             if self.busy():
                 self.desk.refresh()
+            else:
+                # What waited while another program had the terminal.
+                self.desk.screen.flush()
 
     def _completes_now(self) -> bool:
         return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)

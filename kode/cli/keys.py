@@ -41,7 +41,7 @@ def bindings(editor: "Editor") -> KeyBindings:
         if editor.asking:
             editor.answer(None)
             return
-        editor.desk.leave()
+        editor.desk.beside_work("/quit")
 
     @keys.add("tab")
     def _complete(event: KeyPressEvent) -> None:
@@ -95,6 +95,14 @@ def bindings(editor: "Editor") -> KeyBindings:
             editor.buffer.insert_text(" ".join(text.split()))
             return
         editor.buffer.insert_text(editor.pastes.fold(text))
+
+    @keys.add("c-o")
+    def _details(event: KeyPressEvent) -> None:
+        editor.desk.beside_work("/details")
+
+    @keys.add("c-b", filter=empty & ~asking)
+    def _to_background(event: KeyPressEvent) -> None:
+        editor.desk.to_background()
 
     @keys.add("c-l")
     def _clear(event: KeyPressEvent) -> None:

@@ -90,6 +90,8 @@ class Renderer:
     """Whether text of the present step has come as deltas."""
     _thinking: str = ""
     _thinking_since: float = 0.0
+    _thought: bool = False
+    """Whether thinking of the present step has come as deltas."""
     _turn_since: float | None = None
     _again_at: float = 0.0
     """When the request that failed is sent again."""
@@ -145,12 +147,13 @@ class Renderer:
         elif self._streamed:
             what = "Answering"
         frame = SPINNER[int(now * 10) % len(SPINNER)]
-        return clip(f"{frame} {what}… {int(now - since)}s · Ctrl-C stops", width)
+        dots = "" if what.endswith("…") else "…"
+        return clip(f"{frame} {what}{dots} {int(now - since)}s · Ctrl-C stops", width)
 
     def _show(self, event: Event) -> None:
         match event:
             case SessionStarted() | StepStarted():
-                self._streamed = False
+                self._streamed = self._thought = False
             case TurnStarted():
                 self._turn_since = self.clock()
                 self._streamed = False
@@ -163,6 +166,7 @@ class Renderer:
                 if not self._thinking:
                     self._thinking_since = self.clock()
                 self._thinking += event.text
+                self._thought = True
             case RetryScheduled():
                 self._retry(event)
             case Replied():
@@ -233,7 +237,7 @@ class Renderer:
         self._settle_thinking()
         if not self._streamed:
             for part in event.message.parts:
-                if isinstance(part, Thinking) and part.text:
+                if isinstance(part, Thinking) and part.text and not self._thought:
                     self._thinking, self._thinking_since = part.text, self.clock()
                     self._settle_thinking()
                 if isinstance(part, Text):

@@ -42,7 +42,7 @@ async def run_repl(
     conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
     is on the screen, for imports that can wait.
 
-    Raises: KodeError of the opening.
+    Raises: what the opening raised.
     """
     folder = cwd or Path.cwd()
     desk = Desk(screen, renderer)
@@ -150,12 +150,14 @@ def _warm(warm_up: Callable[[], None] | None) -> None:
 
 
 def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
-    if warm_up is not None:
-        warm_up()
-    from kode.cli.markdown import markdown
+    # A fault of an import is told by whoever needs it, not over the prompt.
+    with contextlib.suppress(Exception):
+        if warm_up is not None:
+            warm_up()
+        from kode.cli.markdown import markdown
 
-    # The first rendering loads rich and its parser, which would hold up the first reply.
-    markdown("")
+        # The first rendering loads rich and its parser, which would hold up the first reply.
+        markdown("")
 
 
 @contextlib.contextmanager
@@ -180,6 +182,8 @@ def _signals(desk: Desk) -> Iterator[None]:
 
 def _sigint(desk: Desk) -> None:
     if desk.editor is not None and desk.screen.editor is not None:
+        if desk.editor.away:  # it was meant for the pager
+            return
         from kode.cli.keys import interrupt
 
         interrupt(desk.editor)

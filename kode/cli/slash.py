@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, get_args
 from kode.cli.diffs import painted_diff
 from kode.cli.lines import bars, clip, count, money, one_line, plural
 from kode.contracts import PermissionMode
+from kode.errors import UserError
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
@@ -31,6 +32,8 @@ KEYS = (
     ("Alt+Enter, or \\ Enter", "start a new line"),
     ("Up", "search the history; take back a message that waits"),
     ("Tab", "complete a command or an @file"),
+    ("Ctrl-O", "open the last calls whole: arguments, output, diffs, thinking"),
+    ("Ctrl-B", "send the running shell command to the background (on an empty line)"),
     ("Ctrl-C", "stop the turn; clear the line"),
     ("Esc Esc", "edit the last message"),
     ("Ctrl-D", "leave"),
@@ -264,9 +267,36 @@ def _copy_with_program(text: str) -> str:
     return ""
 
 
+async def show_details(desk: "Desk", argument: str) -> None:
+    """The last calls whole, and what was thought: paged, or printed where there is no pager."""
+    from kode.cli.pager import show_paged
+
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
+    newest = int(argument) if argument else None
+    text, line = desk.renderer.details.rendered(desk.screen, newest)
+    if not text:
+        desk.screen.print("The model has called no tool yet.", "dim")
+        return
+    if desk.editor is not None and await show_paged(desk.editor, text + "\n", line):
+        return
+    # Without a pager all of it would push the conversation away.
+    desk.screen.print_painted(desk.renderer.details.rendered(desk.screen, newest or 1)[0])
+
+
+async def background(desk: "Desk", argument: str) -> None:
+    """Sends the running shell command to the background; lists, reads, kills those there."""
+    from kode.cli import background
+
+    await background.background(desk, argument)
+
+
 async def leave(desk: "Desk", argument: str) -> None:
-    """Ends the REPL."""
-    desk.leave()
+    """Ends the REPL; asks first while something runs in the background."""
+    from kode.cli.background import may_leave
+
+    if await may_leave(desk):
+        desk.leave()
 
 
 COMMANDS = {
@@ -283,6 +313,8 @@ COMMANDS = {
         Command("/compact", "make room in the window now", compact),
         Command("/undo", "take back the file changes of the last turn", undo),
         Command("/diff", "what this session has changed in files", show_diff, while_busy=True),
+        Command("/details", "open the last calls whole: /details [N]", show_details, True),
+        Command("/bg", "background: move, list, /bg read ID, /bg kill ID", background, True),
         Command(
             "/permissions",
             "show rules, or switch: /permissions [MODE]",

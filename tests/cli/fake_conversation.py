@@ -27,6 +27,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.messages import Message, Text, Usage
+from kode.tools.background import BackgroundCommands
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -68,6 +69,7 @@ class FakeConversation:
     closed: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
 
     @property

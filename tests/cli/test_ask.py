@@ -11,6 +11,7 @@ class Person:
     """Answers questions from a list, and keeps what was shown."""
 
     asking = False
+    away = False
 
     def __init__(self, *answers):
         self.answers = list(answers)

@@ -1,0 +1,155 @@
+"""Long work on a real terminal: the installed kode and its tools, a server that plays a script."""
+
+import time
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
+]
+
+FULL = ("--permission-mode", "full", "--no-memory")
+
+
+def shell(command):
+    return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
+
+
+@pytest.fixture
+def repl(tmp_path):
+    opened = []
+
+    def open_repl(*script, width=100, height=30, arguments=FULL, **env):
+        server = ScriptedServer(list(script)).__enter__()
+        place = Place(tmp_path, server.url)
+        terminal = Terminal(
+            KODE,
+            list(arguments),
+            cwd=place.project,
+            env={**place.environ, **env},
+            width=width,
+            height=height,
+        )
+        opened.append((terminal, server))
+        terminal.until("kode in", " · gpt-")
+        return terminal
+
+    yield open_repl
+    for terminal, server in opened:
+        terminal.__exit__()
+        server.__exit__(None, None, None)
+
+
+def wait_for(terminal, path):
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        terminal.read()
+        assert time.monotonic() < deadline, terminal.text
+
+
+def test_what_a_command_writes_and_asks_is_seen_while_it_runs_and_gone_after(repl, tmp_path):
+    wait = "until [ -e go ]; do sleep 0.05; done"
+    terminal = repl(
+        shell(f"printf '1\\n2\\n3\\n4\\n5\\n6\\nContinue? [y/N] '; {wait}; exit 3"),
+        {"text": "Done."},
+    )
+
+    terminal.type("build", "enter")
+    text = terminal.until("  6\n  Continue? [y/N]\n", "· Ctrl-C stops")
+    assert "  2\n" not in text
+    (tmp_path / "project" / "go").touch()
+
+    terminal.until("● Ran printf", "exit status 3", "Done.")
+    terminal.until_gone("Continue? [y/N]\n")
+
+
+def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(repl, tmp_path):
+    terminal = repl(
+        shell("echo serving; touch begun; sleep 600"), {"text": "It serves."}, {"text": "I see."}
+    )
+    terminal.type("serve", "enter")
+    wait_for(terminal, tmp_path / "project" / "begun")
+    terminal.until("  serving")
+
+    terminal.type("\x02")
+    terminal.until("runs on in the background as bg1", "It serves.")
+    terminal.type("/bg", "enter")
+    terminal.until("bg1  running", "     serving", "/bg kill ID ends a command")
+    terminal.type("/bg read 1", "enter")
+    terminal.until("The whole of it is in")
+    terminal.type("/bg kill bg1", "enter")
+    terminal.until("bg1 is ended: echo serving")
+    terminal.type("/bg kill bg9", "enter")
+    terminal.until("There is no 'bg9' in the background: bg1.")
+    terminal.type("ctrl-d")
+
+    terminal.until("Resume with")
+    assert terminal.ended() == 0
+
+
+def test_leaving_asks_while_something_runs_in_the_background_and_then_ends_it(repl, tmp_path):
+    terminal = repl(shell("echo $$ > begun; sleep 600"), {"text": "It runs."})
+    terminal.type("serve", "enter")
+    begun = tmp_path / "project" / "begun"
+    wait_for(terminal, begun)
+    terminal.type("/bg", "enter")
+    terminal.until("It runs.")
+    terminal.until_gone("Ctrl-C stops")
+
+    terminal.type("ctrl-d")
+    terminal.until("1 command in the background would end with kode:", "leave and end them?")
+    terminal.type("enter")
+    terminal.until_gone("leave and end them?")
+    terminal.type("/quit", "enter")
+    terminal.until("leave and end them?")
+    terminal.type("y", "enter")
+
+    terminal.until("Resume with")
+    assert terminal.ended() == 0
+    assert not _runs(int(begun.read_text()))
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_last_calls_are_opened_whole_by_a_key_while_the_turn_goes_on(repl, tmp_path):
+    pager = tmp_path / "pager"
+    pager.write_text(
+        "#!/bin/sh\ncat > $HOME/paged.new; mv $HOME/paged.new $HOME/paged\n"
+        "until [ -e $HOME/quit ]; do sleep 0.05; done\n"
+    )
+    pager.chmod(0o755)
+    terminal = repl(
+        {"thinking": "Count first.\nThen say.", **shell("seq 1 100; true")},
+        shell("touch began; until [ -e go ]; do sleep 0.05; done"),
+        {"text": "Counted."},
+        PAGER=str(pager),
+    )
+    terminal.type("count", "enter")
+    wait_for(terminal, tmp_path / "project" / "began")
+
+    terminal.type("\x0f")
+    wait_for(terminal, tmp_path / "paged")
+    (tmp_path / "project" / "go").touch()
+    for _ in range(20):
+        terminal.read(0.05)
+    assert "Counted." not in terminal.text
+    (tmp_path / "quit").touch()
+
+    text = terminal.until("Counted.", "3 steps")
+    assert "Thought: Count first." in text
+    assert "Then say." not in text
+    paged = (tmp_path / "paged").read_text()
+    assert "Count first.\nThen say." in paged.replace("\x1b[2m", "").replace("\x1b[0m", "")
+    assert "command: seq 1 100; true" in paged
+    assert "\n37\n" in paged
