@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 from kode.contracts import NOTHING_AT_STAKE, AtStake, Effect, PermissionMode, Tool
 from kode.permissions import rules as grammar
-from kode.permissions import sensitive
+from kode.permissions import sensitive, sweep
 from kode.permissions.rules import Rule, Rules
 from kode.permissions.shell import classify
-from kode.permissions.shell_class import PartClass, ShellClass
+from kode.permissions.shell_class import PartClass, ShellClass, worst
 from kode.permissions.shell_words import FOUND
 
 Outcome = Literal["allow", "ask", "deny"]
@@ -270,7 +270,7 @@ def _run(call: _Call) -> Decision:
         protected=tuple(Path(folder) for folder in call.where.protected),
         temp=tuple(Path(folder) for folder in call.where.temp),
     )
-    decision = _run_parts(call, classified.parts)
+    decision = _run_parts(call, [_looked_at(call, part) for part in classified.parts])
     if decision.outcome == "deny":
         return decision
     return replace(decision, at_stake=_at_stake(classified.parts))
@@ -316,6 +316,23 @@ def _run_parts(call: _Call, parts: Sequence[PartClass]) -> Decision:
         held = call.contained and not all(_part_runs(bare, part) for part in parts)
         return replace(_allow("Every part of it may run."), held=held)
     return _ask_about(call, open_parts)
+
+
+def _looked_at(call: _Call, part: PartClass) -> PartClass:
+    """A part that reads files without naming them, and one of them is likely to hold keys."""
+    if part.secret or not part.sweeps:
+        return part
+    found = sweep.meets(part.sweeps, call.where)
+    if found is None:
+        return part
+    return replace(
+        part,
+        klass=worst((part.klass, "system")),
+        reason=f"it would read {_shown(call, found)} too, which is likely to hold keys: "
+        "name the files it needs, or leave that one out",
+        secret=True,
+        reads=(*part.reads, found),
+    )
 
 
 def _part_runs(call: _Call, part: PartClass) -> bool:

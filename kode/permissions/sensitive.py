@@ -29,6 +29,14 @@ _SECRET_NAMES = (
 
 _NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
 
+_SECRET_NAME = re.compile("|".join(fnmatch.translate(name) for name in _SECRET_NAMES))
+
+_PROGRAM_TEXT = re.compile(
+    r"credentials\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|vue"
+    r"|svelte|ex|exs|erl|scala|clj|lua|dart|m|proto|css|scss)"
+)
+"""Programs about credentials."""
+
 _SECRET_FOLDERS = (
     ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gcloud .config/gh "
     ".config/op .config/hub .config/sops .config/doctl .terraform.d .subversion/auth "
@@ -62,7 +70,21 @@ _BUILD_FOLDERS = frozenset(
     ".nox .cache .hypothesis coverage htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .gradle "
     ".svelte-kit _build .eggs .venv venv tmp temp .tmp obj DerivedData .build".split()
 )
-_BUILD_NAMES = ("*.egg-info", "cmake-build-*", "bazel-*", "*.pyc", "*.pyo", ".coverage")
+_BUILD_NAMES = (
+    "*.egg-info",
+    "cmake-build-*",
+    "bazel-*",
+    "*.pyc",
+    "*.pyo",
+    "*.o",
+    "*.obj",
+    "*.class",
+    "*.gcda",
+    "*.gcno",
+    "*.tsbuildinfo",
+    ".coverage",
+    ".DS_Store",
+)
 
 _DOCUMENT_FOLDERS = (
     "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications"
@@ -127,6 +149,19 @@ def is_secret(path: str, where: Ground) -> bool:
     return any(_is_secret(known, where) for known in {path, real(path)})
 
 
+def may_be_secret(path: str) -> bool:
+    """A quick look at a path alone: False means that `is_secret` says no, links aside."""
+    name = os.path.basename(path).lower()
+    return _SECRET_NAME.fullmatch(name) is not None or any(
+        f"/{folder}/" in path for folder in _SECRET_FOLDERS
+    )
+
+
+def is_made_by_tools(name: str) -> bool:
+    """Whether a folder of this name is filled by a build, an installation or git."""
+    return name in _BUILD_FOLDERS or name == ".git"
+
+
 def runs_later(path: str) -> bool:
     """Whether what is written there is run later by another program, unseen: hooks, rc files,
     CI workflows, editor tasks."""
@@ -176,11 +211,11 @@ def _is_secret(path: str, where: Ground) -> bool:
             re.match(r"/proc/", path)
         )
     name = os.path.basename(path).lower()
-    if name.endswith(".pub") or name in _NOT_SECRET:
+    if name.endswith(".pub") or name in _NOT_SECRET or _PROGRAM_TEXT.fullmatch(name):
         return False
     if any(f"/{folder}/" in path + "/" for folder in _SECRET_FOLDERS):
         return True
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in _SECRET_NAMES):
+    if _SECRET_NAME.fullmatch(name):
         return True
     return any(mark in name for mark in "*?[") and _reaches_secret(path, name)
 

@@ -27,6 +27,7 @@ from kode.permissions.shell_judge import (
     reads_path,
     safe,
     system,
+    together,
     unknown,
     writes_path,
 )
@@ -125,6 +126,10 @@ class _Walk:
         if plain != command:
             self.note(command, unknown("a line that begins with a backslash"))
             self.parts.extend(self._run_text(plain))
+        joined = re.sub(r"(?<=\S)\\\n(?=\S)", "", command)
+        if joined != command and not re.search(r"<<", command):
+            # A word goes on behind a backslash at the end of its line; the grammar ends it there.
+            self.parts.extend(self._run_text(joined))
         root = _parser().parse(command.encode("utf-8", "replace")).root_node
         if root.has_error:
             self.note(command, unknown("cannot be parsed"))
@@ -233,6 +238,17 @@ class _Walk:
     def _redirected(self, node: "Node") -> None:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
+        self._with_redirects(body, redirects)
+
+    def _with_redirects(self, body: "Node | None", redirects: list["Node"]) -> None:
+        """The grammar hangs a redirection on a whole list: it is the last command's, and what runs
+        before that may have changed the folder."""
+        if body is not None and body.type == "list" and body.named_children:
+            *before, last = body.named_children
+            for child in before:
+                self.statement(child)
+            self._with_redirects(last, redirects)
+            return
         outer = self.feed
         for redirect in redirects:
             self._redirect(redirect, bare=body is None or _prints_nothing(body))
@@ -259,6 +275,9 @@ class _Walk:
         text: str | None = ""
         for child in node.named_children:
             if child.type == "heredoc_body":
+                if _is_plain_text(node):
+                    text = source(child)
+                    continue
                 self._nested(child)
                 self._heredoc_body(node, child)
                 dynamic = any(c.type != "heredoc_content" for c in child.named_children)
@@ -281,9 +300,6 @@ class _Walk:
 
     def _heredoc_body(self, node: "Node", body: "Node") -> None:
         """The grammar overlooks some substitutions in a here-document: those are found here."""
-        marker = next((source(c) for c in node.named_children if c.type == "heredoc_start"), "")
-        if re.search(r"[\"'\\]", marker):
-            return
         text = re.sub(r"\\.", "", source(body), flags=re.DOTALL)
         seen = sum(child.type == "command_substitution" for child in _descend(body))
         if "`" in text or text.count("$(") - text.count("$((") > seen:
@@ -416,6 +432,8 @@ class _Walk:
         self.downloads = any(part.klass == "network" for part in self.parts[begin:])
         words = self._words(node)
         found = self._judged(words)
+        if any(FOUND in word.text for word in words) and any(FOUND in path for path in found.reads):
+            found = together(found, unknown("what it reads is not known beforehand"))
         if found.klass in ("safe", "write") and self._shows_secret(node):
             found = replace(system("shows a variable that may hold a key"), secret=True)
         self._add(found, source(node), words)
@@ -478,11 +496,14 @@ class _Walk:
         """Judges the substitutions inside a word, however deep."""
         if node.type in ("command_substitution", "process_substitution"):
             outer, self.feed = self.feed, None
+            begin = len(self.parts)
             self._apart_of_substitution(node)
             self.feed = outer
             inside = node.named_children
             if node.type == "command_substitution" and len(inside) == 1:
                 text = self._printed(inside[0], "")
+                if text is None:
+                    text = " ".join(lists_names(self.parts[begin:])) or None
                 self.variables[source(node)] = None if text is None else Word(text.rstrip("\n"))
             return
         if node.type == "expansion" and re.match(
@@ -566,9 +587,16 @@ class _Walk:
                 reads=finding.reads,
                 writes=finding.writes,
                 discards=finding.discards,
+                sweeps=finding.sweeps,
             )
         )
         self.parts.extend(finding.more)
+
+
+def _is_plain_text(heredoc: "Node") -> bool:
+    """Whether a here-document's marker is quoted: nothing in it is substituted."""
+    marker = next((source(c) for c in heredoc.named_children if c.type == "heredoc_start"), "")
+    return re.search(r"[\"'\\]", marker) is not None
 
 
 def _prints_nothing(node: "Node") -> bool:

@@ -16,6 +16,24 @@ ORDER: tuple[ShellClass, ...] = ("safe", "write", "network", "unknown", "system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Files that a command reads without naming them: a glob, or all below a folder."""
+
+    path: str
+    """Absolute; a folder, a file, or a glob of such."""
+    deep: bool = False
+    """Whether what lies below is read, too."""
+    names: str = ""
+    """With `deep`: a glob that the names of what is read match; "" for any."""
+    hidden: bool = True
+    """With `deep`: whether names that begin with a dot are read."""
+    ignored: bool = True
+    """With `deep`: whether what `.gitignore` names is read."""
+    without: tuple[str, ...] = ()
+    """With `deep`: globs of names that are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartClass:
     """One command of a command line, or one of its redirections or assignments."""
 
@@ -34,6 +52,8 @@ class PartClass:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Absolute paths, where they are known."""
+    sweeps: tuple[Sweep, ...] = ()
+    """What it reads without naming it."""
     discards: tuple[str, ...] = ()
     """Absolute paths of folders in which it loses work that is in no commit."""
 

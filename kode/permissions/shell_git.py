@@ -16,6 +16,7 @@ from kode.permissions.shell_judge import (
     positionals,
     reads_path,
     safe,
+    sweeps_below,
     system,
     together,
     unknown,
@@ -140,7 +141,13 @@ def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
         return unknown("opens files in a program")
     if sub == "help" or has_option(words, "--help"):
         return unknown("opens the manual") if words else safe("prints help")
+    if sub == "cat-file" and has_option(words, "--batch", "--batch-command"):
+        return unknown("shows objects that are not named")
     found = safe("reads the repository")
+    if sub == "grep" and has_option(words, "--no-index", "--untracked"):
+        folders = [Word(w.text) for w in positionals(words)[1:]]
+        tracked = has_option(words, "--untracked", "--exclude-standard")
+        found = together(found, sweeps_below(folders, scene, ignored=not tracked))
     outputs = [w for w in words if w.text.startswith("--outp")]
     if outputs:
         for value in option_values(words, ("--output",)):
@@ -180,14 +187,26 @@ def _writing(sub: str, words: list[Word], scene: Scene) -> Finding:
         return destructive("discards changes that are not committed")
     if sub in ("rebase", "am", "cherry-pick", "revert") and has_option(words, "--skip", "--quit"):
         return write("drops a step")
+    if sub == "apply" and has_option(words, "--unsafe-paths"):
+        return unknown("changes files outside the repository")
+    if sub in ("commit", "merge", "revert", "am", "cherry-pick"):
+        return together(write("changes the repository"), _message_file(words, scene))
     if sub in ("format-patch", "bundle", "mv", "init", "apply"):
         targets = option_values(words, ("--output-directory", "-o", "--directory"))
+        if sub == "bundle":
+            targets += positionals(words)[1:2]
         if sub in ("mv", "init"):
             targets += positionals(words)
         return together(
             write("changes the repository"), *(writes_path(word, scene) for word in targets)
         )
     return write("changes the repository")
+
+
+def _message_file(words: list[Word], scene: Scene) -> Finding:
+    """The file that a message is read from."""
+    files = option_values(words, ("--file", "-F", "--template"))
+    return together(safe(), *(reads_path(word, scene) for word in files))
 
 
 def _push(words: list[Word], scene: Scene) -> Finding:
@@ -354,7 +373,9 @@ def _tag(words: list[Word], scene: Scene) -> Finding:
     listing = has_option(words, "-l", "--list", "-n", "--contains", "--points-at", "--merged")
     if has_option(words, "-v", "--verify"):
         return unknown("runs gpg")
-    return safe("reads the repository") if listing or not given else write("makes a tag")
+    if listing or not given:
+        return safe("reads the repository")
+    return together(write("makes a tag"), _message_file(words, scene))
 
 
 def _remote(words: list[Word], scene: Scene) -> Finding:
@@ -416,7 +437,16 @@ def _worktree(words: list[Word], scene: Scene) -> Finding:
         case "remove":
             forced = has_option(words, "-f", "--force")
             return destructive("deletes a work tree") if forced else write("removes a work tree")
-        case "add" | "lock" | "unlock" | "move" | "prune" | "repair":
+        case "add" | "move":
+            values = ("-b", "-B", "--reason", "--orphan")
+            given = positionals(words[1:], values)
+            target = given[:1] if words[0].text == "add" else given[1:2]
+            found = together(write("changes work trees"), *(writes_path(w, scene) for w in target))
+            beside = target and target[0].text.startswith("../") and "/" not in target[0].text[3:]
+            if found.klass == "system" and beside and not found.protected:
+                return unknown("makes a work tree beside the project")
+            return found
+        case "lock" | "unlock" | "prune" | "repair":
             return write("changes work trees")
     return unknown("not a known worktree command")
 
@@ -514,7 +544,22 @@ def _notes(words: list[Word], scene: Scene) -> Finding:
         return safe("reads the repository")
     if words[0].text in ("remove", "prune"):
         return destructive("deletes notes")
-    return write("changes notes")
+    return together(write("changes notes"), _message_file(words, scene))
+
+
+def _lfs(words: list[Word], scene: Scene) -> Finding:
+    match words[0].text if words else "":
+        case "" | "ls-files" | "status" | "env" | "version" | "logs":
+            return unknown("runs git-lfs")
+        case "install" | "uninstall" | "update":
+            return system("changes settings and hooks that run later")
+        case "track" | "untrack" | "checkout" | "migrate" | "prune":
+            return write() if words[0].text in ("track", "untrack") else unknown("runs git-lfs")
+    return network("talks to another repository")
+
+
+def _daemon(words: list[Word], scene: Scene) -> Finding:
+    return unknown("waits for other machines")
 
 
 def _plant(words: list[Word], scene: Scene) -> Finding:
@@ -558,6 +603,9 @@ _SPECIAL = {
     "hash-object": _hash_object,
     "bisect": _bisect,
     "notes": _notes,
+    "lfs": _lfs,
+    "daemon": _daemon,
+    "request-pull": _fetch,
     "credential": _plant,
     "credential-store": _plant,
     "credential-cache": _plant,

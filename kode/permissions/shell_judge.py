@@ -6,12 +6,12 @@ in `shell_verbs`, `shell_git` and `shell_table`.
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kode.permissions import sensitive
-from kode.permissions.shell_class import ORDER, PartClass, ShellClass
-from kode.permissions.shell_words import UNKNOWN, Word
+from kode.permissions.shell_class import ORDER, PartClass, ShellClass, Sweep
+from kode.permissions.shell_words import FOUND, KEPT, UNKNOWN, Word
 
 RunText = Callable[[str], tuple[PartClass, ...]]
 RunWords = Callable[[list[Word]], tuple[PartClass, ...]]
@@ -25,8 +25,8 @@ class Feed:
     """The commands that write into the pipe."""
     text: str | None = None
     """The very text, where it is known."""
-    names: bool = False
-    """Whether it is a list of files of the project."""
+    names: tuple[str, ...] = ()
+    """For a list of files of the project: words that stand for them (`./` and `FOUND`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Finding:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     discards: tuple[str, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
     """Folders in which it loses work that is in no commit."""
     more: tuple[PartClass, ...] = ()
     """Commands it runs in turn."""
@@ -99,6 +100,7 @@ def together(first: Finding, *others: Finding) -> Finding:
         reads=tuple(path for one in found for path in one.reads),
         writes=tuple(path for one in found for path in one.writes),
         discards=tuple(path for one in found for path in one.discards),
+        sweeps=tuple(sweep for one in found for sweep in one.sweeps),
         more=tuple(part for one in found for part in one.more),
     )
 
@@ -130,7 +132,13 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
     path = absolute(word, scene)
     if path is not None and path.startswith(("/dev/fd/", "/dev/stdin", "/dev/null")):
         return safe()
-    if path is not None and not names_only and sensitive.is_secret(path, scene.where):
+    plain = None if path is None else path.replace(FOUND, "").replace(KEPT, "")
+    if (
+        path is not None
+        and plain is not None
+        and not names_only
+        and sensitive.is_secret(plain, scene.where)
+    ):
         return Finding(
             klass="system", reason="reads what may hold keys", secret=True, reads=(path,)
         )
@@ -149,9 +157,58 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
     place = sensitive.place(path, scene.where)
     if place == "protected":
         return Finding(klass="system", reason="reads what kode keeps", reads=(path,))
+    sweeps = () if names_only else _sweeps(path, word)
     if place in ("root", "temp", "system") or names_only:
-        return Finding(klass="safe", reason="only reads", reads=(path,))
-    return Finding(klass="unknown", reason="reads outside the project", reads=(path,))
+        return Finding(klass="safe", reason="only reads", reads=(path,), sweeps=sweeps)
+    return Finding(
+        klass="unknown", reason="reads outside the project", reads=(path,), sweeps=sweeps
+    )
+
+
+def _sweeps(path: str, word: Word) -> tuple[Sweep, ...]:
+    """What a word stands for that names no file: a glob, or whatever was found in a folder."""
+    folder, found, names = path.partition(FOUND)
+    if found:
+        kept = names.startswith(KEPT)
+        return (
+            Sweep(
+                path=folder.rstrip("/") or "/",
+                deep=True,
+                names=names.removeprefix(KEPT),
+                ignored=not kept,
+            ),
+        )
+    return (Sweep(path=path),) if word.glob else ()
+
+
+def sweeps_below(
+    words: Iterable[Word],
+    scene: Scene,
+    *,
+    names: Sequence[str] = ("",),
+    hidden: bool = True,
+    ignored: bool = True,
+    without: Sequence[str] = (),
+) -> Finding:
+    """Reading all that lies below some folders, the current one where none is named."""
+    given = list(words) or [Word(".")]
+    folders = [(word, absolute(word, scene)) for word in given]
+    return replace(
+        safe(),
+        sweeps=tuple(
+            Sweep(
+                path=path,
+                deep=True,
+                names=name,
+                hidden=hidden,
+                ignored=ignored,
+                without=tuple(without),
+            )
+            for word, path in folders
+            if path is not None and UNKNOWN not in path and FOUND not in path
+            for name in names
+        ),
+    )
 
 
 def secrets_named(words: list[Word], scene: Scene) -> list[Finding]:
@@ -210,7 +267,7 @@ def deletes_path(word: Word, scene: Scene) -> Finding:
         return replace(found, discards=(scene.cwd or scene.where.cwd,))
     if sensitive.place(path, scene.where) == "protected":
         return replace(destructive("deletes what belongs to kode"), protected=True, writes=(path,))
-    if sensitive.is_rebuildable(path, scene.where):
+    if sensitive.is_rebuildable(path.replace(FOUND, "").replace(KEPT, ""), scene.where):
         return replace(write("deletes what a build makes again"), writes=(path,))
     return replace(destructive("deletes files"), writes=(path,))
 

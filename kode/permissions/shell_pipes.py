@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from kode.permissions.shell_class import PartClass
-from kode.permissions.shell_words import UNKNOWN, decoded_printf
+from kode.permissions.shell_readers import found_names
+from kode.permissions.shell_words import FOUND, KEPT, UNKNOWN, Word, decoded_printf
 
 MAX_TEXT = 20_000
 
@@ -60,35 +61,39 @@ def _unhexed(text: str) -> str | None:
         return None
 
 
-_LISTERS = frozenset({"find", "fd", "rg", "grep", "ls"})
 _FILTERS = frozenset({"sort", "head", "tail", "uniq", "grep", "sed", "tr", "wc"})
 
 
-def lists_names(parts: Sequence[PartClass]) -> bool:
-    """Whether a pipe's commands print names of files inside the project, and no secret one."""
+def lists_names(parts: Sequence[PartClass]) -> tuple[str, ...]:
+    """Words for the files of the project whose names a pipe's commands print; none when they
+    print something else."""
     argv = parts[0].argv if parts else None
     if argv is None or any(part.klass != "safe" or part.argv is None for part in parts):
-        return False
+        return ()
     if any(part.argv and part.argv[0] not in _FILTERS for part in parts[1:]):
-        return False
-    if any(
-        re.search(r"\.env|id_|\.pem|\.key|secret|credential|\.ssh", " ".join(part.argv or ()))
-        for part in parts
-    ):
-        return False
+        return ()
     if any(UNKNOWN in word for word in argv) or any(
         word.startswith(("/", "~")) or ".." in word for word in argv[1:]
     ):
-        return False
-    if argv[0] == "ls" and any(re.match(r"-\w*[aAl]|--a", word) for word in argv[1:]):
-        return False
-    if argv[0] == "git":
-        return argv[1:2] in (("ls-files",), ("diff",)) and (
-            argv[1] == "ls-files" or "--name-only" in argv
-        )
-    if argv[0] in ("rg", "grep"):
-        return any(
+        return ()
+    every = (f"./{FOUND}",)
+    kept = (f"./{FOUND}{KEPT}",)
+    match argv[0]:
+        case "find":
+            folder = argv[1] if len(argv) > 1 and not argv[1].startswith(("-", "(", "!")) else "."
+            conditions = [Word(word) for word in argv[1:]]
+            return tuple(f"{folder}/{FOUND}{name}" for name in found_names(conditions))
+        case "ls":
+            return () if any(re.match(r"-\w*l", word) for word in argv[1:]) else every
+        case "git" if argv[1:2] == ("ls-files",) or (
+            argv[1:2] == ("diff",) and "--name-only" in argv
+        ):
+            return kept if not any(re.match(r"-\w*o|--others", w) for w in argv) else every
+        case "fd":
+            return every if any(re.match(r"-\w*[HIu]|--(hid|no-i|unr)", w) for w in argv) else kept
+        case "rg" | "grep" if any(
             re.fullmatch(r"-\w*[lL]\w*|--files(-with-matches|-without-match)?", word)
             for word in argv[1:]
-        )
-    return argv[0] in _LISTERS
+        ):
+            return kept if argv[0] == "rg" and not any("u" in w for w in argv[1:]) else every
+    return ()

@@ -2,6 +2,7 @@
 `shell_writers`."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kode.permissions import shell_table as table
@@ -12,10 +13,12 @@ from kode.permissions.shell_judge import (
     deletes_path,
     destructive,
     has_option,
+    network,
     option_values,
     positionals,
     reads_path,
     safe,
+    sweeps_below,
     system,
     together,
     unknown,
@@ -26,10 +29,36 @@ from kode.permissions.shell_judge import (
 from kode.permissions.shell_scripts import awk_is_plain, jq_is_plain, sed_is_plain
 from kode.permissions.shell_words import FOUND, UNKNOWN, Word
 
+_LOADS_CODE = re.compile(
+    r"--(?:\w+-)*(?:exec|execute|command|pager|plugins?|load|script|hook|viewer|editor|browser"
+    r"|engine|filters?|ruleset|interpreter|library-path|require|rcfile|rc|init-file|startup"
+    r"|extension|catalogs?|config-file)(?:-(?:dir|path|file|program|cmd|settings))?(?:=.*)?"
+)
+_WRITES = re.compile(
+    r"--(?:in-?place|write|save|out-?file|output|(?:report|log|output)-?file)(?:=.*)?"
+)
+
+
+def loads_code(words: list[Word]) -> bool:
+    """Whether a long option names code to run, whatever the program."""
+    return any(_LOADS_CODE.fullmatch(w.text) for w in words[1:])
+
+
+def _does_more(words: list[Word], name: str) -> bool:
+    """Whether options make more of a program that is known to read and print."""
+    dangers = table.READER_DANGERS.get(name, "").split()
+    if dangers and has_option(words[1:], *dangers):
+        return True
+    return loads_code(words) or any(_WRITES.fullmatch(w.text) for w in words[1:])
+
 
 def printer(name: str, words: list[Word], scene: Scene) -> Finding:
-    if has_option(words[1:], *table.READER_DANGERS.get(name, "--none").split()) and name == "hash":
-        return unknown("changes where programs are looked up")
+    if _does_more(words, name):
+        return unknown("an option that makes it run, write or read something else")
+    if name == "shopt" and any(
+        w.text not in table.PLAIN_SHOPT for w in words[1:] if not w.text.startswith("-")
+    ):
+        return unknown("changes how the shell reads commands")
     if name in ("umask", "ulimit") and any(re.search(r"\d|unlimited|=", w.text) for w in words[1:]):
         return unknown("changes limits of the shell")
     return safe("prints")
@@ -37,9 +66,10 @@ def printer(name: str, words: list[Word], scene: Scene) -> Finding:
 
 def reader(name: str, words: list[Word], scene: Scene, *, names_only: bool) -> Finding:
     arguments = words[1:]
-    dangers = table.READER_DANGERS.get(name, "").split()
-    if dangers and has_option(arguments, *dangers):
+    if _does_more(words, name):
         return unknown("an option that makes it run, write or read something else")
+    if any(re.match(r"\w+://", w.text) for w in arguments):
+        return network("asks another machine")
     takes_value = table.READER_VALUE_OPTIONS.get(name, "").split()
     if name in table.READER_PATTERN_FIRST:
         return _pattern_reader(arguments, scene, takes_value)
@@ -48,6 +78,9 @@ def reader(name: str, words: list[Word], scene: Scene, *, names_only: bool) -> F
         for word in positionals(arguments, takes_value)
     ]
     found += option_files(arguments, scene)
+    if name in ("diff", "colordiff") and has_option(arguments, "-r", "--recursive"):
+        given = [Word(path) for one in found for path in one.reads if FOUND not in path]
+        found.append(sweeps_below(given, scene))
     return together(safe("prints"), *found)
 
 
@@ -55,7 +88,7 @@ def option_files(words: list[Word], scene: Scene) -> list[Finding]:
     """Secrets and unknown pieces in options."""
     found = []
     for word in words:
-        if not word.text.startswith("-"):
+        if not word.text.startswith("-") or word.text.startswith("--exclude"):
             continue
         if not word.known:
             found.append(unknown("options are not known beforehand"))
@@ -109,10 +142,65 @@ def _pattern_reader(arguments: list[Word], scene: Scene, takes_value: list[str])
         if i and re.fullmatch(r"-[a-zA-Z]*f", arguments[i - 1].text)
     ]
     found += [reads_path(w, scene) for w in short]
+    listed = option_values(arguments, ("--glob", "--iglob", "--include", "-g"))
+    found += [reads_path(w, scene) for w in listed if not w.text.startswith("!")]
     return together(safe("searches"), *found, *option_files(arguments, scene))
 
 
+def _searched_folders(finding: Finding) -> list[Word]:
+    """What a search was given to read; the current folder when that is nothing."""
+    return [Word(path) for path in finding.reads if FOUND not in path]
+
+
+def _sweeping(finding: Finding, arguments: list[Word], scene: Scene, *, kind: str) -> Finding:
+    """What a search below folders reads: `grep` all, `rg` what is neither hidden nor ignored."""
+    named = [
+        w.text
+        for w in option_values(arguments, ("--include", "--glob", "--iglob"))
+        + (option_values(arguments, ("-g",)) if kind != "grep" else [])
+    ]
+    left_out = [w.text for w in option_values(arguments, ("--exclude", "--exclude-dir"))]
+    if any("/" in name for name in named):
+        named = []
+    everything = has_option(arguments, "--unrestricted", "-u", "--no-ignore") and kind != "grep"
+    twice = any(re.fullmatch(r"-\w*u\w*u\w*", w.text) for w in arguments) or (
+        sum(w.text in ("-u", "--unrestricted") for w in arguments) > 1
+    )
+    hidden = kind == "grep" or twice or has_option(arguments, "--hidden", "-.")
+    return together(
+        finding,
+        sweeps_below(
+            _searched_folders(finding),
+            scene,
+            names=[name for name in named if not name.startswith("!")] or [""],
+            hidden=hidden,
+            ignored=kind == "grep" or everything,
+            without=[*left_out, *(name[1:] for name in named if name.startswith("!"))],
+        ),
+    )
+
+
 def grep(words: list[Word], scene: Scene) -> Finding:
+    found = _grep(words, scene)
+    deep = any(
+        re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|--dereference-recursive", w.text)
+        or w.text in ("--directories=recurse", "-drecurse")
+        for w in words[1:]
+    )
+    fed = scene.feed is not None and not found.reads
+    return _sweeping(found, words[1:], scene, kind="grep") if deep and not fed else found
+
+
+def searcher(words: list[Word], scene: Scene) -> Finding:
+    """ag, ack: like grep -r, unless they are fed."""
+    name = words[0].text.rsplit("/", 1)[-1]
+    found = reader(name, words, scene, names_only=False)
+    if scene.feed is not None and not found.reads:
+        return found
+    return _sweeping(found, words[1:], scene, kind="rg" if name == "ag" else "grep")
+
+
+def _grep(words: list[Word], scene: Scene) -> Finding:
     # -r means recursion here, with nothing behind it; for rg it takes a replacement.
     arguments = [
         word for word in words[1:] if not re.fullmatch(r"-[rRnilwoHhcvEFPqsIxLazUbZ]+", word.text)
@@ -135,7 +223,10 @@ def rg(words: list[Word], scene: Scene) -> Finding:
         return together(
             safe("lists files"), *(reads_path(w, scene, names_only=True) for w in given)
         )
-    return _pattern_reader(words[1:], scene, [])
+    found = _pattern_reader(words[1:], scene, [])
+    if scene.feed is not None and not found.reads:
+        return found
+    return _sweeping(found, words[1:], scene, kind="rg")
 
 
 def tree(words: list[Word], scene: Scene) -> Finding:
@@ -346,13 +437,19 @@ def _known(starts: list[Word], scene: Scene) -> tuple[str, ...]:
 
 def _find_actions(rest: list[Word], starts: list[Word], folder: str, scene: Scene) -> list[Finding]:
     found: list[Finding] = []
+    names = found_names(rest)
     index = 0
     while index < len(rest):
         text = rest[index].text
         if not rest[index].known and not text.startswith("-"):
             found.append(unknown("conditions that are not known beforehand"))
         if text == "-delete":
-            safe_places = all(deletes_path(start, scene).klass == "write" for start in starts)
+            safe_places = all(
+                deletes_path(Word(f"{start.text}/{FOUND}{name}", start.glob), scene).klass
+                == "write"
+                for start in starts
+                for name in names
+            )
             found.append(
                 write("deletes what a build makes again")
                 if safe_places
@@ -366,10 +463,7 @@ def _find_actions(rest: list[Word], starts: list[Word], folder: str, scene: Scen
             end = index + 1
             while end < len(rest) and rest[end].text not in (";", "+"):
                 end += 1
-            command = [
-                Word(w.text.replace("{}", f"{folder}/{FOUND}"), w.glob)
-                for w in rest[index + 1 : end]
-            ]
+            command = _with_found(rest[index + 1 : end], folder, names)
             if command:
                 found.append(
                     with_more(safe("runs a command for each file"), scene.run_words(command))
@@ -379,12 +473,47 @@ def _find_actions(rest: list[Word], starts: list[Word], folder: str, scene: Scen
     return found
 
 
+def _with_found(command: list[Word], folder: str, names: list[str]) -> list[Word]:
+    """The words of a command that is run for each file, `{}` replaced by what was found."""
+    out: list[Word] = []
+    for word in command:
+        if word.text == "{}":
+            out += [Word(f"{folder}/{FOUND}{name}") for name in names]
+        else:
+            out.append(Word(word.text.replace("{}", f"{folder}/{FOUND}"), word.glob))
+    return out
+
+
+def found_names(conditions: Sequence[Word]) -> list[str]:
+    """Globs for the names that `find` can come upon with some conditions; `""` for any name."""
+    texts = [word.text for word in conditions]
+    named = [
+        texts[i + 1]
+        for i, text in enumerate(texts[:-1])
+        if text in ("-name", "-iname") and "/" not in texts[i + 1]
+    ]
+    if any(text in ("!", "-not", ",") for text in texts) or UNKNOWN in "".join(texts):
+        return [""]
+    if any(text in ("-o", "-or") for text in texts):
+        grouped = texts.count("(") == 1 and texts.count(")") == 1
+        inner = texts[texts.index("(") + 1 : texts.index(")")] if grouped else []
+        every = {"-name", "-iname", "-o", "-or", *named}
+        alone = grouped and set(inner) <= every and not {"-o", "-or"} & set(_outside(texts))
+        return named if alone and named else [""]
+    return named[:1] or [""]
+
+
+def _outside(texts: list[str]) -> list[str]:
+    return texts[: texts.index("(")] + texts[texts.index(")") :]
+
+
 def fd(words: list[Word], scene: Scene) -> Finding:
     for index, word in enumerate(words):
         if word.text in ("-x", "-X", "--exec", "--exec-batch"):
-            command = [Word(w.text.replace("{}", f"./{FOUND}")) for w in words[index + 1 :]]
+            name = _fd_name(words[1:index])
+            command = [Word(w.text.replace("{}", f"./{FOUND}{name}")) for w in words[index + 1 :]]
             if not any(FOUND in w.text for w in command):
-                command.append(Word(f"./{FOUND}"))
+                command.append(Word(f"./{FOUND}{name}"))
             return with_more(unknown("runs a command for each file"), scene.run_words(command))
     if has_option(words[1:], "-x", "-X", "--exec", "--exec-batch"):
         return unknown("runs a command for each file")
@@ -395,6 +524,16 @@ def fd(words: list[Word], scene: Scene) -> Finding:
             for w in positionals(words[1:], ("-e", "-t", "-d", "-E", "-g", "--type"))[1:]
         ),
     )
+
+
+def _fd_name(options: list[Word]) -> str:
+    """A glob for the names that `fd` comes upon; "" for any."""
+    endings = option_values(options, ("--extension", "-e"))
+    if len(endings) == 1:
+        return f"*.{endings[0].text.lstrip('.')}"
+    given = positionals(options, ("-e", "-t", "-d", "-E", "-g", "--type", "--extension"))
+    plain = given[0].text.replace("\\.", ".").strip("^$") if given else ""
+    return plain if re.fullmatch(r"[\w.-]*", plain) and plain.startswith(".") else ""
 
 
 def less(words: list[Word], scene: Scene) -> Finding:

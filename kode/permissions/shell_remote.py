@@ -98,6 +98,8 @@ def rsync(words: list[Word], scene: Scene) -> Finding:
 def nc(words: list[Word], scene: Scene) -> Finding:
     if has_option(words[1:], "-e", "-c", "--exec", "--sh-exec"):
         return destructive("gives another machine a shell")
+    if any(re.search(r"(?:^|,)(?:exec|system|shell):", w.text, re.IGNORECASE) for w in words[1:]):
+        return destructive("gives another machine a program")
     if has_option(words[1:], "-l", "--listen"):
         return unknown("waits for other machines")
     return together(network("talks to another machine"), *secrets_named(words, scene))

@@ -27,7 +27,7 @@ PRINTERS = _names(
     "dirname sleep cal factor users who w last getconf lscpu lsblk free uname sw_vers break "
     "continue return exit shift wait times dirs jobs getopts yes shopt ulimit umask numfmt "
     "tput clear reset type hash which whereis whence figlet cowsay locale ncal pathchk "
-    "vm_stat iostat vmstat mpstat lsusb lspci lsmod bc"
+    "vm_stat iostat vmstat mpstat lsusb lspci lsmod lsof ss netstat pgrep pidof pstree"
 )
 """Print what they are given, or facts about the machine; no argument makes them do more."""
 
@@ -37,10 +37,10 @@ LISTERS = _names("ls dir vdir stat du realpath readlink lsattr exa eza lsd namei
 READERS = _names(
     "cat head tail wc nl tac rev fold fmt cut paste join comm cmp diff diff3 sdiff od hexdump "
     "strings md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum "
-    "md5 base32 base64 basenc column expand unexpand pr tsort look zcat bzcat xzcat zgrep "
+    "bc md5 base32 base64 basenc column expand unexpand pr tsort look zcat bzcat xzcat zgrep "
     "zdiff colordiff cloc tokei scc wdiff shellcheck readelf nm size otool iconv hd gzcat "
     "zless bzgrep xzgrep lz4cat zstdcat colrm ul asa jsonlint tomlq xmllint egrep fgrep ack "
-    "ag"
+    "ag objdump"
 )
 """Read files and print; every argument that is no option may be a file."""
 
@@ -78,7 +78,8 @@ READER_DANGERS: dict[str, str] = {
     "--unicode --write-lang-def --force-lang-def --read-lang-def --exclude-list-file",
     "tokei": "--input",
     "scc": "-o --output",
-    "xmllint": "--output --catalogs --load-trace --shell -o",
+    "xmllint": "--output --catalogs --load-trace --shell -o --noent --valid --dtdvalid --loaddtd "
+    "--xinclude --path",
     "iconv": "-o --output",
     "readelf": "--dwarf-follow-links",
     "zgrep": "-f",
@@ -89,10 +90,25 @@ READER_DANGERS: dict[str, str] = {
     "du": "--files0-from",
     "sdiff": "-o --output --diff-program",
     "diff3": "--diff-program",
-    "bc": "",
     "hash": "-p",
+    "jobs": "-x",
+    "wait": "-p",
+    "cowsay": "-f",
+    "figlet": "-f -d -C -A",
+    "nm": "--plugin",
+    "size": "--plugin",
+    "objdump": "--plugin -P --dwarf-follow-links",
+    "zstdcat": "-o -D",
+    "lz4cat": "-D",
+    "jsonlint": "-i -W",
+    "ss": "-K --kill -D --diag -F --filter",
+    "pgrep": "-F --pidfile",
+    "lsof": "-D",
+    "tput": "-S",
 }
 """Options that make a reader run, write or read something else: then it is `unknown`."""
+
+PLAIN_SHOPT = _names("globstar nullglob failglob nocaseglob checkwinsize histappend lastpipe")
 
 CODE_FREE_WRITERS = _names(
     "mkdir rmdir touch mkfifo csplit patch dos2unix unix2dos gofmt goimports rustfmt isort "
@@ -105,6 +121,26 @@ CODE_FREE_WRITERS = _names(
     "ktlint google-java-format"
 )
 """Change files they are given, or write beside them, and run nothing of the project."""
+
+WRITER_DANGERS: dict[str, str] = {
+    "exiftool": "-if -config -execute -p -stay_open -@ -userParam -api -fileNUM",
+    "pandoc": "-F -L -d",
+    "convert": "-script",
+    "magick": "-script",
+    "ktlint": "-R",
+    "dot": "-l",
+    "ffmpeg": "-filter_script -f -sseof -dump",
+    "zip": "-TT -unzip-command",
+    "ctags": "--options -L",
+    "sqlfluff": "--library-path --templater",
+    "esbuild": "--serve --servedir --watch",
+    "buf": "generate push mod registry build-server",
+    "plantuml": "-picoweb -gui -pipe",
+    "sass": "--watch",
+    "typos": "--config",
+    "gzip": "",
+}
+"""Options (and subcommands) of those that run code or serve: then they are `unknown`."""
 
 CHECK_ONLY = _names("gofmt shfmt clang-format goimports codespell typos")
 """Of these, those that only print unless an option says to write."""
@@ -218,6 +254,7 @@ VERSION_ASKERS = _names(
     "java javac go cargo rustc rustup gcc g++ cc clang clang++ make cmake git docker podman "
     "kubectl helm terraform aws gcloud az gh ruff mypy pytest black pip pip3 uv poetry pipenv "
     "tox nox tsc eslint prettier jest vitest curl wget ssh bash zsh sh fish psql mysql "
+    "less man ldd "
     "sqlite3 redis-cli openssl rg fd jq yq sed awk gawk tar zip unzip vim nvim nano emacs "
     "tmux mvn gradle dotnet swift kotlin scala elixir mix ghc stack lua R julia ansible "
     "vagrant brew apt dpkg rsync ffmpeg pandoc sbt ninja docker-compose hatch pdm"

@@ -198,6 +198,8 @@ def _npm(words: list[Word], scene: Scene) -> Finding:
         case "exec" | "dlx" | "x" | "create" | "init":
             if sub == "init" and (not positionals(arguments)):
                 return write("makes a package file")
+            if has_option(arguments, "-c", "--call"):
+                return _npx([Word("npx"), *arguments], scene)
             return network("downloads and runs a package")
         case "config" | "set" | "login" | "adduser" | "token" | "logout":
             return system("changes settings or hands out tokens")

@@ -5,6 +5,7 @@ The judges are in `shell_readers`, `shell_writers`, `shell_builtins`, `shell_wra
 What is in no table is `unknown`.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from kode.permissions.shell_judge import (
     Finding,
     Scene,
     destructive,
+    reads_path,
     safe,
     secrets_named,
     together,
@@ -53,7 +55,7 @@ def judge(words: list[Word], scene: Scene) -> Finding:
         return unknown("which program runs is not known beforehand")
     found = _judge_named(name, words, scene)
     if found.klass == "unknown" and not found.development:
-        found = together(found, *losing(words[1:]))
+        found = together(found, *losing(words[1:]), *_keys_named(words, scene))
     if not foreign:
         return found
     return (
@@ -120,6 +122,22 @@ def _judge_named(name: str, words: list[Word], scene: Scene) -> Finding:
     if name in table.CLASS_BY_NAME:
         return _tabled(name, words, scene)
     return unknown("a program that is not known")
+
+
+_TEXT_IN_CODE = re.compile(r"""(["'])([^"'\n]{2,200})\1""")
+
+
+def _keys_named(words: list[Word], scene: Scene) -> list[Finding]:
+    """Findings for files that hold keys, among the arguments of a program that is not known, and
+    in the texts of a program on the command line."""
+    named: list[str] = []
+    for before, word in itertools.pairwise(words):
+        if re.search(r"[\s(]", word.text):
+            named += [match[2] for match in _TEXT_IN_CODE.finditer(word.text)]
+        elif not word.text.startswith("-") and not before.text.startswith("--env"):
+            named.append(word.text)
+    found = (reads_path(Word(text), scene) for text in named[:50])
+    return [one for one in found if one.secret]
 
 
 def losing(words: list[Word]) -> list[Finding]:
@@ -201,6 +219,8 @@ _SPECIAL: dict[str, Judge] = {
     "egrep": shell_readers.grep,
     "fgrep": shell_readers.grep,
     "rg": shell_readers.rg,
+    "ag": shell_readers.searcher,
+    "ack": shell_readers.searcher,
     "tree": shell_readers.tree,
     "file": shell_readers.file_kinds,
     "sort": shell_readers.sort,

@@ -18,6 +18,11 @@ UNKNOWN = "\0"
 FOUND = "\x01"
 """In a word: the name of some file found below the folder that stands before it."""
 
+KEPT = "\x03"
+"""Right behind `FOUND`: only what `.gitignore` does not name.
+
+What follows either is a glob for the names that were found."""
+
 _LITERAL, _QUOTED, _EXPANDED = 0, 1, 2
 """How a character got into a word: as written, in quotes, out of an unquoted variable."""
 

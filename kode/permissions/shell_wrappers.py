@@ -24,7 +24,7 @@ from kode.permissions.shell_judge import (
     with_more,
 )
 from kode.permissions.shell_table import LOSING_WORDS
-from kode.permissions.shell_words import FOUND, UNKNOWN, Word
+from kode.permissions.shell_words import UNKNOWN, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,18 +191,22 @@ def xargs(words: list[Word], scene: Scene) -> Finding:
     if replacing:
         placeholder = replacing[0].text
     command = after_options(rest, _XARGS_VALUES.split())
-    names = scene.feed is not None and scene.feed.names and not has_option(rest, "-a")
-    given = Word(f"./{FOUND}") if names else Word(UNKNOWN)
+    names = scene.feed.names if scene.feed is not None and not has_option(rest, "-a") else ()
+    given = [Word(name) for name in names] or [Word(UNKNOWN)]
     if not command:
         return own
     if placeholder:
-        command = [Word(word.text.replace(placeholder, given.text), word.glob) for word in command]
+        command = [
+            Word(word.text.replace(placeholder, one.text), word.glob)
+            for word in command
+            for one in (given if placeholder in word.text else given[:1])
+        ]
     else:
-        command = [*command, given]
+        command = [*command, *given]
     text = scene.feed.text if scene.feed is not None else None
     plain = text is not None and not re.search(r"[\"'\\]", text)
     if text is not None and plain and not placeholder and not _splits_otherwise(rest):
-        command[-1:] = [Word(one) for one in text.split()[:50]]
+        command[-len(given) :] = [Word(one) for one in text.split()[:50]]
     return with_more(own, scene.run_words(command))
 
 
@@ -262,7 +266,8 @@ def _shell_input(scene: Scene) -> Finding:
     if any(part.klass == "network" for part in feed.parts):
         return destructive("runs what it just downloaded")
     if feed.text is not None:
-        return with_more(safe("runs a command line"), scene.run_text(feed.text))
+        own = unknown("runs what comes in through a pipe") if feed.parts else safe("runs commands")
+        return with_more(own, scene.run_text(feed.text))
     if any(part.argv and _DECODERS.match(part.argv[0]) for part in feed.parts):
         return system("runs what was hidden by an encoding")
     return unknown("runs what comes in through a pipe")
@@ -295,14 +300,15 @@ def trap(words: list[Word], scene: Scene) -> Finding:
         return safe("lists or clears traps")
     if not words[1].known:
         return unknown("plants a command that is not known beforehand")
-    return with_more(safe("plants a command"), scene.run_text(words[1].text))
+    return with_more(unknown("plants a command for later"), scene.run_text(words[1].text))
 
 
 def sourced(words: list[Word], scene: Scene) -> Finding:
     """`source FILE`: runs a file in this shell."""
     if scene.downloads:
         return destructive("runs what it just downloaded")
-    return unknown("runs a script in this shell")
+    read = [reads_path(word, scene) for word in words[1:2]]
+    return together(unknown("runs a script in this shell"), *(one for one in read if one.secret))
 
 
 def remote_shell(words: list[Word], scene: Scene) -> Finding:

@@ -13,16 +13,19 @@ from kode.permissions.shell_judge import (
     deletes_path,
     destructive,
     has_option,
+    network,
     option_values,
     positionals,
     reads_path,
     safe,
+    sweeps_below,
     system,
     together,
     unknown,
     write,
     writes_path,
 )
+from kode.permissions.shell_readers import loads_code
 from kode.permissions.shell_words import UNKNOWN, Word
 
 
@@ -102,6 +105,10 @@ def _taken(name: str, source: Word, scene: Scene) -> Finding:
 
 def writes_all(words: list[Word], scene: Scene) -> Finding:
     """Every argument is a file or folder that is made or changed."""
+    if os.path.basename(words[0].text) == "patch":
+        folders = option_values(words[1:], ("--directory", "-d", "--output", "-o"))
+        given = positionals(words[1:], ("-p", "-d", "-o", "-i", "-r", "-F", "-B", "-V"))
+        return together(write(), *(writes_path(w, scene) for w in (*folders, *given[:1])))
     values = ("-m", "--mode", "-d", "--date", "-t", "-r", "--reference", "-p", "--prefix")
     name = os.path.basename(words[0].text)
     given = positionals(words[1:], () if name in ("mkdir", "rmdir", "tee") else values)
@@ -233,10 +240,12 @@ def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
             else unknown("what it packs is not known")
             for w in (*given, *folders)
         ]
+        left_out = [w.text for w in option_values(arguments, ("--exclude",))]
         return together(
             write("packs"),
             *(writes_path(w, scene, replaces=True) for w in archives if w.text != "-"),
             *found,
+            sweeps_below(given or folders, scene, without=left_out),
         )
     return unknown("not a known form of tar")
 
@@ -253,6 +262,32 @@ def unzip(words: list[Word], scene: Scene) -> Finding:
         *(writes_path(w, scene) for w in folders),
         *(reads_path(w, scene) for w in positionals(words[1:], ("-d", "-x"))[:1]),
     )
+
+
+_OWN_OUTPUTS = re.compile(
+    r"--(?:cpp|csharp|java|js|kotlin|objc|php|pyi|python|ruby|rust|descriptor_set)_out"
+)
+
+
+def _runs_code(name: str, arguments: list[Word]) -> bool:
+    """Options of single programs that run code, where no common name tells."""
+    dangers = table.WRITER_DANGERS.get(name, "").split()
+    if any(w.text.split("=", 1)[0] in dangers for w in arguments):
+        return True
+    if name == "protoc":
+        outputs = [w.text.split("=", 1)[0] for w in arguments if "_out" in w.text]
+        return any(not _OWN_OUTPUTS.fullmatch(text) for text in outputs)
+    return False
+
+
+def _attached_paths(arguments: list[Word]) -> list[Word]:
+    """Places outside the project in options: `--outfile=/etc/x`, `-o/etc/x`."""
+    out = []
+    for word in arguments:
+        match = re.match(r"--[\w-]+=([/~].*|\.\./.*)|-[a-zA-Z]([/~].*)", word.text, re.DOTALL)
+        if match:
+            out.append(Word(match[1] or match[2], word.glob))
+    return out
 
 
 def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
@@ -274,6 +309,10 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
         "--require",
     ):
         return unknown("an option that may run a program")
+    if loads_code(words) or _runs_code(name, arguments):
+        return unknown("an option that may run a program")
+    if any(re.match(r"(?:https?|ftp|sftp|s3|gs|rtmp|rtsp|tcp|udp)://", w.text) for w in arguments):
+        return network("asks another machine")
     if name in ("ruff", "black") and any(
         w.text in ("server", "clean", "--version", "version", "rule", "linter")
         for w in arguments[:1]
@@ -291,7 +330,10 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
         if "/" in w.text or w.text.startswith("~") or name in ("mkdir", "rmdir", "touch", "zip")
     ]
     found = [writes_path(Word(w.text.split("**")[0] or ".", w.glob), scene) for w in given]
+    found += [writes_path(w, scene) for w in _attached_paths(arguments)]
     found += [reads_path(w, scene) for w in positionals(arguments) if reads_path(w, scene).secret]
+    if name == "zip" and has_option(arguments, "-r", "-R", "--recurse-paths"):
+        found.append(sweeps_below(positionals(arguments)[1:], scene))
     if name in table.CHECK_ONLY and not any(
         w.text in table.WRITE_OPTIONS or re.fullmatch(r"-[a-z]*[wi][a-z]*", w.text)
         for w in arguments
