@@ -29,6 +29,8 @@ class ModelInfo:
     cache_write_price: float | None = None
     known: bool = False
     """False when the window is a cautious guess for a model that is in no table."""
+    sees_images: bool | None = None
+    """None: kode does not know; then pictures are sent, and the server says."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,24 @@ class ToolResult:
     type: Literal["tool_result"] = "tool_result"
 
 
-Part = Text | Thinking | ToolCall | ToolResult
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A picture that goes with a person's message. Its bytes are in a file; see `kode.images`."""
+
+    name: str
+    """What it was called: `shot.png`."""
+    media_type: str
+    """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
+    width: int
+    height: int
+    """In pixels; both 0 where the file does not say."""
+    size_bytes: int
+    kept_in: str
+    """The absolute path of kode's own copy, named by its content."""
+    type: Literal["image"] = "image"
+
+
+Part = Text | Thinking | ToolCall | ToolResult | Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +120,11 @@ def text_of(message: Message) -> str:
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The tool calls of an assistant message, in the order asked."""
     return tuple(p for p in message.parts if isinstance(p, ToolCall))
+
+
+def images_of(message: Message) -> tuple[Image, ...]:
+    """The pictures in a message, in order."""
+    return tuple(p for p in message.parts if isinstance(p, Image))
 
 
 def results_of(message: Message) -> tuple[ToolResult, ...]:

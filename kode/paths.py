@@ -38,6 +38,11 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
     return session_folder(home, session_id) / "outputs"
 
 
+def images_folder(session_folder: Path) -> Path:
+    """Copies of the pictures that were shown in a session."""
+    return session_folder / "images"
+
+
 def agents_folder(home: Path, session_id: str) -> Path:
     return session_folder(home, session_id) / "agents"
 

@@ -16,8 +16,9 @@ from kode.engine.agent import Agent
 from kode.engine.reply import Partial, ask
 from kode.engine.tokens import clip_middle, tokens_of, tokens_of_text
 from kode.errors import LimitError, OverflowError_, ToolError
-from kode.events import ContextReduced, Emit, silent
+from kode.events import ContextReduced, Emit, silent, Working
 from kode.messages import (
+    Image,
     Message,
     Text,
     ToolCall,
@@ -160,6 +161,7 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
             f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start anew with `/new`, or use a model "
             "with a larger window."
         )
+    emit(Working(what="Compacting the conversation"))
     window = agent.provider.info.context_window
     messages = list(session.messages)
     before_tokens = context_tokens(session, context)
@@ -252,6 +254,8 @@ def transcript_of(messages: Sequence[Message]) -> str:
     for message in messages:
         for part in message.parts:
             match part:
+                case Image():
+                    lines.append(f"[{message.role} showed the picture {part.name}]")
                 case Text(source="compaction"):
                     lines.append(f"[earlier hand-over note]\n{part.text}")
                 case Text():

@@ -3,7 +3,7 @@
 Exact counts come from the provider's usage; these fill the gap until the next one.
 """
 
-from kode.messages import Message, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4.0
 """English and code lie between 3.3 and 4.5 bytes a token in the common tokenizers. Counting UTF-8
@@ -12,6 +12,11 @@ come out near the truth too."""
 
 MESSAGE_TOKENS = 6
 """What a message costs beside its text: role, separators."""
+
+
+PIXELS_PER_TOKEN = 750
+IMAGE_TOKENS = (85, 1_600)
+"""The least and the most that a picture costs: servers make larger ones smaller first."""
 
 
 def tokens_of_text(text: str) -> int:
@@ -33,7 +38,16 @@ def tokens_of(message: Message) -> int:
                 total += tokens_of_text(part.name) + tokens_of_text(part.arguments)
             case ToolResult():
                 total += tokens_of_text(part.text)
+            case Image():
+                total += tokens_of_image(part)
     return total
+
+
+def tokens_of_image(image: Image) -> int:
+    """An estimate for one picture; the most where its size is not known."""
+    least, most = IMAGE_TOKENS
+    pixels = image.width * image.height
+    return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
 
 
 def clip_middle(text: str, max_chars: int, what: str = "characters") -> str:

@@ -36,7 +36,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.messages import Message, Text, ToolResult, Usage, calls_of, text_of
+from kode.messages import Image, Message, Text, ToolResult, Usage, calls_of, text_of
 from kode.session.entries import MessageEntry, StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
 from kode.session.told import said
@@ -70,7 +70,7 @@ async def run_turn(
     context: Context,
     text: str,
     emit: Emit,
-    attachments: Sequence[Text] = (),
+    attachments: Sequence[Text | Image] = (),
 ) -> TurnEnded:
     """Runs one turn to its end and says how it ended; what happened is on disk by then.
 
@@ -139,7 +139,11 @@ def save_memory_state(agent: Agent, session: Session) -> None:
 
 
 def _record_text(
-    session: Session, context: Context, text: str, recalled: str, attachments: Sequence[Text]
+    session: Session,
+    context: Context,
+    text: str,
+    recalled: str,
+    attachments: Sequence[Text | Image],
 ) -> None:
     if context.pending_first_user:
         first = Text(text=context.pending_first_user, source="memory")

@@ -24,13 +24,16 @@ from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.events import Emit
-from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
     WireCache,
     encoded,
+    picture,
+    picture_note,
+    pictures_named,
     sendable_arguments,
     sendable_id,
     sendable_name,
@@ -94,7 +97,7 @@ class AnthropicMessages:
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; see `kode.contracts.Provider`."""
         draft = Draft(self.origin, emit)
-        with translated(self._endpoint):
+        with pictures_named(request.messages), translated(self._endpoint):
             await self._exchange(self._body(request), draft)
         return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
 
@@ -176,7 +179,7 @@ class AnthropicMessages:
         return self._tools[1]
 
     def _blocks_of(self, message: Message) -> Blocks:
-        return blocks_of(message, self.origin)
+        return blocks_of(message, self.origin, seen=self.info.sees_images is not False)
 
 
 # ── out ──────────────────────────────────────────────────────────────────────────────────────
@@ -211,11 +214,12 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def blocks_of(message: Message, origin: str) -> Blocks:
+def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:
     """The blocks of a message as the API takes them: no blank text, thinking only of `origin`, and
-    nothing of an assistant message that would hold thinking alone."""
+    nothing of an assistant message that would hold thinking alone. Pictures go along where the
+    model can see."""
     results = tuple(encoded(_result(p)) for p in message.parts if isinstance(p, ToolResult))
-    objects = [block for p in message.parts if (block := _block(p, origin)) is not None]
+    objects = [block for p in message.parts if (block := _block(p, origin, seen)) is not None]
     if message.role == "assistant":
         said = any(block["type"] in ("text", "tool_use") for block in objects)
         return Blocks("assistant", (), tuple(map(encoded, objects)) if said else ())
@@ -224,7 +228,7 @@ def blocks_of(message: Message, origin: str) -> Blocks:
     return Blocks("user", results, tuple(map(encoded, objects)))
 
 
-def _block(part: Part, origin: str) -> dict[str, Any] | None:
+def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
     match part:
         case Text():
             return {"type": "text", "text": part.text} if part.text.strip() else None
@@ -247,6 +251,12 @@ def _block(part: Part, origin: str) -> dict[str, Any] | None:
                 "name": sendable_name(part.name),
                 "input": _input(part),
             }
+        case Image():
+            picture_data = picture(part, seen=seen)
+            if picture_data is None:
+                return {"type": "text", "text": picture_note(part, seen=seen)}
+            source = {"type": "base64", "media_type": part.media_type, "data": picture_data}
+            return {"type": "image", "source": source}
         case ToolResult():
             return None
 

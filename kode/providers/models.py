@@ -139,11 +139,44 @@ _UNPRICED: dict[str, tuple[int, int]] = {
     "grok-4": (262_144, 32_768),
     "phi4": (16_384, 4_096),
     "phi-4": (16_384, 4_096),
+    "qwen3-vl": (262_144, 32_768),
+    "qwen2.5-vl": (131_072, 8_192),
+    "qwen2.5vl": (131_072, 8_192),
+    "llama3.2-vision": (131_072, 8_192),
+    "llava": (32_768, 4_096),
+    "pixtral": (131_072, 32_768),
 }
+
+_SEEING = frozenset(
+    "gpt-6.1-sol gpt-6-sol gpt-6-luna gpt-6-astra gpt-6 gpt-5.6 gpt-5.5 gpt-5.4 gpt-5.4-mini "
+    "gpt-5.4-nano gpt-5.4-pro gpt-5.3 gpt-5.2 gpt-5.2-pro gpt-5.1 gpt-5 gpt-5-pro gpt-5-mini "
+    "gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4.1-nano gpt-4o gpt-4o-mini gpt-4-turbo o1 o3 o4-mini "
+    "gemini-3 gemini-2.5 gemini-2.0 gemini-1.5 gemma3 gemma-3 llama4 llama-4 llama3.2-vision llava "
+    "pixtral qwen3-vl qwen2.5-vl qwen2.5vl mistral-medium scripted".split()
+)
+"""Rows of models that can look at a picture; those of Claude all can."""
+_BLIND = frozenset(
+    "gpt-4 gpt-3.5-turbo o3-mini gpt-oss gemma qwen3-coder qwen2.5-coder qwen2.5 qwq llama3.1 "
+    "llama3.3 llama-3.1 llama-3.3 llama3 llama-3 deepseek-chat deepseek-reasoner deepseek-v3 "
+    "deepseek-r1 deepseek-coder codestral mistral-nemo grok-code phi4 phi-4".split()
+)
+"""Rows of models that cannot. Of the others kode does not know."""
+
+
+def _sees_images(row: str) -> bool | None:
+    if row in _SEEING or row.startswith("claude"):
+        return True
+    return False if row in _BLIND else None
+
 
 MODELS: Mapping[str, ModelInfo] = {
     **{
-        prefix: ModelInfo(context_window=window, max_output_tokens=output, known=True)
+        prefix: ModelInfo(
+            context_window=window,
+            max_output_tokens=output,
+            known=True,
+            sees_images=_sees_images(prefix),
+        )
         for prefix, (window, output) in _UNPRICED.items()
     },
     **{
@@ -155,6 +188,7 @@ MODELS: Mapping[str, ModelInfo] = {
             cached_price=cached,
             cache_write_price=written,
             known=True,
+            sees_images=_sees_images(prefix),
         )
         for prefix, (window, output, given, said, cached, written) in _PRICED.items()
     },
@@ -170,8 +204,8 @@ def info_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None
 
     `overrides` maps a model name, or the beginning of one, to any of `context_window`,
     `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`,
-    `cache_write_price` (dollars per million tokens). Where several beginnings fit, the longer one
-    wins, key by key. A window given there counts as known.
+    `cache_write_price` (dollars per million tokens), `sees_images` (true or false). Where several
+    beginnings fit, the longer one wins, key by key. A window given there counts as known.
 
     Raises: ConfigError for an override with another key, or a value that is no number.
     """
@@ -237,6 +271,10 @@ def _check_override(model: str, key: str, value: Any) -> None:
             f"The settings for the model {model} have no key `{key}`. "
             f"Allowed are: {', '.join(_OVERRIDABLE)}."
         )
+    if key == "sees_images":
+        if not isinstance(value, bool):
+            raise ConfigError(f"`{key}` for the model {model} is {value!r}; allowed is a boolean.")
+        return
     whole = key in ("context_window", "max_output_tokens")
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not number or value < (1 if whole else 0):

@@ -10,19 +10,23 @@ The SDK is imported with the first request, or before by `warm_up`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.events import Emit
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft, DraftCall, is_whole_object
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
     Joined,
     encoded,
+    picture,
+    picture_note,
+    pictures_named,
     sendable_arguments,
     sendable_id,
     sendable_name,
@@ -72,13 +76,13 @@ class OpenAIChat:
             api_key=(api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
         )
         self._client: AsyncOpenAI | None = None
-        self._messages = Joined(message_bytes)
+        self._messages = Joined(partial(message_bytes, seen=info.sees_images is not False))
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; see `kode.contracts.Provider`."""
         draft = Draft(f"openai/{self.model}", emit)
-        with translated(self._endpoint):
+        with pictures_named(request.messages), translated(self._endpoint):
             await self._exchange(self._body(request), draft)
         return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
 
@@ -176,14 +180,17 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def message_bytes(message: Message) -> bytes:
-    """The objects of one message, joined by commas: a tool message is one object a result."""
-    return b",".join(encoded(value) for value in message_objects(message))
+def message_bytes(message: Message, *, seen: bool = True) -> bytes:
+    """The objects of one message, joined by commas: a tool message is one object a result. Pictures
+    go along where the model can see."""
+    return b",".join(encoded(value) for value in message_objects(message, seen=seen))
 
 
-def message_objects(message: Message) -> list[dict[str, Any]]:
+def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, Any]]:
     """Thinking stays out: no server of this format takes it back in a way they agree on."""
     text = "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
+    if message.role == "user" and images_of(message):
+        return [{"role": "user", "content": [*_pictures(message, seen), _text(text)]}]
     if message.role == "user":
         return [{"role": "user", "content": text or "(no text)"}]
     if message.role == "tool":
@@ -202,6 +209,20 @@ def message_objects(message: Message) -> list[dict[str, Any]]:
         # An answer without text says nothing, and many servers refuse an empty message.
         return [{"role": "assistant", "content": text}] if text else []
     return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
+
+
+def _pictures(message: Message, seen: bool) -> Iterator[dict[str, Any]]:
+    for image in images_of(message):
+        data = picture(image, seen=seen)
+        if data is None:
+            yield _text(picture_note(image, seen=seen))
+            continue
+        url = f"data:{image.media_type};base64,{data}"
+        yield {"type": "image_url", "image_url": {"url": url}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text or "(no text)"}
 
 
 def _call_object(call: ToolCall) -> dict[str, Any]:

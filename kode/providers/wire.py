@@ -5,14 +5,18 @@ join the same bytes. So a message is byte for byte the same in every request, wh
 provider's cache needs, and the work per request stays that of joining.
 """
 
+import base64
+import contextlib
 import hashlib
 import json
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from kode.messages import Message, ToolCall, calls_of
+from kode.errors import RefusedError
+from kode.images import bytes_of
+from kode.messages import Image, Message, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
 
 Wire = TypeVar("Wire")
@@ -107,6 +111,37 @@ def sendable_id(call_id: str, *, strict: bool) -> str:
     if len(call_id) <= 40 and (not strict or re.fullmatch(r"[A-Za-z0-9_-]+", call_id)):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def picture(image: Image, *, seen: bool) -> str | None:
+    """A picture in base64; None for a model that sees none, and when kode's copy is gone: then
+    `picture_note` stands for it."""
+    data = bytes_of(image) if seen else None
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def picture_note(image: Image, *, seen: bool) -> str:
+    """What a model is told in place of a picture."""
+    why = "its file is gone" if seen else "this model cannot look at pictures"
+    return f"[A picture, {image.name}, is not shown: {why}. Say so where it matters.]"
+
+
+@contextlib.contextmanager
+def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
+    """Around a request: where a server turns down one with pictures in it, the error says that
+    they may be why, and what to do, since they would be in every later request too."""
+    try:
+        yield
+    except RefusedError as error:
+        names = [image.name for message in messages for image in images_of(message)]
+        if not names or error.status not in (400, 404, 415, 422, 500, None):
+            raise
+        raise RefusedError(
+            f"{error} The request shows a picture ({names[-1]}). If the model cannot see, "
+            "take the message back (Esc Esc), choose another with /model, or set "
+            "`context.sees_images` to false in the config.",
+            status=error.status,
+        ) from error
 
 
 def used_ids(messages: Sequence[Message]) -> set[str]:

@@ -192,7 +192,8 @@ _OMITTED_WHEN_EMPTY = frozenset(
 
 
 _NOT_MASKED = frozenset(
-    "type id at role stop name call_id signature redacted origin model kept_from before to".split()
+    "type id at role stop name call_id signature redacted origin model kept_from before to "
+    "media_type kept_in".split()
 )
 """Names and ids, which other entries and the provider refer to."""
 

@@ -5,7 +5,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, text_of
+from kode.images import told
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+    images_of,
+    text_of,
+)
 from kode.session.entries import (
     AnyEntry,
     Header,
@@ -72,6 +83,8 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case ToolResult():
                     fence = _fence(part.text)
                     lines += [f"{part.name}:", fence, part.text, fence, ""]
+                case Image():
+                    lines += [f"*(picture: {told(part)})*", ""]
                 case Thinking():
                     pass
     return "\n".join(lines).rstrip() + "\n"
@@ -79,7 +92,8 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
 
 def _messages(message: Message) -> list[dict[str, Any]]:
     """One message as plain JSON; a tool message becomes one a result. What memory or attachments
-    added to a person's message is beside it, as `added`."""
+    added to a person's message is beside it, as `added`; of pictures, what they are and not their
+    bytes."""
     if message.role == "tool":
         return [
             {
@@ -99,6 +113,12 @@ def _messages(message: Message) -> list[dict[str, Any]]:
     }
     if added and text_of(message):
         plain["added"] = [{"source": source, "text": text} for source, text in added]
+    pictures = [
+        {"name": p.name, "media_type": p.media_type, "width": p.width, "height": p.height}
+        for p in images_of(message)
+    ]
+    if pictures:
+        plain["images"] = pictures
     calls = [
         {"id": part.id, "name": part.name, "arguments": part.arguments}
         for part in message.parts

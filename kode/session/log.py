@@ -18,7 +18,9 @@ from typing import IO, Any
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError
-from kode.messages import Message, Usage, calls_of
+from kode.images import copy_to as copy_image
+from kode.images import kept_beside
+from kode.messages import Image, Message, Usage, calls_of, images_of
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
@@ -299,7 +301,7 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
             damaged.append(number)
         else:
             seen.add(entry.id)
-            entries.append(entry)
+            entries.append(_with_pictures_beside(entry, path))
     faults = []
     if header is None:
         damaged = [number for number in damaged if number > 1]
@@ -328,6 +330,15 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     return header, entries, faults
 
 
+def _with_pictures_beside(entry: AnyEntry, path: Path) -> AnyEntry:
+    """Pictures lie beside their session, wherever it was copied or moved to since."""
+    if not isinstance(entry, MessageEntry) or not images_of(entry):
+        return entry
+    folder = paths.images_folder(path.with_suffix(""))
+    parts = (kept_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
+    return replace(entry, parts=tuple(parts))
+
+
 def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
     """A new session that begins with these entries; its file is there whole or not at all.
     Returns its id. Raises: StorageError.
@@ -335,6 +346,9 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     session_id = new_session_id()
     header = replace(source, id=session_id, created_at=timestamp(), forked_from=origin)
     lines = [line_of(header), *map(line_of, entries)]
+    folder = paths.images_folder(paths.session_folder(home, session_id))
+    for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
+        copy_image(image, folder)
     durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
     return session_id
 

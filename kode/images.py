@@ -1,0 +1,152 @@
+"""Pictures that go with a message: what their bytes are, and kode's own copy of them.
+
+The copy lies beside the session, named by its content, so that a session can be continued when the
+picture it was made from is gone. How a picture is sent is each provider's business; where it comes
+from (a file, the clipboard) is the faces'.
+"""
+
+import hashlib
+import os
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode import durable
+from kode.credentials import redact
+from kode.errors import UserError
+from kode.messages import Image
+
+MAX_BYTES = 3_900_000
+"""What every server takes: the smallest limit is 5 MiB after encoding, which adds a third."""
+MAX_SIDE = 8000
+"""Pixels; larger pictures are refused by servers."""
+SUFFIXES = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+}
+NAMED_SO = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+"""How the names of pictures end that a model can look at."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What the first bytes of a picture tell."""
+
+    media_type: str
+    width: int
+    height: int
+    """0 where the file does not say."""
+
+
+def looks_of(data: bytes) -> Looks | None:
+    """The kind and size of a picture; None for bytes that are no picture models can look at."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return Looks("image/png", *_two(">II", data, 16))
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return Looks("image/gif", *_two("<HH", data, 6))
+    if data.startswith(b"\xff\xd8\xff"):
+        return Looks("image/jpeg", *_jpeg_size(data))
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return Looks("image/webp", *_webp_size(data))
+    return None
+
+
+def keep(folder: Path, name: str, data: bytes) -> Image:
+    """Puts a copy into `folder` (made 0700) and returns what stands for it in a message.
+
+    Raises: UserError for what is no picture or too large; StorageError.
+    """
+    looks = looks_of(data)
+    if looks is None:
+        raise UserError(
+            f"{name} is no picture that a model can look at. Make it a PNG, JPEG, GIF or WebP."
+        )
+    if len(data) > MAX_BYTES:
+        raise UserError(
+            f"{name} has {len(data) / 1e6:.1f} MB, and servers take {MAX_BYTES / 1e6:.1f} MB. "
+            "Make it smaller, or cut out the part that matters."
+        )
+    if max(looks.width, looks.height) > MAX_SIDE:
+        raise UserError(
+            f"{name} has {looks.width}×{looks.height} pixels, and servers take {MAX_SIDE} a side. "
+            "Make it smaller, or cut out the part that matters."
+        )
+    durable.make_folder(folder)
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{SUFFIXES[looks.media_type]}"
+    if not path.exists():
+        durable.replace(path, data)
+    return Image(
+        name=redact(name),
+        media_type=looks.media_type,
+        width=looks.width,
+        height=looks.height,
+        size_bytes=len(data),
+        kept_in=str(path),
+    )
+
+
+def bytes_of(image: Image) -> bytes | None:
+    """The bytes of a picture; None when kode's copy is gone or is another file now."""
+    try:
+        data = Path(image.kept_in).read_bytes()
+    except (OSError, ValueError):
+        return None
+    looks = looks_of(data)
+    same = looks is not None and looks.media_type == image.media_type
+    return data if same and len(data) == image.size_bytes else None
+
+
+def kept_beside(image: Image, folder: Path) -> Image:
+    """The same picture, kept in `folder`: where a session was copied or moved to."""
+    return replace(image, kept_in=str(folder / os.path.basename(image.kept_in)))
+
+
+def copy_to(image: Image, folder: Path) -> None:
+    """Copies a picture to another folder; one that is gone is left out. Raises: StorageError."""
+    data = bytes_of(image)
+    if data is not None:
+        durable.make_folder(folder)
+        durable.replace(folder / os.path.basename(image.kept_in), data)
+
+
+def told(image: Image) -> str:
+    """A picture in a few words: `shot.png, 640×480, 12 KB`."""
+    size = f", {image.width}×{image.height}" if image.width else ""
+    return f"{image.name}{size}, {max(1, round(image.size_bytes / 1000))} KB"
+
+
+def _two(form: str, data: bytes, at: int) -> tuple[int, int]:
+    try:
+        first, second = struct.unpack_from(form, data, at)
+    except struct.error:
+        return 0, 0
+    return first, second
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """From the first frame header; the segments before it are passed over."""
+    at = 2
+    while at + 9 < len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = _two(">HH", data, at + 5)
+            return width, height
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return 0, 0
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    kind = data[12:16]
+    if kind == b"VP8X" and len(data) >= 30:
+        width = int.from_bytes(data[24:27], "little") + 1
+        return width, int.from_bytes(data[27:30], "little") + 1
+    if kind == b"VP8L" and len(data) >= 25:
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    width, height = _two("<HH", data, 26) if kind == b"VP8 " else (0, 0)
+    return width & 0x3FFF, height & 0x3FFF

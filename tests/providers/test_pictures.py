@@ -1,0 +1,114 @@
+"""Pictures on the wire: both formats carry them, and a model that cannot see is told."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ModelInfo, Request
+from kode.errors import RefusedError
+from kode.events import silent
+from kode.images import keep
+from kode.messages import Image, Message, Text, user_message
+from kode.providers.anthropic_messages import AnthropicMessages
+from kode.providers.models import info_of
+from kode.providers.openai_chat import OpenAIChat
+from tests import pictures
+from tests.scripted_server import ScriptedServer
+
+DATA = base64.b64encode(pictures.png()).decode()
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Message:
+    image = keep(tmp_path, "shot.png", pictures.png())
+    return Message(role="user", parts=(image, Text(text="What is on it?")))
+
+
+def provider(kind: str, server: ScriptedServer, sees_images: bool | None):
+    info = ModelInfo(context_window=1000, max_output_tokens=100, sees_images=sees_images)
+    if kind == "openai":
+        return OpenAIChat("m", info, base_url=server.openai_url, api_key="k")
+    return AnthropicMessages("m", info, base_url=server.anthropic_url, api_key="k")
+
+
+async def sent(kind: str, message: Message, sees_images: bool | None) -> list[dict]:
+    with ScriptedServer([{"text": "ok"}]) as server:
+        asked = provider(kind, server, sees_images)
+        await asked.reply(Request(system="", messages=[message]), silent)
+        await asked.aclose()
+        content = server.requests[0].json["messages"][0]["content"]
+    for block in content:
+        block.pop("cache_control", None)
+    return content
+
+
+@pytest.mark.parametrize("sees", [True, None])
+async def test_chat_completions_carries_a_picture_as_a_data_url(shown, sees):
+    assert await sent("openai", shown, sees) == [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+        {"type": "text", "text": "What is on it?"},
+    ]
+
+
+@pytest.mark.parametrize("sees", [True, None])
+async def test_messages_carries_a_picture_as_a_source(shown, sees):
+    assert await sent("anthropic", shown, sees) == [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/png", "data": DATA},
+        },
+        {"type": "text", "text": "What is on it?"},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_model_that_cannot_see_gets_a_note_instead(kind, shown):
+    first, second = await sent(kind, shown, False)
+
+    assert "shot.png, is not shown: this model cannot look at pictures" in first["text"]
+    assert second["text"] == "What is on it?"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_picture_whose_file_is_gone_leaves_a_note(kind, shown):
+    [image] = [part for part in shown.parts if isinstance(part, Image)]
+    Path(image.kept_in).unlink()
+
+    first, _ = await sent(kind, shown, True)
+
+    assert "its file is gone" in first["text"]
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_refusal_of_a_request_with_a_picture_says_what_to_do(kind, shown):
+    refusal = {"error": {"status": 400, "text": "image input is not supported"}}
+    with ScriptedServer([refusal, refusal]) as server:
+        asked = provider(kind, server, None)
+        with pytest.raises(RefusedError, match=r"shot.png.*context.sees_images"):
+            await asked.reply(Request(system="", messages=[shown]), silent)
+        with pytest.raises(RefusedError) as plain:
+            await asked.reply(Request(system="", messages=[user_message("hi")]), silent)
+        await asked.aclose()
+
+    assert "picture" not in str(plain.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "sees"),
+    [
+        ("claude-sonnet-5-5", True),
+        ("gpt-5-mini-2025-08-07", True),
+        ("qwen2.5-vl:7b", True),
+        ("gpt-3.5-turbo", False),
+        ("deepseek-chat", False),
+        ("my-own-model", None),
+    ],
+)
+def test_kode_knows_which_models_see(model, sees):
+    assert info_of(model).sees_images is sees
+
+
+def test_the_person_knows_better_which_models_see():
+    assert info_of("my-own", {"my-own": {"sees_images": True}}).sees_images is True
+    assert info_of("gpt-5", {"gpt-5": {"sees_images": False}}).sees_images is False

@@ -1,0 +1,83 @@
+"""Pictures in a session: beside its file, wherever that goes; in no export."""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kode import paths
+from kode.engine.tokens import tokens_of
+from kode.images import bytes_of, keep
+from kode.messages import Image, Message, Text, images_of
+from kode.session import log
+from kode.session.export import as_json, as_markdown
+from kode.session.log import read, session_path
+from kode.session.upkeep import delete, fork
+from tests import pictures
+
+
+@pytest.fixture
+def session_id(tmp_path: Path) -> str:
+    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    assert session.id is not None
+    folder = paths.images_folder(paths.session_folder(tmp_path, session.id))
+    image = keep(folder, "shot.png", pictures.png())
+    session.append_message(Message(role="user", parts=(image, Text(text="What is on it?"))))
+    session.close()
+    return session.id
+
+
+def picture_of(home: Path, session_id: str) -> Image:
+    _, entries, faults = read(session_path(home, session_id))
+    assert faults == []
+    [image] = [i for entry in entries if isinstance(entry, Message) for i in images_of(entry)]
+    return image
+
+
+def test_a_picture_is_there_when_the_session_is_loaded(tmp_path, session_id):
+    assert bytes_of(picture_of(tmp_path, session_id)) == pictures.png()
+
+
+def test_the_line_of_a_session_refers_to_the_picture_and_does_not_hold_it(tmp_path, session_id):
+    text = session_path(tmp_path, session_id).read_text()
+
+    assert "shot.png" in text
+    assert base64.b64encode(pictures.png()).decode()[:40] not in text
+
+
+def test_a_home_that_was_moved_takes_its_pictures_along(tmp_path, session_id):
+    shutil.move(tmp_path / "sessions", tmp_path / "moved" / "sessions")
+
+    assert bytes_of(picture_of(tmp_path / "moved", session_id)) == pictures.png()
+
+
+def test_a_fork_has_the_picture_when_the_first_session_is_deleted(tmp_path, session_id):
+    copy = fork(tmp_path, session_id)
+    delete(tmp_path, session_id)
+
+    assert bytes_of(picture_of(tmp_path, copy)) == pictures.png()
+    assert not paths.session_folder(tmp_path, session_id).exists()
+
+
+def test_an_export_says_what_was_shown_and_does_not_hold_it(tmp_path, session_id):
+    header, entries, _ = read(session_path(tmp_path, session_id))
+
+    [message] = as_json(header, entries)["messages"]
+    assert message["content"] == "What is on it?"
+    assert message["images"] == [
+        {"name": "shot.png", "media_type": "image/png", "width": 4, "height": 3}
+    ]
+    assert "(picture: shot.png, 4×3, 1 KB)" in as_markdown(header, entries)
+    assert str(tmp_path) not in json.dumps(message)
+
+
+def test_a_picture_counts_in_the_window(tmp_path):
+    small = keep(tmp_path, "a.png", pictures.png(10, 10))
+    large = keep(tmp_path, "b.png", pictures.png(4000, 4000))
+
+    def tokens(*images: Image) -> int:
+        return tokens_of(Message(role="user", parts=images))
+
+    assert 80 < tokens(small) < tokens(large) < 2000
