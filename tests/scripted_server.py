@@ -33,6 +33,7 @@ regular expression is found in the text of a last message that is the user's.
       drop_after         after that many chunks the connection breaks
       end_after          after that many chunks the stream ends as if it were whole
       error_after        {"chunks": n, "error": {...}}: an error event in the stream, then the end
+                         (each n may be a text instead: after the first chunk that holds it)
       linger_s           after the last chunk the connection stays open that long
       chunk_delay_s      pause before every chunk
       endless            true: its text over and over, never an end (chunk_delay_s default 0.01)
@@ -351,25 +352,32 @@ async def misbehaving(request: Recorded, reply: Reply) -> AsyncIterator[Any]:
     pause_s = wire.get("chunk_delay_s", 0.01 if wire.get("endless") else 0)
     fault = wire.get("error_after")
     number = 0
+    before = b""
+
+    def here(after: int | str | None) -> bool:
+        return number == after if not isinstance(after, str) else after.encode() in before
+
     for number, data in enumerate(chunks(request, reply)):
-        if number == wire.get("end_after"):
+        if here(wire.get("end_after")):
             return
-        if number == wire.get("drop_after"):
+        if here(wire.get("drop_after")):
             await asyncio.sleep(0.05)  # what was written before is sent before the reset
             yield DROP
-        if number == wire.get("stall_after"):
+        if here(wire.get("stall_after")):
             await asyncio.sleep(wire.get("stall_s", 60))
-        if fault and number == fault["chunks"]:
+        if fault and here(fault["chunks"]):
             yield stream_error(request, fault["error"])
             return
+        before = data
         if pause_s:
             await asyncio.sleep(pause_s)
         elif number % 64 == 63:
             await asyncio.sleep(0)
         yield data
-    if wire.get("drop_after", -1) > number:
+    number += 1
+    if (isinstance(at := wire.get("drop_after", -1), int) and at >= number) or here(at):
         yield DROP
-    if fault and fault["chunks"] > number:
+    if fault and ((isinstance(at := fault["chunks"], int) and at >= number) or here(at)):
         yield stream_error(request, fault["error"])
 
 

@@ -56,7 +56,7 @@ async def ask(provider: Provider, request: Request, partial: Partial, max_attemp
                 ) from error
             if delay_s > MAX_RETRY_AFTER_S:
                 raise ProviderError(
-                    f"{error} The server asks to wait {delay_s:.0f} s before the next request; "
+                    f"{error} The server asks to wait {_long(delay_s)} before the next request; "
                     "go on then with `kode continue`.",
                     status=error.status,
                 ) from error
@@ -71,6 +71,18 @@ async def ask(provider: Provider, request: Request, partial: Partial, max_attemp
             )
             await asyncio.sleep(delay_s)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _long(seconds: float) -> str:
+    """A pause in the unit that says most: `150 s`, `40 minutes`, `3 hours`."""
+    if seconds < 300:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} minutes"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.0f} hours"
+    days = seconds / 86400
+    return f"{days:.0f} days" if days < 1000 else "for years"
 
 
 def _delay_s(attempt: int, retry_after_s: float | None) -> float:

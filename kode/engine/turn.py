@@ -26,6 +26,7 @@ from kode.engine.context import (
     prepare,
 )
 from kode.engine.reply import Partial, ask
+from kode.engine.tokens import BYTES_PER_TOKEN, clip_middle
 from kode.errors import KodeError, LimitError, OverflowError_, ProviderError, StorageError
 from kode.events import (
     Emit,
@@ -43,6 +44,9 @@ from kode.session.told import said
 
 MAX_CUT_REPLIES = 3
 """Replies in a row whose calls the token limit cut, before the turn gives up."""
+
+LEAST_PARTIAL_CHARS = 60_000
+"""Of a reply that broke off at least so much is kept, and what the model may say at most."""
 
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
@@ -245,7 +249,7 @@ async def _ask(
                 session.append_message(
                     Message(
                         role="assistant",
-                        parts=(Text(text=partial.text),),
+                        parts=(Text(text=_kept(partial.text, agent)),),
                         stop="interrupted",
                         model=agent.provider.model,
                     )
@@ -271,6 +275,13 @@ async def _ask(
         )
     )
     return message
+
+
+def _kept(partial: str, agent: Agent) -> str:
+    """What the session keeps of a reply that broke off: all, unless it is a flood that no model
+    says, which the next request would have to carry."""
+    most = max(LEAST_PARTIAL_CHARS, int(agent.provider.info.max_output_tokens * BYTES_PER_TOKEN))
+    return clip_middle(partial, most)
 
 
 async def _act(

@@ -213,7 +213,7 @@ def from_status(
     """What a server's refusal means: an HTTP status with a body of any shape, or an error object
     found inside a stream (`status` None or 200: what the object says decides)."""
     words = _words(body)
-    if status is None or status < 400:
+    if status is None or status < 300:
         inside = _status_inside(body)
         status = inside if inside is not None else status
     detail = _clean(words.message, endpoint)

@@ -105,10 +105,11 @@ class Deadline:
             self.soft, self._soft_mark, self._soft_end = False, -1, math.inf
             self.touch()
 
-    def _ran_out(self) -> TransientError:
+    def _ran_out(self) -> ProviderError:
         url = self.endpoint.shown_url
         if asyncio.get_running_loop().time() >= self._end:
-            return TransientError(
+            # Not to be asked for again: it would take as long, and cost as much, once more.
+            return RefusedError(
                 f"The reply of {url} was not whole after {self.total_s:g} s and was ended. "
                 "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
             )
