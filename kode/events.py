@@ -13,6 +13,7 @@
     │   │   └── ToolFinished                its outcome
     │   └── ContextReduced                  old tool output dropped, or a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
+    ├── Working                             something of kode's own that takes time
     ├── MemoryChanged                       one quiet line for every change to memory
     ├── AgentProgress · AgentFinished       subagents
     └── Notice                              degraded service or a warning, said once
@@ -147,6 +148,16 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """kode itself is at something that takes time; another event of the turn, or one with no text,
+    says that it is over."""
+
+    what: str
+    """As a person reads it: `Compacting the conversation`; "" when it is over."""
+    type: Literal["working"] = "working"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChanged:
     text: str
     """One line: `merged into env "uses pytest -q"`."""
@@ -197,6 +208,7 @@ Event = (
     | ToolFinished
     | ContextReduced
     | TurnEnded
+    | Working
     | MemoryChanged
     | AgentProgress
     | AgentFinished

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.lines import clip, count, money, one_line
-from kode.cli.render import SPINNER, Renderer
+from kode.cli.progress import spinner_line
+from kode.cli.render import Renderer
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS, command_of, run_command
 from kode.errors import KodeError
@@ -29,6 +30,7 @@ SECOND_CANCEL_S = 2.0
 
 LEAVE_GRACE_S = 10.0
 CLOSING_IS_SHOWN_AFTER_S = 0.5
+OPENING_IS_SHOWN_AFTER_S = 1.0
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Desk:
     """Whether the next message takes the place of the last one (Esc Esc)."""
     doing: str = ""
     """What runs when it is no turn."""
+    work_since: float = 0.0
     cancelled_at: float | None = None
     closing: "asyncio.Task[None] | None" = None
     _status: "Status | None" = None
@@ -159,13 +162,17 @@ class Desk:
             ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
             for text in self.waiting[-3:]
         ]
-        if self.opened is None:
-            return waiting
         lines = self.renderer.live(width, max(height - len(waiting), 1))
-        if self.cancelled_at is not None or not lines:
-            what = "Stopping" if self.cancelled_at is not None else self.doing or "Working"
-            frame = SPINNER[int(time.monotonic() * 10) % len(SPINNER)]
-            lines = [*lines[:-1], ("", clip(f"{frame} {what}…", width))]
+        if self.cancelled_at is not None:
+            what, since, stop = "Stopping", self.cancelled_at, ""
+        elif lines:
+            return lines + waiting
+        else:
+            what, since, stop = self.doing or "Working", self.work_since, "Ctrl-C stops"
+        now = time.monotonic()
+        if self.opened is None and now - since < OPENING_IS_SHOWN_AFTER_S:
+            return waiting
+        lines = [*lines[:-1], ("", spinner_line(what, now, since, width, stop))]
         return lines + waiting
 
     def status(self, width: int) -> str:
@@ -203,6 +210,7 @@ class Desk:
 
     def open(self, opening: Opening) -> None:
         """Opens the conversation as the first work; what is typed meanwhile waits."""
+        self.doing, self.work_since = "Opening", time.monotonic()
         self.work = asyncio.ensure_future(self._open(opening))
         self.work.add_done_callback(self._done)
 
@@ -217,13 +225,14 @@ class Desk:
             self.leave()
 
     def _start(self, text: str) -> None:
-        self.cancelled_at = None
+        self.cancelled_at, self.work_since = None, time.monotonic()
         self.work = asyncio.ensure_future(self._guarded(self._do(text)))
         self.work.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         stopped = self.cancelled_at is not None
         self.cancelled_at, self.doing, self._status = None, "", None
+        self.renderer.progress.rest()
         self.screen.redraw()
         if self.leaving or not self.waiting:
             return
@@ -272,7 +281,7 @@ class Desk:
         self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     async def _command(self, name: str, argument: str) -> None:
-        self.doing = f"{name[1:].capitalize()}"
+        self.doing = f"Running {one_line(name)}"
         await run_command(self, name, argument)
         self._status = None
 

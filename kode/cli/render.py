@@ -4,7 +4,6 @@
 decides anything; the words of a line are `lines`, the blocks of a reply are `markdown`.
 """
 
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -13,13 +12,11 @@ from typing import Literal, assert_never
 
 from kode.cli.details import Details
 from kode.cli.diffs import outcome_diff
-from kode.cli.diffs import painted_diff as painted_diff
 from kode.cli.lines import (
     agent_line,
     clean,
     clip,
     count,
-    doing,
     duration,
     money,
     one_line,
@@ -28,6 +25,7 @@ from kode.cli.lines import (
     wrap,
 )
 from kode.cli.markdown import Block, BlockSplitter, markdown
+from kode.cli.progress import Progress
 from kode.cli.screen import Screen, open_screen
 from kode.events import (
     AgentFinished,
@@ -47,31 +45,14 @@ from kode.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Working,
 )
 from kode.messages import Text, Thinking
 
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
 MAX_TAIL_LINES = 10
-OUTPUT_LINES = 5
-"""Lines of a running tool's output that are shown while it runs."""
-
-MAX_OUTPUT_CHARS = 4000
-
 Kind = Literal["start", "person", "text", "tool", "line"]
-
-
-@dataclass
-class _Running:
-    """A tool call that runs."""
-
-    name: str
-    subject: str
-    since: float
-    output: str = ""
-    partial: str = ""
-    """The line that is not finished yet."""
 
 
 @dataclass
@@ -84,6 +65,8 @@ class Renderer:
     """How many replies were shown: who caches what a reply changes looks at this."""
     details: Details = field(default_factory=Details)
     """What `/details` opens."""
+    progress: Progress = field(default_factory=Progress)
+    """What goes on right now."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _streamed: bool = False
@@ -92,16 +75,12 @@ class Renderer:
     _thinking_since: float = 0.0
     _thought: bool = False
     """Whether thinking of the present step has come as deltas."""
-    _turn_since: float | None = None
-    _again_at: float = 0.0
-    """When the request that failed is sent again."""
-    _running: dict[str, _Running] = field(default_factory=dict)
-    _agents: dict[int, AgentProgress] = field(default_factory=dict)
 
     def emit(self, event: Event) -> None:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
             self.details.take(event)
+            self.progress.take(event, self.clock())
             self._show(event)
             self.screen.redraw()
         except Exception as error:  # the promise of `Emit`
@@ -110,7 +89,8 @@ class Renderer:
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """What happens right now, as (style, line): the unfinished tail of the reply, running
         tools, the spinner. At most `height` lines of at most `width` columns."""
-        if self._turn_since is None:
+        progress = self.progress
+        if progress.idle:
             return []
         lines: list[tuple[str, str]] = []
         tail = self._splitter.tail(MAX_TAIL_LINES)
@@ -118,44 +98,20 @@ class Renderer:
             lines += [("", line) for line in wrap(clean(tail), width)[-MAX_TAIL_LINES:]]
         elif self._thinking:
             lines += [("dim", line) for line in wrap(clean(self._thinking[-400:]), width)[-2:]]
-        for running in self._running.values():
-            shown = _last_lines(running.output + running.partial, width - 2)
-            lines += [("dim", "  " + line) for line in shown]
-        lines = lines[-max(height - 1 - len(self._agents), 1) :]
-        for agent in self._agents.values():
-            end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
-            room = max(width - len(end) - 2, 12)
-            text = clip(f"agent {agent.index + 1}: {one_line(agent.activity)}", room) + end
-            lines.append(("dim", clip("  " + text, width)))
-        return [*lines, ("", self._spinner(width))][-max(height, 1) :]
-
-    def _spinner(self, width: int) -> str:
-        now = self.clock()
-        since = self._turn_since if self._turn_since is not None else now
-        what = "Working"
+        lines += [("dim", line) for line in progress.output(width)]
+        lines = lines[-max(height - 1 - len(progress.agents), 1) :]
+        lines += [("dim", line) for line in progress.agent_lines(width)]
         if self.screen.asking:
-            return clip("Waiting for your answer · Ctrl-C stops", width)
-        if self._running:
-            *others, last = self._running.values()
-            more = f" (+{len(others)})" if others else ""
-            what = doing(last.name, last.subject, max(width - 32, 10)) + more
-            since = last.since
-        elif now < self._again_at:
-            what = f"Asking again in {math.ceil(self._again_at - now)}s"
-        elif self._thinking and not self._splitter.tail(1):
-            what = "Thinking"
-        elif self._streamed:
-            what = "Answering"
-        frame = SPINNER[int(now * 10) % len(SPINNER)]
-        dots = "" if what.endswith("…") else "…"
-        return clip(f"{frame} {what}{dots} {int(now - since)}s · Ctrl-C stops", width)
+            spinner = clip("Waiting for your answer · Ctrl-C stops", width)
+        else:
+            spinner = progress.line(self.clock(), width)
+        return [*lines, ("", spinner)][-max(height, 1) :]
 
     def _show(self, event: Event) -> None:
         match event:
             case SessionStarted() | StepStarted():
                 self._streamed = self._thought = False
             case TurnStarted():
-                self._turn_since = self.clock()
                 self._streamed = False
                 self._last = "person"
             case TextDelta():
@@ -171,12 +127,6 @@ class Renderer:
                 self._retry(event)
             case Replied():
                 self._replied(event)
-            case ToolStarted():
-                self._running[event.call_id] = _Running(event.name, event.subject, self.clock())
-            case ToolOutput():
-                if running := self._running.get(event.call_id):
-                    running.output = (running.output + event.text)[-MAX_OUTPUT_CHARS:]
-                    running.partial = event.partial
             case ToolFinished():
                 self._finished(event)
             case ContextReduced():
@@ -185,10 +135,9 @@ class Renderer:
                 self._ended(event)
             case MemoryChanged():
                 self._line(_memory(event), "dim")
-            case AgentProgress():
-                self._agents[event.index] = event
+            case ToolStarted() | ToolOutput() | AgentProgress() | Working():
+                pass  # of the moment: `progress`
             case AgentFinished():
-                self._agents.pop(event.index, None)
                 self._agent_finished(event)
             case Notice():
                 self._line(_notice(event), _NOTICE_STYLE[event.level])
@@ -224,7 +173,6 @@ class Renderer:
 
     def _retry(self, event: RetryScheduled) -> None:
         said = self._streamed or bool(self._thinking)
-        self._again_at = self.clock() + event.delay_s
         self._thinking = ""
         if event.discards_text:
             self._splitter.drop()
@@ -246,7 +194,6 @@ class Renderer:
         self._streamed = False
 
     def _finished(self, event: ToolFinished) -> None:
-        self._running.pop(event.call_id, None)
         screen = self.screen
         self._gap("tool")
         mark, style = ("✗", "error") if event.is_error else ("●", "good")
@@ -274,9 +221,6 @@ class Renderer:
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()
         self._blocks(self._splitter.finish())
-        self._running.clear()
-        self._agents.clear()
-        self._turn_since = None
         if event.status != "success":
             self._gap("line")
             self.screen.print(_ending(event), "warning" if event.status != "error" else "error")
@@ -387,12 +331,6 @@ def _memory(event: MemoryChanged) -> str:
 
 def _notice(event: Notice) -> str:
     return {"info": "", "warning": "Warning: ", "error": "Error: "}[event.level] + event.text
-
-
-def _last_lines(text: str, width: int) -> list[str]:
-    return [clip(line, width) for line in clean(text).rstrip("\n").split("\n") if line][
-        -OUTPUT_LINES:
-    ]
 
 
 def _same_beginning(text: str, summary: str) -> bool:

@@ -6,7 +6,8 @@ Cancellation passes through. What the hooks do is not known here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kode.contracts import (
@@ -22,7 +23,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import KodeError
-from kode.events import Emit, Notice, silent
+from kode.events import Emit, Notice, Working, silent
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -42,6 +43,9 @@ LIMITS_S: Mapping[str, float] = {
 }
 """Seconds a hook may take. 0: it is not awaited, so no limit applies. `search` and `maintain` may
 ask a model; both run where nobody waits for a turn."""
+
+SLOW_S = 1.0
+"""A hook that somebody waits for is told of after this time."""
 
 FAULTS_IN_A_ROW = 3
 """After so many a hook is left alone for the rest of the process."""
@@ -112,13 +116,30 @@ class Guarded:
         if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:
             return neutral
         try:
-            async with asyncio.timeout(self._limits_s[hook]):
+            async with asyncio.timeout(self._limits_s[hook]), self._said_when_slow(hook):
                 answer = await start()
         except Exception as error:
             self._fault(hook, error)
             return neutral
         self._faults[hook] = 0
         return answer
+
+    @contextlib.asynccontextmanager
+    async def _said_when_slow(self, hook: str) -> AsyncIterator[None]:
+        """Tells what is waited for once that is noticed."""
+        what = _SLOW.get(hook)
+        if what is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        timer = loop.call_later(SLOW_S, self._emit, Working(what=what))
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if loop.time() - begun >= SLOW_S:
+                self._emit(Working(what=""))
 
     def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
         if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:
@@ -150,6 +171,16 @@ class Guarded:
             return str(error)
         return f"{type(error).__name__}: {error}".rstrip(". ") + "."
 
+
+_SLOW: Mapping[str, str] = {
+    "open": "Opening memory",
+    "inject": "Reading memory",
+    "recall": "Looking into memory",
+    "after_turn": "Noting this turn",
+    "before_drop": "Saving what is worth remembering",
+    "close": "Saving what is worth remembering",
+}
+"""Hooks that a person waits for, and what they do."""
 
 _DOING: Mapping[str, str] = {
     "open": "be opened",

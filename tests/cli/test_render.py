@@ -25,6 +25,7 @@ from kode.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Working,
 )
 from kode.messages import Message, Text, Usage
 
@@ -106,6 +107,7 @@ ALL_EVENTS = (
     ToolOutput(call_id="1", text="some output\n"),
     tool(is_error=True, text="E assert\n" * 20),
     tool("edit_file", "a.py", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"),
+    Working(what="Compacting the conversation"),
     ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
     MemoryChanged(text='merged into env "a"', change_id="c"),
     AgentProgress(index=0, goal="g", activity="reading", elapsed_s=1.0, tokens=10),
@@ -272,7 +274,7 @@ def test_the_spinner_counts_down_to_the_next_attempt():
     assert "Asking again in 3s…" in desk.live()[-1]
 
     desk.now += 3
-    assert "Working…" in desk.live()[-1]
+    assert "Waiting for the model…" in desk.live()[-1]
 
 
 def test_a_diff_that_was_just_approved_is_not_shown_again():

@@ -147,3 +147,31 @@ async def test_a_hook_that_works_again_in_time_is_called_on(tmp_path):
         await memory.recall(turn(number))
 
     assert inside.calls["recall"] == 6
+
+
+async def test_a_hook_that_somebody_waits_for_is_told_of_once_it_is_slow(monkeypatch):
+    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 0.05)
+    events = []
+
+    async def slow():
+        await asyncio.sleep(0.2)
+
+    memory = Guarded(Failing(slow))
+    memory._emit = events.append
+    await memory.before_drop([], "reset")
+    await memory.search("x", 1)
+
+    assert [event.what for event in events] == ["Saving what is worth remembering", ""]
+
+
+async def test_a_quick_hook_is_not_told_of():
+    events = []
+
+    async def quick():
+        pass
+
+    memory = Guarded(Failing(quick))
+    memory._emit = events.append
+    await memory.before_drop([], "reset")
+
+    assert events == []
