@@ -58,9 +58,9 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     model = choice.model or DEFAULT_MODELS[choice.name]
     if config.context.window is not None:
         overrides.setdefault(model, {})["context_window"] = config.context.window
-    return open_provider(
     if config.context.sees_images is not None:
         overrides.setdefault(model, {})["sees_images"] = config.context.sees_images
+    return open_provider(
         choice.name,
         choice.model,
         base_url=choice.base_url,
