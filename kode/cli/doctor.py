@@ -238,10 +238,11 @@ def _sandbox(cwd: Path) -> Finding:
         network=config.sandbox.network,
     ).standing()
     on = "on" if config.sandbox.enabled else "off; --sandbox turns it on"
+    gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":
-        return Finding(what="sandbox", state="ok", detail=f"bubblewrap ({on})")
+        but = f"; {gaps}" if gaps else ""
+        return Finding(what="sandbox", state="ok", detail=f"bubblewrap ({on}){but}")
     if standing.kind == "landlock":
-        gaps = "; ".join(standing.gaps)
         return Finding(
             what="sandbox",
             state="optional",

@@ -20,7 +20,7 @@ Held = tuple[Hold, Path]
 _MAX_MODULES = 200
 _MAX_DEPTH = 5
 
-_RUN_LATER = ("hooks", "config", "config.worktree", "info", "commondir")
+_RUN_LATER = ("hooks", "config", "config.worktree", "commondir")
 _NAMES_OF_FILES = re.compile(r"(?im)^\s*(hooksPath|path)\s*=\s*\"?([^\"\n]+?)\"?\s*$")
 
 
@@ -64,26 +64,19 @@ def repository(folder: Path) -> Repository | None:
 
 
 def held(folders: Sequence[Path]) -> Iterator[Held]:
-    """What may be changed and what not, in this order: what comes later lies on top."""
+    """What may be changed and what not, in this order: what comes later lies on top. What may be
+    changed is named down to each repository: a mount cannot be renamed away, what it lies in can.
+    """
     found = repositories(folders)
     for common in dict.fromkeys(each.common for each in found):
-        owns = [each.own for each in found if each.common == common]
         yield from _held_in(common)
-        if common not in owns:
+        if all(each.own != common for each in found):
             # The folder of work of the common one is somebody else's.
-            yield from (
-                ("keep", common / name) for name in ("HEAD", "index") if _is_there(common, name)
-            )
-        for own in owns:
-            if own != common:
-                yield ("change", own)
-                keep = ("commondir", "gitdir", "config.worktree")
-                yield from (("keep", own / name) for name in keep if _is_there(own, name))
-                yield from _modules_held(own)
+            names = (name for name in ("HEAD", "index") if _is_there(common, name))
+            yield from (("keep", common / name) for name in names)
 
 
 def _held_in(git: Path) -> Iterator[Held]:
-    # `.git` on itself: a mount cannot be renamed away.
     yield ("change", git)
     yield from (("keep", git / name) for name in _RUN_LATER if _is_there(git, name))
     if not os.path.lexists(git / "hooks"):
@@ -95,9 +88,20 @@ def _held_in(git: Path) -> Iterator[Held]:
         and "worktreeconfig" in _text(git / "config").lower()
     ):
         yield ("no file", git / "config.worktree")
-    if _is_there(git, "worktrees"):
-        yield ("keep", git / "worktrees")
     yield from _modules_held(git)
+    if _is_there(git, "worktrees"):
+        yield ("change", git / "worktrees")
+        for name in sorted(os.listdir(git / "worktrees")):
+            yield from _worktree_held(git / "worktrees" / name)
+
+
+def _worktree_held(own: Path) -> Iterator[Held]:
+    """What a linked worktree belongs to, and settings of its own, stay."""
+    if is_plain(own) and own.is_dir():
+        yield ("change", own)
+        names = ("commondir", "gitdir", "config.worktree")
+        yield from (("keep", own / name) for name in names if _is_there(own, name))
+        yield from _modules_held(own)
 
 
 def _modules_held(git: Path) -> Iterator[Held]:
@@ -132,9 +136,15 @@ def named_by_settings(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def guarded(folders: Sequence[Path]) -> list[Path]:
+def changeable(folders: Sequence[Path]) -> list[Path]:
     """The folders of git, those of submodules included."""
     return list(dict.fromkeys(path for hold, path in held(folders) if hold == "change"))
+
+
+def guarded(folders: Sequence[Path]) -> list[Path]:
+    """The folders of git, and the files that lead to them."""
+    leading = (folder / ".git" for folder in folders if repository(folder) is not None)
+    return [*changeable(folders), *(path for path in leading if path.is_file())]
 
 
 def is_plain(path: Path) -> bool:

@@ -24,25 +24,25 @@ ASIDE = ".from-sandbox"
 MAX_BYTES = 1 << 20
 """A longer file among them is no hook and no settings of anybody."""
 
-_KEPT = ("config", "config.worktree", "hooks")
+_KEPT = ("config", "config.worktree", "hooks", "commondir", "gitdir")
+"""The last two say what a linked worktree belongs to."""
 
 State = dict[str, tuple[str, int, bytes]]
 """Path → kind, mode and content; what is not there is not in it."""
 
 
 def guard(gits: Sequence[Path], *, whole: bool, records: Path) -> Callable[[], str]:
-    """Begins to watch folders of git; the function that is returned ends it, and says what was put
-    back ("" when nothing was). `whole`: hooks and settings, too, and not only what redirects them.
-    `records` is a folder that no command can write in.
+    """Begins to watch folders of git, and files `.git` that lead to one; the function that is
+    returned ends it, and says what was put back ("" when nothing was). `whole`: hooks and settings,
+    too, and not only what redirects them. `records` is a folder that no command can write in.
     """
     for git in gits:
         _put_aside_redirection(git)
     kept = [_Watch(git, records) for git in gits] if whole else []
 
     def settle() -> str:
-        found = [_put_aside_redirection(git) for git in gits]
-        for watch in kept:
-            found.append(watch.end())
+        found = [watch.end() for watch in kept]
+        found += [_put_aside_redirection(git) for git in gits]
         return " ".join(filter(None, found))
 
     return settle
@@ -127,7 +127,8 @@ def _look(path: Path, *, is_git: bool) -> tuple[str, int, bytes]:
 def _put_back(git: Path, before: State) -> Iterator[str]:
     now = state(git)
     root = str(git)
-    if root in before and (now.get(root) != before[root] or os.path.realpath(git) != root):
+    is_folder = root in before and before[root][0] == "folder"
+    if is_folder and (now.get(root) != before[root] or os.path.realpath(git) != root):
         yield f"{git} is not the folder any more that it was before the command."
         if os.path.lexists(git):
             yield _put_aside(git)

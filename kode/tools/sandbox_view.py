@@ -105,7 +105,9 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> li
             arguments += ["--bind", str(root), str(root)]
     for hold, path in sandbox_git.held(ground.folders_of_work):
         arguments += _mount(hold, str(path))
-    for path in _fixed(ground):
+    for root, path in _fixed(ground):
+        for folder in _between(root, path):
+            arguments += ["--bind", str(folder), str(folder)]
         arguments += ["--ro-bind", str(path), str(path)]
     for path in _secrets_in_roots(ground):
         arguments += ["--tmpfs", str(path)]
@@ -144,7 +146,7 @@ def homes_inside(ground: Ground) -> list[str]:
 
 
 def _git_folders(ground: Ground) -> list[Path]:
-    return sandbox_git.guarded(ground.folders_of_work)
+    return sandbox_git.changeable(ground.folders_of_work)
 
 
 @cache
@@ -190,14 +192,20 @@ def _holds_key(path: Path) -> bool:
         return False
 
 
-def _fixed(ground: Ground) -> Iterator[Path]:
-    """Files of the project that stay as they are. Commands can make links, and a mount follows
-    them: what is behind one is left alone."""
+def _fixed(ground: Ground) -> Iterator[tuple[Path, Path]]:
+    """Files of the project that stay as they are, each with the folder of work it is in. Commands
+    can make links, and a mount follows them: what is behind one is left alone."""
     for root in ground.roots:
-        yield from (root / name for name in RUN_LATER if sandbox_git.is_plain(root / name))
-        yield from sandbox_git.named_by_settings(root)
-        if sandbox_git.is_plain(root / ".git") and (root / ".git").is_file():
-            yield root / ".git"
+        later = (root / name for name in RUN_LATER)
+        yield from ((root, path) for path in later if sandbox_git.is_plain(path))
+        yield from ((root, path) for path in sandbox_git.named_by_settings(root))
+        if (root / ".git").is_file() and sandbox_git.repository(root) is not None:
+            yield root, root / ".git"
+
+
+def _between(root: Path, path: Path) -> list[Path]:
+    """The folders that lead to a path: one that is no mount could be renamed away with it."""
+    return [folder for folder in reversed(path.parents) if root in folder.parents]
 
 
 def _secrets_in_roots(ground: Ground) -> Iterator[Path]:

@@ -1,104 +1,29 @@
 """What a command can and cannot do in each kind of sandbox that this machine has."""
 
 import os
-import shlex
 import socket
 import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, Wrapped
+from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.tools import confine, sandbox, sandbox_view
-from kode.tools.sandbox import Sandbox, open_sandbox
+from kode.tools.sandbox import Sandbox
 from kode.tools.shell import shell
-
-KINDS = ("bubblewrap", "landlock")
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "home"
-    (folder / ".ssh").mkdir(parents=True)
-    (folder / ".ssh" / "id_rsa").write_text("PRIVATE")
-    (folder / ".gitconfig").write_text("[user]\n\tname = Me\n\temail = me@here.test\n")
-    (folder / ".kode").mkdir()
-    (folder / ".kode" / "config.json").write_text('{"api_key": "SECRET"}')
-    monkeypatch.setenv("HOME", str(folder))
-    return folder
-
-
-@pytest.fixture
-def work(home: Path) -> Path:
-    folder = home / "work"
-    folder.mkdir()
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    return folder
-
-
-@pytest.fixture
-def made(home: Path, work: Path) -> Sandbox:
-    return opened(home, work)
-
-
-def opened(home: Path, work: Path, *, network: bool = False) -> Sandbox:
-    return open_sandbox(
-        cwd=work,
-        roots=(work,),
-        repository=work,
-        kode_home=home / ".kode",
-        outputs=home / ".kode" / "outputs",
-        network=network,
-    )
-
-
-@pytest.fixture(params=KINDS)
-def run(request: pytest.FixtureRequest, made: Sandbox) -> Run:
-    kind = request.param
-    fault = made.fault(kind)
-    if fault:
-        pytest.skip(f"{kind}: {fault}")
-
-    def command(text: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        return ran(made.command(kind, ("/bin/bash", "-c", text)), made.ground.cwd, **more)
-
-    command.kind = kind  # type: ignore[attr-defined]
-    return command
-
-
-def ran(wrapped: Wrapped, cwd: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-    try:
-        return subprocess.run(
-            wrapped.argv,
-            cwd=cwd,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more},
-            pass_fds=wrapped.descriptors,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    finally:
-        wrapped.settle()
-
-
-def python(text: str) -> str:
-    return f"{shlex.quote(os.path.realpath(sys.executable))} -I -c {shlex.quote(text)}"
+from tests.tools.sandboxed import KINDS, Run, opened, python, ran
 
 
 def test_the_project_and_the_temporary_folder_can_be_changed(run: Run, work: Path) -> None:
     done = run(
         "echo x > made && mkdir d && mv made d/ && echo y > $TMPDIR/t && cat $TMPDIR/t d/made"
     )
-    assert (done.returncode, done.stdout) == (0, "y\nx\n"), done.stderr
+    assert (done.code, done.out) == (0, "y\nx\n"), done.err
     assert (work / "d" / "made").read_text() == "x\n"
-    assert run("cat $TMPDIR/t").stdout == "y\n"
+    assert run("cat $TMPDIR/t").out == "y\n"
 
 
 def test_nothing_else_can_be_changed(run: Run, home: Path, tmp_path: Path) -> None:
@@ -112,15 +37,15 @@ def test_nothing_else_can_be_changed(run: Run, home: Path, tmp_path: Path) -> No
 
 def test_the_home_and_kode_s_folder_are_hidden(run: Run, home: Path) -> None:
     done = run("cat ~/.ssh/id_rsa ~/.kode/config.json; ls ~/.kode; git config --get user.name")
-    assert "PRIVATE" not in done.stdout
-    assert "SECRET" not in done.stdout
-    assert "config.json" not in done.stdout
-    assert done.stdout.strip().endswith("Me")
+    assert "PRIVATE" not in done.out
+    assert "SECRET" not in done.out
+    assert "config.json" not in done.out
+    assert done.out.strip().endswith("Me")
 
 
 def test_git_commits_but_its_hooks_and_settings_stay(run: Run, work: Path) -> None:
     done = run("echo x > f && git add f && git commit -qm first && git log --format=%s")
-    assert done.stdout == "first\n", done.stderr
+    assert done.out == "first\n", done.err
     run("echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git gone")
     run("rm -rf .git/hooks; ln -sf /tmp .git/hooks; echo evil > .git/config")
     assert not (work / ".git" / "hooks" / "pre-commit").exists()
@@ -155,25 +80,31 @@ def test_no_other_machine_and_no_unix_socket_is_reached(run: Run, tmp_path: Path
             "print('tried', *map(type, socket.socketpair())) "
         )
         done = run(python(tried))
-    assert "tried" in done.stdout, done.stderr
-    assert "reached" not in done.stdout
+    assert "tried" in done.out, done.err
+    assert "reached" not in done.out
 
 
 def test_other_processes_cannot_be_read_or_ended(run: Run) -> None:
     with subprocess.Popen(["sleep", "20"], env={"CANARY": "canary-value"}) as process:
         done = run(f"cat /proc/{process.pid}/environ; kill -9 {process.pid}; cat /proc/*/environ")
-        assert b"canary-value" not in done.stdout.encode()
+        assert b"canary-value" not in done.out.encode()
         assert process.poll() is None
         process.kill()
 
 
 def test_namespaces_and_mounts_cannot_be_made_inside(run: Run) -> None:
-    assert run("unshare -Ur true").returncode != 0
-    assert run("mount -t tmpfs none /mnt").returncode != 0
+    assert run("unshare -Ur true").code != 0
+    assert run("mount -t tmpfs none /mnt").code != 0
 
 
 def test_the_exit_status_comes_through(run: Run) -> None:
-    assert run("exit 7").returncode == 7
+    assert run("exit 7").code == 7
+
+
+LATER = (
+    "echo x >> .envrc; echo x > .github/workflows/ci.yml; mv .github gone; "
+    "mkdir -p .github/workflows; echo x > .github/workflows/ci.yml"
+)
 
 
 def test_what_runs_later_stays_as_it_is(made: Sandbox, work: Path) -> None:
@@ -182,7 +113,7 @@ def test_what_runs_later_stays_as_it_is(made: Sandbox, work: Path) -> None:
     (work / ".envrc").write_text("export A=1\n")
     (work / ".github" / "workflows").mkdir(parents=True)
     ran(
-        made.wrap(("/bin/sh", "-c", "echo x >> .envrc; echo x > .github/workflows/ci.yml"), True),
+        made.wrap(("/bin/sh", "-c", LATER), True),
         work,
     )
     assert (work / ".envrc").read_text() == "export A=1\n"
@@ -196,8 +127,8 @@ def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
     command = ("/bin/sh", "-c", "cat .ssh/id_rsa .kode/config.json; echo x > here")
     done = ran(made.wrap(command, True), home)
     assert (home / "here").exists()
-    assert "PRIVATE" not in done.stdout
-    assert "SECRET" not in done.stdout
+    assert "PRIVATE" not in done.out
+    assert "SECRET" not in done.out
 
 
 async def test_the_shell_tool_runs_in_it(context: ToolContext, made: Sandbox, work: Path) -> None:
@@ -276,7 +207,7 @@ def test_the_launcher_refuses_rather_than_run_unlimited(
     monkeypatch.setattr(confine, "seccomp_filter", lambda machine, **more: b"not a program..")
     for kind in KINDS:
         done = ran(made.command(kind, ("/bin/touch", str(tmp_path / "work" / "made"))), tmp_path)
-        assert done.returncode != 0
+        assert done.code != 0
         assert not (tmp_path / "work" / "made").exists()
 
 
