@@ -27,6 +27,7 @@ from kode.providers import open_provider
 from kode.providers.models import DEFAULT_MODELS, cost_usd
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
+from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.tools import BUILTIN
 
@@ -117,6 +118,8 @@ def make_agent(
             network=config.sandbox.network,
         )
 
+    keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
+
     def render_system(memory: str) -> str:
         return system_prompt(
             base=config.system,
@@ -141,6 +144,7 @@ def make_agent(
             tainted=lambda: session.tainted,
             contained=None if sandbox is None else sandbox.holds_anything,
             emit=emit,
+            keep_first=keeper.keep_first,
         ),
         memory=open_memory(config.memory),
         limits=Limits(
@@ -165,7 +169,7 @@ def make_agent(
         secrets=secrets_of(choice),
         wrap_command=None if sandbox is None else sandbox.wrap,
         background=background,
-        before_edit=lambda path: checkpoints.keep(session.turns, path),
+        keeper=keeper,
         report_bug=write_report,
     )
 

@@ -34,10 +34,12 @@ from kode.messages import Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
 from kode.permissions.rules import parse
 from kode.session import log
-from kode.session.checkpoints import Checkpoints
-from kode.session.entries import RewindEntry, TaintEntry
+from kode.session.checkpoints import Checkpoints, FileDiff, Undone
+from kode.session.contents import FOLDER_NAME, MEGABYTE, Contents, drop_oldest_of_all
+from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
 from kode.session.log import Session
 from kode.session.told import effective, is_turn
+from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
@@ -254,31 +256,41 @@ class Conversation:
             kinds[label] = kinds.get(label, 0) + tokens_of(own)
         return list(kinds.items())
 
-    def _shown(self, path: str) -> str:
-        inside = Path(path).is_relative_to(self.cwd)
-        return str(Path(path).relative_to(self.cwd)) if inside else path
-
     async def undo(self) -> str:
-        """Takes back the file changes of the last turn that made any; says what it did."""
-        undone = self.checkpoints.undo()
-        if undone.turn is None:
-            return "Nothing to undo: no turn of this session has changed a file."
-        lines = [f"restored {self._shown(path)}" for path in undone.restored]
-        lines += [f"removed {self._shown(path)}" for path in undone.removed]
-        lines += [f"left alone {self._shown(path)}: {why}" for path, why in undone.left_alone]
-        touched = (*undone.restored, *undone.removed)
-        for path in touched:
+        """Takes back the newest turn that changed files and is not undone; says what it did."""
+        undone = await asyncio.to_thread(self.checkpoints.undo)
+        self._tell_model(undone, "undid changes of yours to")
+        return undo_text(undone, self.cwd, self._asked, redo=False)
+
+    async def redo(self) -> str:
+        """Brings back the turn that was undone last; says what it did."""
+        undone = await asyncio.to_thread(self.checkpoints.redo)
+        self._tell_model(undone, "brought back changes of yours to")
+        return undo_text(undone, self.cwd, self._asked, redo=True)
+
+    def _tell_model(self, undone: Undone, what: str) -> None:
+        if not undone.touched:
+            return
+        for path in undone.touched:
             self.agent.seen_files.pop(path, None)
-        if touched:
-            lines.append("`/undo` again brings the changes back.")
-            changed = ", ".join(touched)
-            note = f"[The person undid your last changes to: {changed}. Read them again.]"
-            self.attachments += (Text(text=note, source="note"),)
-        return "\n".join(lines)
+        note = f"[The person {what}: {', '.join(undone.touched)}. Read them again.]"
+        self.attachments += (Text(text=note, source="note"),)
+
+    def _asked(self, turn: int) -> str:
+        """The beginning of what the person asked in a turn; "" when that is not known."""
+        asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
+        if not 0 < turn <= len(asked):
+            return ""
+        entry = asked[turn - 1]
+        return " ".join(text_of(entry).split())[:60] if isinstance(entry, MessageEntry) else ""
+
+    def diffs(self) -> list[FileDiff]:
+        """What this session has changed in files through tools, file by file."""
+        return self.checkpoints.diffs(self.cwd)
 
     def diff(self) -> str:
-        """What this session has changed in files through tools, as a unified diff."""
-        return self.checkpoints.diff(self.cwd)
+        """The same as one unified diff."""
+        return "".join(one.text for one in self.diffs())
 
     def last_answer(self) -> str:
         """The latest text of the model; "" when there is none."""
@@ -335,7 +347,7 @@ class Conversation:
         self.session, self.resumed, self.opened, self.interrupted = session, resumed, False, False
         self.late_results = resumed
         self.context = Context()
-        self.checkpoints = open_checkpoints(self.home, session)
+        self.checkpoints = open_checkpoints(self.home, session, self.config, self.cwd)
         self.agent = make_agent(
             self.config,
             choice,
@@ -410,7 +422,8 @@ class Conversation:
         )
 
     async def _remove_stale_temporaries(self) -> None:
-        """What crashes left half-written goes, in a thread: the home may hold many files. One
+        """What crashes left half-written goes, and what undo keeps beyond its limit, in a thread:
+        the home may hold many files. One
         thread for all of it, since the end of a short session waits for a thread that has begun."""
         checkpoints = self.checkpoints if self.resumed else None
 
@@ -436,6 +449,7 @@ async def open_conversation(
     session_id: str | None = None,
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
+            drop_oldest_of_all(self.home, self.config.undo.max_total_mb * MEGABYTE)
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
@@ -455,7 +469,7 @@ async def open_conversation(
         session = load_session(home, session_id, emit)
     commands = BackgroundCommands(emit)
     try:
-        checkpoints = open_checkpoints(home, session)
+        checkpoints = open_checkpoints(home, session, loaded.config, cwd)
         agent = make_agent(
             loaded.config,
             choice,
@@ -506,12 +520,27 @@ def load_session(home: Path, session_id: str, emit: Emit) -> Session:
     return session
 
 
-def open_checkpoints(home: Path, session: Session) -> Checkpoints:
+def open_checkpoints(
+    home: Path, session: Session, config: Config, cwd: Path, *, parents: Path | None = None
+) -> Checkpoints:
     """Where undo keeps contents: beside the session, or for one without a file, in a folder that
-    goes with the process."""
-    if session.id is None:
-        return Checkpoints(folder=Path(tempfile.mkdtemp(prefix="kode-")))
-    return Checkpoints(folder=paths.session_folder(home, session.id) / "checkpoints")
+    goes with the process. For a subagent `parents` is the folder of the session it works for."""
+    if parents is not None:
+        folder = parents
+    elif session.id is None:
+        folder = Path(tempfile.mkdtemp(prefix="kode-"))
+    else:
+        folder = paths.session_folder(home, session.id) / FOLDER_NAME
+    limits = config.undo
+    contents = Contents(
+        folder=folder,
+        max_file_bytes=limits.max_file_mb * MEGABYTE,
+        max_bytes=limits.max_session_mb * MEGABYTE,
+    )
+    roots = (cwd, *(Path(one).expanduser().resolve() for one in config.add_dirs))
+    return Checkpoints(
+        folder=folder, contents=contents, roots=roots, part_of_turn=parents is not None
+    )
 
 
 def _check_rules(loaded: Loaded) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
 from kode.events import Event, silent
 from kode.messages import text_of
+from kode.permissions.gate import Answer, Ask, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
 
@@ -33,7 +36,10 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
     made: list[Conversation] = []
 
     async def make(
-        *replies: dict[str, Any], session_id: str | None = None, mode: str = "auto-edit"
+        *replies: dict[str, Any],
+        session_id: str | None = None,
+        mode: str = "auto-edit",
+        ask: Ask | None = None,
     ) -> Conversation:
         script = tmp_path / f"script-{len(made)}.json"
         script.write_text(json.dumps(replies))
@@ -45,7 +51,7 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
         }
         loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)
         conversation = await open_conversation(
-            loaded, cwd=project, emit=events.append, ask=None, session_id=session_id
+            loaded, cwd=project, emit=events.append, ask=ask, session_id=session_id
         )
         made.append(conversation)
         return conversation
@@ -98,6 +104,32 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     assert not path.exists()
     await conversation.turn("go on")
     assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    (project / "draft.txt").write_text("mine\n")
+    call = {"name": "shell", "arguments": {"command": "ls && git clean -fdq ."}}
+    questions = []
+
+    async def ask(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(choice="once")
+
+    conversation = await opened({"calls": [call]}, {"text": "cleaned"}, ask=ask)
+    await conversation.turn("clean it")
+    assert not (project / "draft.txt").exists()
+
+    text = await conversation.undo()
+
+    assert (project / "draft.txt").read_text() == "mine\n"
+    assert "Your uncommitted work is kept first: /undo brings it back." in questions[0].reason
+    assert text.startswith("Took back turn 1 (clean it)\nrestored draft.txt\n")
+    assert text.endswith("`/redo` brings back turn 1.")
 
 
 async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from kode.cli.diffs import painted_diff
+from kode.cli.changes import redo, show_diff, undo
 from kode.cli.lines import bars, clip, count, money, one_line, plural
 from kode.contracts import PermissionMode
 from kode.errors import UserError
@@ -179,20 +179,6 @@ async def compact(desk: "Desk", argument: str) -> None:
         desk.screen.print("There is nothing to compact yet.", "dim")
 
 
-async def undo(desk: "Desk", argument: str) -> None:
-    """Takes back the file changes of the last turn."""
-    desk.screen.print(await desk.conversation.undo())
-
-
-async def show_diff(desk: "Desk", argument: str) -> None:
-    """What this session has changed in files, in colour."""
-    diff = desk.conversation.diff()
-    if not diff.strip():
-        desk.screen.print("This session has changed no file through tools.", "dim")
-        return
-    desk.screen.print_painted(painted_diff(desk.screen, diff))
-
-
 async def permissions(desk: "Desk", argument: str) -> None:
     """Shows mode and rules, or switches the mode."""
     if argument:
@@ -311,8 +297,11 @@ COMMANDS = {
         Command("/cost", "tokens and money of this session", show_cost, while_busy=True),
         Command("/context", "what fills the model's window", show_context, while_busy=True),
         Command("/compact", "make room in the window now", compact),
-        Command("/undo", "take back the file changes of the last turn", undo),
-        Command("/diff", "what this session has changed in files", show_diff, while_busy=True),
+        Command(
+            "/undo", "take back the file changes of the last turn; again: the one before", undo
+        ),
+        Command("/redo", "bring back what /undo took back", redo),
+        Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
         Command("/details", "open the last calls whole: /details [N]", show_details, True),
         Command("/bg", "background: move, list, /bg read ID, /bg kill ID", background, True),
         Command(

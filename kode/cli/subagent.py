@@ -267,8 +267,8 @@ def _conversation(
     from kode.paths import home
     from kode.permissions.gate import PersonGate
     from kode.session import log
-    from kode.session.checkpoints import Checkpoints
     from kode.session.entries import TaintEntry
+    from kode.session.keeper import Keeper
 
     config = _config(setting, start, emit)
     choice = resolve_provider(config, os.environ)
@@ -280,10 +280,12 @@ def _conversation(
         session = _transcript(folder, setting, provider.model, provider.name)
     if start is not None and start.tainted:
         session.append(TaintEntry(source="the session that delegated this"))
-    checkpoints = (
-        open_checkpoints(home(), session)
-        if start is None
-        else Checkpoints(folder=Path(start.checkpoints))
+    checkpoints = open_checkpoints(
+        home(),
+        session,
+        config,
+        setting.cwd,
+        parents=None if start is None else Path(start.checkpoints),
     )
     ask = link.ask if link is not None and start is not None and start.may_ask else None
     agent = make_agent(
@@ -304,7 +306,7 @@ def _conversation(
             agent,
             output_dir=folder / "outputs",
             limits=replace(agent.limits, max_tree_steps=start.max_tree_steps),
-            before_edit=lambda path: checkpoints.keep(turn, path),
+            keeper=Keeper(checkpoints=checkpoints, turn=lambda: turn, emit=emit),
         )
         agent.spend.elsewhere_usd = start.elsewhere_usd
         agent.spend.elsewhere_steps = start.elsewhere_steps

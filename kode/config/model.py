@@ -57,6 +57,12 @@ class SandboxPart(Part):
     network: bool = False
 
 
+class Undo(Part):
+    max_file_mb: AtLeastOne = 5
+    max_session_mb: AtLeastOne = 200
+    max_total_mb: AtLeastOne = 500
+
+
 class Retry(Part):
     max_attempts: Annotated[int, Field(ge=1, le=5)] = 5
     idle_timeout_s: Seconds = 120
@@ -156,6 +162,7 @@ class Config(Part):
     context: ContextPart = ContextPart()
     shell: Shell = Shell()
     sandbox: SandboxPart = SandboxPart()
+    undo: Undo = Undo()
     retry: Retry = Retry()
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import AtStake, Tool, ToolContext, ToolOutput
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
 from kode.engine.tokens import clip_middle
@@ -130,16 +130,12 @@ async def _run_one(
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
             raise ToolError(verdict.reason)
-        if agent.before_edit is not None and tool.effect == "edit":
-            path = os.path.join(agent.cwd, os.path.expanduser(subject_of(tool, arguments)))
-            agent.before_edit(judged or os.path.realpath(path))
         emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
-        output = await tool.run(replace(context, held=verdict.held), arguments)
-        if isinstance(output, str):
-            output = ToolOutput(text=output)
+        context = replace(context, held=verdict.held)
+        output = await _run_kept(agent, tool, arguments, context, verdict.at_stake)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
         if output.untrusted:
             tally.untrusted.append(output.untrusted)
@@ -166,6 +162,36 @@ async def _run_one(
             duration_ms=int((time.monotonic() - started) * 1000),
         )
     )
+
+
+async def _run_kept(
+    agent: Agent,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    at_stake: AtStake,
+) -> ToolOutput:
+    """Runs a tool; what it may change is kept first, so that the turn can be taken back."""
+    keeper = agent.keeper
+    if keeper is None or tool.effect not in ("edit", "run"):
+        return _as_output(await tool.run(context, arguments))
+    if tool.effect == "run":
+        async with keeper.keeping(at_stake):
+            return _as_output(await tool.run(context, arguments))
+    written = os.path.join(agent.cwd, os.path.expanduser(subject_of(tool, arguments)))
+    path = context.judged_path or os.path.realpath(written)
+    keeper.before_edit(path)
+    state: str | None = None
+    try:
+        output = _as_output(await tool.run(context, arguments))
+        state = agent.seen_files.get(path) if path in output.files_changed else None
+        return output
+    finally:
+        keeper.after_edit(path, state)
+
+
+def _as_output(output: ToolOutput | str) -> ToolOutput:
+    return ToolOutput(text=output) if isinstance(output, str) else output
 
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:

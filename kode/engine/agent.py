@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kode.contracts import Background, Gate, MemorySystem, Provider, Tool, WrapCommand
 from kode.messages import Usage
+from kode.session.keeper import Keeper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class Agent:
     """See `ToolContext.wrap_command`."""
     background: Background | None = None
     """See `ToolContext.background`."""
-    before_edit: Callable[[str], None] | None = None
-    """Called with the absolute path a tool is about to change; keeps what undo needs."""
+    keeper: Keeper | None = None
+    """Keeps what undo needs, around each change."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode itself and says in one sentence where it is."""

@@ -1,231 +1,427 @@
-"""What files held before a turn changed them, so that a turn can be taken back, and that again.
+"""What a session changes in files, so that each turn can be taken back, and put forth again.
 
-Beside the session's file, in `sessions/<id>/checkpoints/`: `changes.jsonl`, one line for each file
-a turn touched (before) and left (after), and the contents themselves, named by their SHA-256.
-Files changed through the shell are not seen here.
+Beside the session's file, in `sessions/<id>/checkpoints/`: `changes.jsonl`, a line before and
+after each change, and the contents themselves (`contents`). What the lines mean is in `changes`,
+what is kept before a command in `keeping`. What a program changes by itself is not seen here.
 """
 
+import contextlib
 import difflib
-import hashlib
-import json
+import fcntl
+import itertools
 import os
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import durable
+from kode.contracts import AtStake
+from kode.errors import StorageError
+from kode.session import changes
+from kode.session.changes import (
+    Change,
+    Group,
+    History,
+    Line,
+    Moved,
+    RepositoryChange,
+    Settled,
+    Taken,
+    TurnEnd,
+    way_back,
+)
+from kode.session.contents import LINK, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.git import GitError
+from kode.session.keeping import Kept, differences, gather
+from kode.session.uncommitted import bring_back_stashes, survey
 
-MAX_FILE_BYTES = 5 * 1024 * 1024
-"""A larger file is not kept; undo then says that it was left alone."""
-
-TOO_LARGE = "too-large"
-"""Stands for a content that was not kept."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One file in one turn. A hash of None means that there was no file."""
-
-    turn: int
-    path: str
-    before: str | None
-    after: str | None = None
-    mode: int = 0o644
-    done: bool = False
-    """False on the line written before the change: `after` says nothing yet."""
-    undone: bool = False
-    """Set on the line that says that the change was taken back (or put forth again)."""
+LOG = "changes.jsonl"
+MAX_COMPARED_LINES = 20_000
+"""Of a file; a longer one is told as changed without its lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """What an undo did. Paths are absolute."""
+    """What an undo or a redo did. Paths are absolute."""
 
     turn: int | None
+    """None: there was nothing to do."""
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     """Files that were not there before."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, each a sentence."""
+    next_undo: int | None = None
+    """The turn that another undo takes back."""
+    next_redo: int | None = None
+    """The turn that a redo brings back."""
+    damaged: int = 0
+    """Lines of the record that could not be read."""
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        return (*self.restored, *self.removed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDiff:
+    """What a session has changed in one file, against its first content."""
+
+    path: str
+    text: str
+    """A unified diff, or a line that says why there is none."""
+    added: int
+    removed: int
+    by_others: bool
+    """Whether somebody else changed it too: a person, or a program that was run."""
 
 
 @dataclass
 class Checkpoints:
-    """The kept contents of one session. `folder` is created when the first file is kept."""
+    """The changes of one session; the folder is created when the first file is kept."""
 
     folder: Path
-    open_turn: dict[str, Change] = field(default_factory=dict)
-    """Path → the change under way, by the turn that runs now."""
+    contents: Contents
+    roots: tuple[Path, ...] = ()
+    """What a command changes elsewhere is not kept, unless it deletes it."""
+    part_of_turn: bool = False
+    """For a subagent, whose changes belong to its parent's turn: that one ends it."""
+    open_changes: dict[str, Change] = field(default_factory=dict)
+    """Path → the change by the turn that runs now."""
+    written: bool = False
+    """Whether this process has written to the log."""
+    log_bytes: int | None = None
+    """Of the log when a turn last ended."""
 
     def keep(self, turn: int, path: str) -> None:
-        """Before a tool changes `path`: keeps its content, once a turn, durably.
+        """Before a tool changes `path`: keeps its content, durably, unless it is what this turn
+        left there itself.
 
         Raises: StorageError; then the file must not be changed.
         """
-        if path in self.open_turn:
-            return
-        digest, mode = self._store(Path(path))
-        self.open_turn[path] = Change(turn=turn, path=path, before=digest, mode=mode)
+        known = self.open_changes.get(path)
+        if known is not None:
+            left = known.after if known.done else known.before
+            if self.contents.see(Path(path)).state == left:
+                return
+        seen = self.contents.keep(Path(path))
+        change = Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
         # On disk before the change, so that a crash in the middle can be taken back too.
-        self._record(self.open_turn[path])
+        self._record(change)
+        self.open_changes[path] = change
+
+    def changed(self, path: str, state: str | None = None) -> None:
+        """After a tool has changed `path`: what it left there (by default: what is there now), so
+        that a person's change after it is known as theirs. Raises: StorageError."""
+        known = self.open_changes.get(path)
+        if known is None:
+            return
+        after = state or self.contents.see(Path(path)).state
+        if after != (known.after if known.done else known.before):
+            self.open_changes[path] = replace(known, after=after, done=True)
+            self._record(self.open_changes[path])
+
+    def would_keep(self, at_stake: AtStake) -> Kept:
+        """Keeps what a command may lose, for the question whether it may run. Never raises."""
+        return gather(self.contents, at_stake, self.roots)
+
+    def begin_command(self, turn: int, at_stake: AtStake) -> Kept:
+        """Before a command runs: keeps and notes what is at stake. Never raises: `problem` says
+        what could not be kept."""
+        kept = self.would_keep(at_stake)
+        announced = [
+            Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
+            for path, seen in kept.files.items()
+        ]
+        try:
+            self._record(*announced)
+        except StorageError as error:
+            return replace(kept, problem=kept.problem or str(error))
+        return kept
+
+    def end_command(self, turn: int, kept: Kept) -> None:
+        """After it: notes what it did. Raises: StorageError."""
+        if not kept.files and not kept.surveys:
+            return
+        done, repositories = differences(self.contents, turn, kept)
+        self._record(*done, *repositories, Settled(turn=turn))
+        self.open_changes.update({change.path: change for change in done})
+
+    def end_turn(self) -> None:
+        """Notes what the turn left behind, and that it has ended. Raises: StorageError."""
+        for path, change in self.open_changes.items():
+            if not change.done:
+                after = self.contents.see(Path(path)).state
+                self._record(replace(change, after=after, done=True))
+        self.open_changes.clear()
+        size = self._size()
+        if not self.part_of_turn and size and size != self.log_bytes:
+            self._record(TurnEnd())
+            self.log_bytes = self._size()
 
     def remove_stale_temporaries(self) -> None:
         """Removes what a write that a crash cut short left beside the person's files."""
-        changes = {change.path: change for change in self._changes()}
-        for folder in {Path(c.path).parent for c in changes.values() if not c.done}:
+        lines = [line for line in self._lines() if isinstance(line, Change)]
+        ended = {line.path for line in lines if line.done}
+        for folder in {Path(line.path).parent for line in lines if line.path not in ended}:
             durable.remove_stale_temporaries(folder)
 
-    def end_turn(self) -> None:
-        """Notes what the turn left behind, by hash only. Raises: StorageError."""
-        for path, change in self.open_turn.items():
-            self._record(replace(change, after=_hash_of(Path(path)), done=True))
-        self.open_turn.clear()
-
     def undo(self) -> Undone:
-        """Takes back the last turn that changed files: every file it changed that nobody has
-        changed since. Doing it again takes back the undo. Raises: StorageError."""
-        changes = self._last_turn()
-        if not changes:
-            return Undone(turn=None)
-        restored: list[str] = []
-        removed: list[str] = []
+        """Takes back the newest turn that changed files and is not undone: every file that nobody
+        has changed since. Doing it again takes back the turn before. Raises: StorageError."""
+        past = self._history()
+        if not past.standing:
+            return self._told(past, None)
+        group = past.groups[past.standing[-1]]
+        moves, left, notes = self._plan_back(group)
+        self._record(Taken(group=group.number, files=tuple(moves)))
+        left += self._move(moves)
+        notes += [note for one in group.repositories for note in _bring_back(one)]
+        return self._told(self._history(), group, moves, left, notes)
+
+    def redo(self) -> Undone:
+        """Brings back the turn that was undone last. Raises: StorageError."""
+        past = self._history()
+        if not past.undone:
+            return self._told(past, None)
+        group = past.groups[past.undone[-1]]
+        moves, left = self._plan_forth(past.taken[group.number])
+        self._record(Taken(group=group.number, redo=True, files=tuple(moves)))
+        left += self._move(moves)
+        notes = ["Stashes and commits stay as they are."] if group.repositories else []
+        return self._told(self._history(), group, moves, left, notes)
+
+    def diffs(self, seen_from: Path) -> list[FileDiff]:
+        """What the session has changed so far, file by file, but for what was undone; files inside
+        `seen_from` are named relative to it."""
+        past = self._history()
+        per_file: dict[str, list[Change]] = {}
+        for number in past.standing:
+            for path, done in past.groups[number].files.items():
+                per_file.setdefault(path, []).extend(done)
+        found = (self._diff_of(path, done, seen_from) for path, done in per_file.items())
+        return [one for one in found if one is not None]
+
+    # ── taking back ──────────────────────────────────────────────────────────────────────────
+
+    def _plan_back(self, group: Group) -> tuple[list[Moved], list[tuple[str, str]], list[str]]:
+        moves: list[Moved] = []
         left: list[tuple[str, str]] = []
-        for change in changes:
-            why = self._restore(change)
+        notes: list[str] = []
+        for path, done in group.files.items():
+            if all(change.done and change.before == change.after for change in done):
+                continue
+            seen = self.contents.see(Path(path))
+            back = way_back(done, seen.state)
+            if back.found and back.state == seen.state:
+                continue
+            goal = Seen(state=back.state, mode=back.mode)
+            why = "it has changed since" if not back.found else self._obstacle(path, seen, goal)
             if why:
-                left.append((change.path, why))
+                left.append((path, why))
+                continue
+            moves.append(self._moved(path, goal))
+            if not back.whole:
+                notes.append(f"{path} is as you left it in the middle of the turn.")
+        return moves, left, notes
+
+    def _plan_forth(self, taken: Taken) -> tuple[list[Moved], list[tuple[str, str]]]:
+        moves: list[Moved] = []
+        left: list[tuple[str, str]] = []
+        for move in taken.files:
+            seen = self.contents.see(Path(move.path))
+            if seen.state == move.was:
+                continue
+            goal = Seen(state=move.was, mode=move.was_mode)
+            changed = seen.state != move.now
+            why = "it has changed since" if changed else self._obstacle(move.path, seen, goal)
+            if why:
+                left.append((move.path, why))
             else:
-                (removed if change.before is None else restored).append(change.path)
-        return Undone(
-            turn=changes[0].turn,
-            restored=tuple(restored),
-            removed=tuple(removed),
-            left_alone=tuple(left),
-        )
+                moves.append(self._moved(move.path, goal))
+        return moves, left
 
-    def diff(self, seen_from: Path) -> str:
-        """What the session has changed so far, as a unified diff against the first contents; files
-        inside `seen_from` are named relative to it."""
-        first: dict[str, str | None] = {}
-        for change in self._changes():
-            first.setdefault(change.path, change.before)
-        pieces = (self._diff_of(path, before, seen_from) for path, before in first.items())
-        return "".join(piece for piece in pieces if piece)
-
-    def _restore(self, change: Change) -> str:
-        """Puts one file back; returns why it was left alone, else ""."""
-        path = Path(change.path)
-        current = _hash_of(path)
-        if current != change.after:
-            return "it has changed since"
-        if TOO_LARGE in (change.before, change.after):
-            return "it was too large to keep"
-        kept, mode = self._store(path)
-        self._record(
-            Change(
-                turn=change.turn,
-                path=change.path,
-                before=kept,
-                after=change.before,
-                mode=mode,
-                done=True,
-                undone=True,
-            )
-        )
-        if change.before is None:
-            durable.remove(path)
-        else:
-            durable.make_folder(path.parent)
-            durable.replace(path, (self.folder / change.before).read_bytes(), mode=change.mode)
+    def _obstacle(self, path: str, now: Seen, goal: Seen) -> str:
+        """Why a file cannot be put back; "" when nothing is in the way."""
+        if goal.state == TOO_LARGE or now.state == TOO_LARGE:
+            return "it is too large to keep"
+        if not now.can_be_kept or not goal.can_be_kept:
+            return "it is no file that can be kept"
+        if is_digest(goal.state) and self.contents.data(goal.state or "") is None:
+            return "what it held is not kept any more (the oldest goes first)"
+        folder = os.path.dirname(path)
+        if os.path.lexists(folder) and os.path.realpath(folder) != folder:
+            return "its folder is a link now"
         return ""
 
-    def _store(self, path: Path) -> tuple[str | None, int]:
-        with durable.storage_errors(path, "read"):
+    def _moved(self, path: str, goal: Seen) -> Moved:
+        kept = self.contents.keep(Path(path))
+        return Moved(
+            path=path, was=kept.state, was_mode=kept.mode, now=goal.state, now_mode=goal.mode
+        )
+
+    def _move(self, moves: list[Moved]) -> list[tuple[str, str]]:
+        """Changes the files; those that could not be are taken out of `moves` and returned."""
+        failed: list[tuple[str, str]] = []
+        for move in list(moves):
+            why = ""
             try:
-                status = os.stat(path)
-                if status.st_size > MAX_FILE_BYTES:
-                    return TOO_LARGE, status.st_mode & 0o7777
-                data = path.read_bytes()
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                return None, 0o644
-        digest = hashlib.sha256(data).hexdigest()
-        durable.make_folder(self.folder)
-        if not (self.folder / digest).exists():
-            durable.replace(self.folder / digest, data)
-        return digest, status.st_mode & 0o7777
+                if self.contents.see(Path(move.path)).state != move.was:
+                    why = "it has changed just now"
+                else:
+                    self._put(Path(move.path), move.now, move.now_mode)
+            except (StorageError, OSError) as error:
+                why = str(error)
+            if why:
+                moves.remove(move)
+                failed.append((move.path, why))
+        return failed
 
-    def _record(self, change: Change) -> None:
-        durable.make_folder(self.folder)
-        durable.append_line(self.folder / "changes.jsonl", json.dumps(asdict(change)).encode())
+    def _put(self, path: Path, state: str | None, mode: int) -> None:
+        if state is None:
+            durable.remove(path)
+            return
+        # The folders are the project's, not kode's: with the modes a person's would have.
+        os.makedirs(path.parent, exist_ok=True)
+        if state.startswith(LINK):
+            durable.remove(path)
+            os.symlink(state.removeprefix(LINK), path)
+            return
+        data = self.contents.data(state)
+        if data is None:
+            raise StorageError("What it held is not kept any more.")
+        durable.replace(path, data, mode=mode, follow=False)
 
-    def _changes(self) -> list[Change]:
-        """Every readable line; a torn one says nothing."""
+    def _told(
+        self,
+        past: History,
+        group: Group | None,
+        moves: Sequence[Moved] = (),
+        left: Sequence[tuple[str, str]] = (),
+        notes: Sequence[str] = (),
+    ) -> Undone:
+        return Undone(
+            turn=None if group is None else group.turn,
+            restored=tuple(move.path for move in moves if move.now is not None),
+            removed=tuple(move.path for move in moves if move.now is None),
+            left_alone=tuple(left),
+            notes=tuple(notes),
+            next_undo=past.groups[past.standing[-1]].turn if past.standing else None,
+            next_redo=past.groups[past.undone[-1]].turn if past.undone else None,
+            damaged=past.damaged,
+        )
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────
+
+    def _history(self) -> History:
+        return changes.history(self._lines())
+
+    def _lines(self) -> list[Line | None]:
+        """Every line; None for one that cannot be read."""
         try:
-            lines = (self.folder / "changes.jsonl").read_bytes().splitlines()
+            raw = (self.folder / LOG).read_bytes().splitlines()
         except OSError:
             return []
-        return [change for change in map(_parse, lines) if change is not None]
+        return list(map(changes.parse, raw))
 
-    def _last_turn(self) -> list[Change]:
-        """What the newest turn or undo that changed anything did, one change a file."""
-        group: tuple[int, bool] | None = None
-        newest: dict[str, Change] = {}
-        for change in reversed(self._changes()):
-            if group not in (None, (change.turn, change.undone)):
-                break
-            if not change.done:
-                # A turn that a crash cut short left no hash of its own: what is there now is its
-                # work, unless a later line of the same turn tells.
-                change = replace(change, after=_hash_of(Path(change.path)))
-            later = newest.get(change.path)
-            if later is not None:
-                # Several agents may have changed it in one turn: the first content counts.
-                if (later.turn, later.undone) == (change.turn, False):
-                    later = replace(later, before=change.before, mode=change.mode)
-                    newest[change.path] = later
-                    if later.before != later.after:
-                        group = (later.turn, False)
-                continue
-            if change.before != change.after:
-                group = (change.turn, change.undone)
-            newest[change.path] = change
-        return [change for change in newest.values() if change.before != change.after]
+    def _record(self, *lines: Line) -> None:
+        if not lines:
+            return
+        durable.make_folder(self.folder)
+        path = self.folder / LOG
+        whole = list(lines)
+        if not self.written and not self.part_of_turn and self._is_left_open():
+            whole.insert(0, TurnEnd())
+        with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            durable.append_to(file, b"\n".join(map(changes.line_of, whole)), path)
+        self.written = True
 
-    def _diff_of(self, path: str, before: str | None, seen_from: Path) -> str:
-        if before == TOO_LARGE:
-            return f"{path}: too large to compare\n"
-        old = "" if before is None else _text(self.folder / before)
-        new = _text(Path(path))
-        if old == new:
-            return ""
-        inside = Path(path).is_relative_to(seen_from)
-        name = os.path.relpath(path, seen_from) if inside else path
-        lines = difflib.unified_diff(
-            old.splitlines(keepends=True),
-            new.splitlines(keepends=True),
-            fromfile="/dev/null" if before is None else name,
-            tofile=name if Path(path).exists() else "/dev/null",
+    def _is_left_open(self) -> bool:
+        """Whether a process that ended in the middle of a turn wrote last: a new turn may have its
+        number."""
+        with contextlib.suppress(OSError), (self.folder / LOG).open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 4096))
+            last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+            return isinstance(changes.parse(last), Change | RepositoryChange | Settled | None)
+        return False
+
+    def _size(self) -> int:
+        try:
+            return (self.folder / LOG).stat().st_size
+        except OSError:
+            return 0
+
+    # ── comparing ────────────────────────────────────────────────────────────────────────────
+
+    def _diff_of(self, path: str, done: list[Change], seen_from: Path) -> FileDiff | None:
+        before, now = done[0].before, self.contents.see(Path(path))
+        if before == now.state:
+            return None
+        name = os.path.relpath(path, seen_from) if Path(path).is_relative_to(seen_from) else path
+        gaps = any(one.done and one.after != two.before for one, two in itertools.pairwise(done))
+        by_others = gaps or (done[-1].done and done[-1].after != now.state)
+        old, new = self._text(before, None), self._text(now.state, path)
+        lines: list[str] = []
+        if old is not None and new is not None:
+            lines = list(
+                difflib.unified_diff(
+                    old,
+                    new,
+                    fromfile="/dev/null" if before is None else name,
+                    tofile="/dev/null" if now.state is None else name,
+                )
+            )
+        text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+        return FileDiff(
+            path=name,
+            text=text or f"{name}: changed; too large, or no text, to compare\n",
+            added=sum(line.startswith("+") for line in lines[2:]),
+            removed=sum(line.startswith("-") for line in lines[2:]),
+            by_others=by_others,
         )
-        return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+
+    def _text(self, state: str | None, path: str | None) -> list[str] | None:
+        """The lines of a state, of the file itself where `path` is given; None for what is no text
+        or too long."""
+        if state is None:
+            return []
+        if state.startswith(LINK):
+            return [state + "\n"]
+        data: bytes | None = None
+        if is_digest(state):
+            with contextlib.suppress(OSError):
+                data = Path(path).read_bytes() if path else self.contents.data(state)
+        if data is None or b"\0" in data[:8192] or data.count(b"\n") > MAX_COMPARED_LINES:
+            return None
+        return data.decode("utf-8", "replace").splitlines(keepends=True)
 
 
-def _parse(line: bytes) -> Change | None:
-    try:
-        return Change(**json.loads(line))
-    except (ValueError, TypeError):
-        return None
-
-
-def _hash_of(path: Path) -> str | None:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            return TOO_LARGE
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+def _bring_back(change: RepositoryChange) -> list[str]:
+    """Stashes that a command dropped come back; where the branch stood is told."""
+    notes = []
+    root = Path(change.root)
+    if change.stashes:
+        try:
+            present = {commit for commit, _ in survey(root).stashes}
+            lost = [stash for stash in change.stashes if stash[0] not in present]
+            gone = bring_back_stashes(root, lost)
+            back = len(lost) - gone
+            if back:
+                notes.append(
+                    f"{back} stash{'es are' if back > 1 else ' is'} back (git stash list)."
+                )
+            if gone:
+                notes.append(f"{gone} stash(es) could not be found again in {root}.")
+        except GitError as error:
+            notes.append(f"The stashes of {root} could not be brought back: {error}.")
+    if change.head:
+        where = change.branch or "HEAD"
+        notes.append(
+            f"{where} was at {change.head[:10]} and is not moved back: "
+            f"`git reset --keep {change.head[:10]}` does that."
+        )
+    return notes

@@ -28,6 +28,7 @@ from kode.events import (
 )
 from kode.messages import Message, Text, Usage
 from kode.tools.background import BackgroundCommands
+from kode.session.checkpoints import FileDiff
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -229,9 +230,15 @@ class FakeConversation:
 
     async def compact(self):
         return None
+    def diffs(self) -> list[FileDiff]:
+        return [FileDiff(path="calc.py", text=DIFF, added=1, removed=1, by_others=True)]
+
 
     async def close(self) -> None:
         self.closed = True
+    async def redo(self) -> str:
+        return "brought back calc.py"
+
         (self.home / "closed").write_text(f"cancelled {self.cancelled}")
 
 

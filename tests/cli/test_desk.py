@@ -170,7 +170,7 @@ async def test_an_error_of_a_command_is_one_line_that_says_what_to_do(room):
 
 async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_path):
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
-    room.talk.diff = lambda: 1 // 0
+    room.talk.diffs = lambda: 1 // 0
 
     assert "A fault in kode itself." in await room.type("/diff")
     assert "You said" in await room.type("echo")
@@ -213,6 +213,12 @@ async def test_help_names_every_command_and_key(room):
         ("/context", "20k 10.0%"),
         ("/compact", "nothing to compact"),
         ("/undo", "restored calc.py"),
+        ("/redo", "brought back calc.py"),
+        ("/undo redo", "brought back calc.py"),
+        ("/undo 3", "takes back whole turns"),
+        ("/diff", "1 file changed, +1 -1\n  calc.py  +1 -1  also changed by you or a program"),
+        ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
+        ("/diff calc", "+    return a + b"),
         ("/diff", "+    return a + b"),
         ("/permissions", "allow shell(ls:*)"),
         ("/permissions plan", "Mode: plan. Nothing that changes anything runs."),

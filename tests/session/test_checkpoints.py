@@ -3,20 +3,27 @@ from pathlib import Path
 import pytest
 
 from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+
+
+def opened(folder: Path, **more: object) -> Checkpoints:
+    return Checkpoints(folder=folder, contents=Contents(folder=folder), **more)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(folder=tmp_path / "checkpoints")
+    return opened(tmp_path / "checkpoints")
 
 
-def change(kept: Checkpoints, turn: int, path: Path, text: str) -> None:
-    kept.keep(turn, str(path))
-    path.write_text(text)
+def change(kept: Checkpoints, turn: int, path: Path, *texts: str) -> None:
+    for text in texts:
+        kept.keep(turn, str(path))
+        path.write_text(text)
+        kept.changed(str(path))
     kept.end_turn()
 
 
-def test_undo_restores_the_last_turn_and_undoing_again_brings_it_back(
+def test_undo_goes_back_turn_by_turn_and_redo_brings_them_back(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"
@@ -24,10 +31,41 @@ def test_undo_restores_the_last_turn_and_undoing_again_brings_it_back(
     change(kept, 1, path, "two")
     change(kept, 2, path, "three")
 
-    assert kept.undo().restored == (str(path),)
+    undone = kept.undo()
+    assert (undone.turn, undone.restored, undone.next_undo) == (2, (str(path),), 1)
     assert path.read_text() == "two"
-    assert kept.undo().restored == (str(path),)
+    assert kept.undo().next_undo is None
+    assert path.read_text() == "one"
+    assert kept.undo().turn is None
+
+    assert kept.redo().next_redo == 2
+    assert path.read_text() == "two"
+    assert kept.redo().next_redo is None
     assert path.read_text() == "three"
+    assert kept.redo().turn is None
+
+
+def test_a_turn_after_an_undo_ends_what_could_be_redone(kept: Checkpoints, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two")
+    kept.undo()
+    change(kept, 1, path, "other")
+
+    assert kept.redo().turn is None
+    kept.undo()
+    assert path.read_text() == "one"
+
+
+def test_a_second_turn_with_the_same_number_is_a_turn_of_its_own(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two")
+    change(kept, 1, path, "three")
+    kept.undo()
+    assert path.read_text() == "two"
 
 
 def test_a_file_the_turn_made_goes_and_one_it_deleted_comes_back(
@@ -48,6 +86,9 @@ def test_a_file_the_turn_made_goes_and_one_it_deleted_comes_back(
     assert not made.exists()
     assert deleted.read_text() == "kept"
     assert deleted.stat().st_mode & 0o777 == 0o755
+    assert kept.redo().touched == (str(made), str(deleted))
+    assert made.read_text() == "x"
+    assert not deleted.exists()
 
 
 def test_what_a_person_changed_since_is_left_alone_and_named(
@@ -61,8 +102,50 @@ def test_what_a_person_changed_since_is_left_alone_and_named(
     undone = kept.undo()
 
     assert undone.restored == ()
-    assert undone.left_alone[0][0] == str(path)
+    assert undone.left_alone == ((str(path), "it has changed since"),)
     assert path.read_text() == "mine"
+
+
+def test_what_a_person_changed_after_an_undo_is_left_alone_by_a_redo(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two")
+    kept.undo()
+    path.write_text("mine")
+
+    assert kept.redo().left_alone == ((str(path), "it has changed since"),)
+    assert path.read_text() == "mine"
+
+
+def test_what_a_person_changed_in_the_middle_of_a_turn_is_what_undo_goes_back_to(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    kept.keep(1, str(path))
+    path.write_text("two")
+    kept.changed(str(path))
+    path.write_text("mine")
+    change(kept, 1, path, "three")
+
+    undone = kept.undo()
+
+    assert path.read_text() == "mine"
+    assert undone.notes == (f"{path} is as you left it in the middle of the turn.",)
+    kept.redo()
+    assert path.read_text() == "three"
+
+
+def test_several_edits_of_one_turn_are_taken_back_together(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two", "three", "four")
+    kept.undo()
+    assert path.read_text() == "one"
 
 
 def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
@@ -78,27 +161,110 @@ def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
     assert path.read_text() == "mine"
 
 
+def test_a_file_below_a_folder_that_became_a_link_is_left_alone(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one")
+    change(kept, 1, folder / "a.txt", "two")
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+
+    assert kept.undo().left_alone == ((str(folder / "a.txt"), "its folder is a link now"),)
+    assert (elsewhere / "a.txt").read_text() == "two"
+
+
 def test_a_turn_that_a_crash_cut_short_can_be_undone(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     kept.keep(1, str(path))
     path.write_text("half done")
 
-    again = Checkpoints(folder=kept.folder)
+    again = opened(kept.folder)
     assert again.undo().restored == (str(path),)
     assert path.read_text() == "one"
+    again.redo()
+    assert path.read_text() == "half done"
 
 
-def test_diff_shows_all_that_the_session_changed(kept: Checkpoints, tmp_path: Path) -> None:
+def test_a_turn_after_a_crash_is_taken_back_alone(kept: Checkpoints, tmp_path: Path) -> None:
+    path, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    path.write_text("one")
+    kept.keep(1, str(path))
+    path.write_text("half done")
+
+    again = opened(kept.folder)
+    change(again, 1, other, "new")
+    again.undo()
+
+    assert (path.read_text(), other.exists()) == ("half done", False)
+
+
+def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two")
+    for content in kept.folder.glob("[0-9a-f]" * 64):
+        content.write_text("damaged")
+
+    undone = kept.undo()
+
+    assert undone.left_alone[0][1].startswith("what it held is not kept any more")
+    assert path.read_text() == "two"
+
+
+def test_a_file_too_large_to_keep_is_left_alone_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    kept = Checkpoints(folder=folder, contents=Contents(folder=folder, max_file_bytes=10))
+    path = tmp_path / "a.txt"
+    path.write_text("more than ten bytes")
+    change(kept, 1, path, "two")
+    assert kept.undo().left_alone == ((str(path), "it is too large to keep"),)
+    assert path.read_text() == "two"
+
+
+def test_a_record_with_damaged_lines_is_used_as_far_as_it_goes(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(kept, 1, path, "two")
+    log = kept.folder / "changes.jsonl"
+    lines = b'{"kind": "change", "turn": "x"}\n{"kind": "taken", "group": 9}\nnot JSON\n'
+    log.write_bytes(lines + log.read_bytes())
+
+    undone = opened(kept.folder).undo()
+
+    assert (undone.damaged, path.read_text()) == (2, "one")
+
+
+def test_diffs_show_all_that_the_session_changed_and_mark_what_others_changed(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path, shared = tmp_path / "a.txt", tmp_path / "b.txt"
     path.write_text("one\n")
     change(kept, 1, path, "two\n")
     change(kept, 2, path, "three\n")
-    shown = kept.diff(tmp_path)
-    assert "--- a.txt" in shown
-    assert "-one" in shown
-    assert "+three" in shown
-    assert "two" not in shown
+    change(kept, 3, shared, "mine\n")
+    shared.write_text("yours\n")
+
+    one, two = kept.diffs(tmp_path)
+
+    assert (one.path, one.added, one.removed, one.by_others) == ("a.txt", 1, 1, False)
+    assert "-one" in one.text
+    assert "+three" in one.text
+    assert "two" not in one.text
+    assert (two.path, two.by_others) == ("b.txt", True)
+
+
+def test_what_was_undone_is_in_no_diff(kept: Checkpoints, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    change(kept, 1, path, "two\n")
+    kept.undo()
+    path.write_text("by hand\n")
+    assert kept.diffs(tmp_path) == []
 
 
 def test_a_change_that_failed_does_not_hide_the_one_before(
@@ -115,3 +281,4 @@ def test_a_change_that_failed_does_not_hide_the_one_before(
 
 def test_with_nothing_changed_there_is_nothing_to_undo(kept: Checkpoints) -> None:
     assert kept.undo().turn is None
+    assert kept.redo().turn is None

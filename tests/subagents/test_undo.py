@@ -3,21 +3,27 @@
 from pathlib import Path
 
 from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+
+
+def opened(folder: Path, *, part_of_turn: bool = False) -> Checkpoints:
+    return Checkpoints(folder=folder, contents=Contents(folder=folder), part_of_turn=part_of_turn)
 
 
 def test_a_file_that_two_agents_changed_in_one_turn_gets_its_first_content_back(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "a.txt"
+    file, folder = tmp_path / "a.txt", tmp_path / "checkpoints"
     file.write_text("first")
     for content in ("second", "third"):
-        agent = Checkpoints(folder=tmp_path / "checkpoints")
+        agent = opened(folder, part_of_turn=True)
         agent.keep(1, str(file))
         file.write_text(content)
         agent.end_turn()
 
-    checkpoints = Checkpoints(folder=tmp_path / "checkpoints")
-    checkpoints.undo()
+    parent = opened(folder)
+    parent.end_turn()
+    parent.undo()
     assert file.read_text() == "first"
-    checkpoints.undo()
+    parent.redo()
     assert file.read_text() == "third"

@@ -1,0 +1,269 @@
+"""The log of what a session changed in files, and what follows from it: which turns can be taken
+back, in which order, and what a file goes back to. Pure functions over lines.
+
+A turn is a group of changes. Undo takes the newest group that is not undone, redo the one undone
+last; a turn that changes files after an undo ends what could be redone. Reading and writing files
+is `checkpoints`' business.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kode.session.contents import State
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One file in one turn, before and after one writer."""
+
+    turn: int
+    path: str
+    before: State
+    after: State = None
+    mode: int = 0o644
+    """Of the file before."""
+    done: bool = False
+    """False on the line written before the change: `after` says nothing yet."""
+    undone: bool = False
+    """On lines of old: the change was made by an undo."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepositoryChange:
+    """What a command did to a repository beside its files."""
+
+    turn: int
+    root: str
+    head: str = ""
+    """The commit before, where it is another one now."""
+    branch: str = ""
+    stashes: tuple[tuple[str, str], ...] = ()
+    """(commit, message) of each stash that is gone, the newest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnEnd:
+    """What comes next belongs to another turn, even where it has the same number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """A command has ended: what was announced before it and did not change is as it was."""
+
+    turn: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """One file that an undo or a redo changed."""
+
+    path: str
+    was: State
+    was_mode: int
+    now: State
+    now_mode: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """An undo or a redo of a group, on disk before the first file changes."""
+
+    group: int
+    redo: bool = False
+    files: tuple[Moved, ...] = ()
+
+
+Line = Change | RepositoryChange | TurnEnd | Settled | Taken
+
+_KINDS: dict[str, type[Line]] = {
+    "change": Change,
+    "repository": RepositoryChange,
+    "end": TurnEnd,
+    "settled": Settled,
+    "taken": Taken,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def line_of(line: Line) -> bytes:
+    return json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode()
+
+
+def parse(line: bytes) -> Line | None:
+    """None for a line that was torn or damaged, or that a later version wrote."""
+    try:
+        value = json.loads(line)
+        parsed: Line = _adapter(value.pop("kind", "change")).validate_python(value)
+    except (ValueError, KeyError, AttributeError, RecursionError, TypeError):
+        return None
+    match parsed:
+        case Change():
+            sound = _is_sound(parsed.path, parsed.before, parsed.after, parsed.mode)
+        case Taken():
+            sound = all(
+                _is_sound(one.path, one.was, one.now, one.was_mode | one.now_mode)
+                for one in parsed.files
+            )
+        case _:
+            sound = True
+    return parsed if sound else None
+
+
+@functools.cache
+def _adapter(kind: str) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_KINDS[kind])
+
+
+def _is_sound(path: str, one: State, other: State, mode: int) -> bool:
+    """Whether these can name a file and what it held."""
+    texts = (path, one or "", other or "")
+    return path.startswith("/") and 0 <= mode <= 0o7777 and not any("\0" in text for text in texts)
+
+
+# ── groups ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Group:
+    """The changes of one turn, in order."""
+
+    number: int
+    turn: int
+    legacy_undo: bool = False
+    files: dict[str, list[Change]] = field(default_factory=dict)
+    repositories: list[RepositoryChange] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def has_effect(self) -> bool:
+        changes = (change for changes in self.files.values() for change in changes)
+        return bool(self.repositories) or any(c.before != c.after or not c.done for c in changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    groups: tuple[Group, ...]
+    standing: tuple[int, ...]
+    """Groups that can be undone, the newest last."""
+    undone: tuple[int, ...]
+    """Groups that can be put forth again, the one undone last at the end."""
+    taken: dict[int, Taken]
+    """Group → its last undo or redo."""
+    damaged: int = 0
+    """Lines that could not be read."""
+
+
+def history(lines: Iterable[Line | None]) -> History:
+    """What can be undone and redone after these lines."""
+    groups: list[Group] = []
+    order: list[int | Taken] = []
+    damaged = 0
+    for line in lines:
+        match line:
+            case None:
+                damaged += 1
+            case TurnEnd():
+                if groups:
+                    groups[-1].ended = True
+            case Settled():
+                if groups:
+                    _settle(groups[-1])
+            case Taken():
+                order.append(line)
+            case Change() | RepositoryChange():
+                group = _group_for(groups, line)
+                if group is not (groups[-1] if groups else None):
+                    groups.append(group)
+                    order.append(group.number)
+                if isinstance(line, Change):
+                    _take_in(group.files.setdefault(line.path, []), line)
+                else:
+                    group.repositories.append(line)
+    standing: list[int] = []
+    undone: list[int] = []
+    taken: dict[int, Taken] = {}
+    for step in order:
+        if not isinstance(step, Taken):
+            if groups[step].has_effect:
+                standing.append(step)
+                undone.clear()
+            continue
+        source, target = (undone, standing) if step.redo else (standing, undone)
+        if step.group in source:
+            source.remove(step.group)
+            target.append(step.group)
+            taken[step.group] = step
+    return History(
+        groups=tuple(groups),
+        standing=tuple(standing),
+        undone=tuple(undone),
+        taken=taken,
+        damaged=damaged,
+    )
+
+
+def _group_for(groups: list[Group], line: Change | RepositoryChange) -> Group:
+    legacy = isinstance(line, Change) and line.undone
+    if groups and not groups[-1].ended:
+        last = groups[-1]
+        if (last.turn, last.legacy_undo) == (line.turn, legacy):
+            return last
+    return Group(number=len(groups), turn=line.turn, legacy_undo=legacy)
+
+
+def _settle(group: Group) -> None:
+    for path, changes in list(group.files.items()):
+        group.files[path] = [change for change in changes if change.done]
+        if not group.files[path]:
+            del group.files[path]
+
+
+def _take_in(changes: list[Change], line: Change) -> None:
+    """A line that says how a change ended takes the place of the one that announced it."""
+    for index in range(len(changes) - 1, -1, -1):
+        known = changes[index]
+        if (
+            line.done
+            and known.before == line.before
+            and (index == len(changes) - 1 or not known.done)
+        ):
+            changes[index] = replace(line, mode=known.mode)
+            return
+    changes.append(line)
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class WayBack:
+    """What a file goes back to when a group is undone."""
+
+    state: State
+    mode: int = 0o644
+    found: bool = True
+    """False when it was changed since the group's last change: then it is left alone."""
+    whole: bool = True
+    """False when somebody changed it between two changes of the group: it goes back to that."""
+
+
+def way_back(changes: Sequence[Change], current: State) -> WayBack:
+    """From what is at a path now to what was there before a group, as far as nobody else changed
+    it in between. A change that a crash cut short says nothing of its end: what is there counts."""
+    state, mode, found = current, 0o644, False
+    for change in reversed(changes):
+        if change.done and change.after != state:
+            if change.before == state and not found:
+                found = True  # is so already
+                continue
+            return WayBack(state=state, mode=mode, found=found, whole=False)
+        state, mode, found = change.before, change.mode, True
+    return WayBack(state=state, mode=mode, found=found)

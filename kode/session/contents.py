@@ -1,0 +1,174 @@
+"""Contents kept for undo, each in a file named by its SHA-256, under caps: the oldest go first.
+
+What was there at a path is one text, its state: None for nothing, the SHA-256 of a file's bytes,
+`link:TARGET` for a symbolic link, or a word for what is not kept. When something is kept, and what
+is made of it, is `checkpoints`' business.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import durable, paths
+
+State = str | None
+"""What is at a path; see above."""
+
+TOO_LARGE = "too-large"
+FOLDER = "folder"
+OTHER = "other"
+"""A device, a socket, or what may not be read."""
+LINK = "link:"
+
+FOLDER_NAME = "checkpoints"
+"""Of the folder beside a session's file."""
+
+MEGABYTE = 1024 * 1024
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def is_digest(state: State) -> bool:
+    """Whether it stands for the bytes of a file."""
+    return state is not None and _DIGEST.fullmatch(state) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What is at a path at some moment."""
+
+    state: State
+    mode: int = 0o644
+    size_bytes: int = 0
+    data: bytes = b""
+    """Of a file; b"" unless it was asked for."""
+
+    @property
+    def can_be_kept(self) -> bool:
+        return self.state not in (TOO_LARGE, FOLDER, OTHER)
+
+
+@dataclass
+class Contents:
+    """The kept contents of one session. `folder` is created when the first is kept."""
+
+    folder: Path
+    max_file_bytes: int = 5 * MEGABYTE
+    """A larger file is not kept."""
+    max_bytes: int = 200 * MEGABYTE
+    """Of all contents of the session; the oldest go first."""
+    held_bytes: int | None = None
+    """What the folder holds; counted once, then kept along."""
+
+    def see(self, path: Path) -> Seen:
+        """What is there now, without keeping it. Never raises: what cannot be read is `OTHER`."""
+        try:
+            return self._look(path)
+        except OSError:
+            return Seen(state=OTHER)
+
+    def keep(self, path: Path) -> Seen:
+        """Keeps what is there, durably. Raises: StorageError when it cannot be read or kept."""
+        with durable.storage_errors(path, "read"):
+            seen = self._look(path)
+        if is_digest(seen.state):
+            assert seen.state is not None
+            self._put(seen.state, seen.data)
+        return seen
+
+    def data(self, state: str) -> bytes | None:
+        """The bytes of a kept file; None when they are gone or damaged."""
+        if not is_digest(state):
+            return None
+        try:
+            data = (self.folder / state).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == state else None
+
+    def put(self, data: bytes) -> str:
+        """Keeps bytes that are in no file; returns their state. Raises: StorageError."""
+        digest = hashlib.sha256(data).hexdigest()
+        self._put(digest, data)
+        return digest
+
+    def _look(self, path: Path) -> Seen:
+        """Never waits: a pipe or a device is not read."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags)
+        except (FileNotFoundError, NotADirectoryError):
+            return Seen(state=None)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK) and path.is_symlink():
+                return Seen(state=LINK + os.readlink(path))
+            if error.errno == errno.ENXIO:
+                return Seen(state=OTHER)
+            raise
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            mode = status.st_mode & 0o7777
+            if stat.S_ISDIR(status.st_mode):
+                return Seen(state=FOLDER, mode=mode)
+            if not stat.S_ISREG(status.st_mode):
+                return Seen(state=OTHER, mode=mode)
+            if status.st_size > self.max_file_bytes:
+                return Seen(state=TOO_LARGE, mode=mode, size_bytes=status.st_size)
+            data = file.read(self.max_file_bytes + 1)
+        if len(data) > self.max_file_bytes:  # it grew meanwhile
+            return Seen(state=TOO_LARGE, mode=mode, size_bytes=len(data))
+        digest = hashlib.sha256(data).hexdigest()
+        return Seen(state=digest, mode=mode, size_bytes=len(data), data=data)
+
+    def _put(self, digest: str, data: bytes) -> None:
+        durable.make_folder(self.folder)
+        path = self.folder / digest
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == len(data):
+                os.utime(path)  # in use again, so not among the oldest
+                return
+        durable.replace(path, data)
+        if self.held_bytes is None:
+            self.held_bytes = sum(size for _, size, _ in _kept_in(self.folder))
+        else:
+            self.held_bytes += len(data)
+        if self.held_bytes > self.max_bytes:
+            self.held_bytes = drop_oldest([self.folder], self.max_bytes, spare=path)
+
+
+def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:
+    """Deletes the oldest contents of these folders until they hold at most nine tenths of
+    `max_bytes`, when they hold more than that; returns what they hold."""
+    kept = sorted(entry for folder in folders for entry in _kept_in(folder))
+    held = sum(size for _, size, _ in kept)
+    if held <= max_bytes:
+        return held
+    for _, size, path in kept:
+        if held <= max_bytes * 9 // 10:
+            break
+        if path != spare:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                held -= size
+    return held
+
+
+def drop_oldest_of_all(home: Path, max_bytes: int) -> int:
+    """The same over all sessions."""
+    folder = paths.sessions_folder(home)
+    return drop_oldest(list(folder.glob(f"*/{FOLDER_NAME}")), max_bytes)
+
+
+def _kept_in(folder: Path) -> Iterator[tuple[int, int, Path]]:
+    """(time of last use in ns, size, path) of each kept content."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if is_digest(entry.name):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield status.st_mtime_ns, status.st_size, Path(entry.path)

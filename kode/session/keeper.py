@@ -1,0 +1,57 @@
+"""What the engine and the gate call around each change, for the turn that runs.
+
+It adds the turn's number, keeps slow work off the loop, and tells the person what could not be
+kept. What is kept and how is `checkpoints`' business.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from kode.contracts import AtStake
+from kode.errors import StorageError
+from kode.events import Emit, Notice
+from kode.session.checkpoints import Checkpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeper:
+    checkpoints: Checkpoints
+    turn: Callable[[], int]
+    """The number of the turn that runs; for a subagent, of its parent's."""
+    emit: Emit
+
+    def before_edit(self, path: str) -> None:
+        """Raises: StorageError; then the file must not be changed."""
+        self.checkpoints.keep(self.turn(), path)
+
+    def after_edit(self, path: str, state: str | None) -> None:
+        """`state` is the SHA-256 of what the tool wrote; None when that is not known."""
+        try:
+            self.checkpoints.changed(path, state)
+        except StorageError as error:
+            self.emit(Notice(text=str(error), level="error"))
+
+    async def keep_first(self, at_stake: AtStake) -> str:
+        """For the question whether a command may run: what is kept, in a sentence."""
+        kept = await asyncio.to_thread(self.checkpoints.would_keep, at_stake)
+        return kept.sentence()
+
+    @contextlib.asynccontextmanager
+    async def keeping(self, at_stake: AtStake) -> AsyncIterator[None]:
+        """Around a command: what it may lose is kept, and what it did is noted."""
+        if not (at_stake.is_lost or at_stake.changed):
+            yield
+            return
+        turn = self.turn()
+        kept = await asyncio.to_thread(self.checkpoints.begin_command, turn, at_stake)
+        if at_stake.is_lost and (kept.problem or kept.left_out):
+            self.emit(Notice(text=kept.sentence()))
+        try:
+            yield
+        finally:
+            try:
+                await asyncio.to_thread(self.checkpoints.end_command, turn, kept)
+            except StorageError as error:
+                self.emit(Notice(text=str(error), level="error"))

@@ -1,0 +1,248 @@
+"""What is kept before a command that names files it changes, or discards what is in no commit.
+
+`gather` keeps contents and touches nothing else; `differences` tells afterwards what the command
+did. The log of changes and undo are `checkpoints`' business.
+"""
+
+import glob
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kode import paths
+from kode.contracts import AtStake
+from kode.errors import StorageError
+from kode.session.changes import Change, RepositoryChange
+from kode.session.contents import FOLDER, TOO_LARGE, Contents, Seen
+from kode.session.git import GitError
+from kode.session.uncommitted import Survey, Tracked, blobs, survey
+
+MAX_FILES = 5_000
+LOOKING_S = 10.0
+"""Folders are walked no longer than this."""
+
+SKIPPED = frozenset(
+    "node_modules .venv venv __pycache__ .tox .mypy_cache .ruff_cache .pytest_cache target".split()
+)
+"""Not walked where no git tells what is ignored: tools make them again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What was there before a command, with its contents kept."""
+
+    at_stake: AtStake = field(default_factory=AtStake)
+    files: Mapping[str, Seen] = field(default_factory=dict)
+    """Absolute path, its folder real → what was there."""
+    surveys: tuple[Survey, ...] = ()
+    left_out: int = 0
+    """Files that are too large, or too many."""
+    left_out_bytes: int = 0
+    problem: str = ""
+    """Why not everything could be looked at or kept, in a sentence."""
+
+    def sentence(self) -> str:
+        """For the question: what is kept; "" where there is nothing to lose."""
+        discards = bool(self.at_stake.discarded)
+        what = "Your uncommitted work" if discards else "What it deletes"
+        if self.problem:
+            return f"{what} could not be kept first ({self.problem}): /undo may not bring it back."
+        held = any(seen.state is not None for seen in self.files.values())
+        stashed = any(one.stashes for one in self.surveys)
+        if self.left_out:
+            count = f"{self.left_out} file{'s' if self.left_out > 1 else ''}"
+            size = f"{max(self.left_out_bytes // 1_000_000, 1)} MB"
+            if not held:
+                return f"{what} is too much to keep ({count}, {size}): /undo cannot bring it back."
+            return (
+                f"{what} is kept first, but for {count} ({size}), which is too much: "
+                "/undo brings the rest back."
+            )
+        return f"{what} is kept first: /undo brings it back." if held or stashed else ""
+
+
+@dataclass
+class _Found:
+    """Candidates: path → size."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    missed: int = 0
+    ends_at: float = field(default_factory=lambda: time.monotonic() + LOOKING_S)
+
+    def add(self, path: str) -> None:
+        path = _canonical(path)
+        if path in self.sizes:
+            return
+        if len(self.sizes) >= MAX_FILES:
+            self.missed += 1
+            return
+        try:
+            self.sizes[path] = os.lstat(path).st_size
+        except OSError:
+            self.sizes[path] = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.missed > MAX_FILES or time.monotonic() > self.ends_at
+
+
+def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept:
+    """Keeps what is there now of all that is at stake. Never raises; may take seconds."""
+    found = _Found()
+    surveys: dict[Path, Survey] = {}
+    problem = ""
+    try:
+        for folder in at_stake.discarded:
+            _find_discarded(Path(folder), found, surveys)
+        for path in _expanded(at_stake.deleted):
+            _find_deleted(path, found)
+        for path in _expanded(at_stake.changed):
+            _find_changed(path, found, roots)
+    except (GitError, OSError, ValueError) as error:
+        problem = str(error)
+    kept = Kept(at_stake=at_stake, surveys=tuple(surveys.values()), problem=problem)
+    return _keep(contents, found, kept)
+
+
+def differences(
+    contents: Contents, turn: int, kept: Kept
+) -> tuple[list[Change], list[RepositoryChange]]:
+    """What the command did, by what is there now. Raises: StorageError."""
+    changes = []
+    for path, before in kept.files.items():
+        after = contents.see(Path(path))
+        if after.state != before.state and after.state != FOLDER:
+            changes.append(
+                Change(
+                    turn=turn,
+                    path=path,
+                    before=before.state,
+                    after=after.state,
+                    mode=before.mode,
+                    done=True,
+                )
+            )
+    repositories = []
+    for before_it in kept.surveys:
+        try:
+            after_it = survey(before_it.root)
+            changes += _committed_files(contents, turn, before_it, after_it, kept.files)
+        except GitError:
+            continue
+        lost = tuple(stash for stash in before_it.stashes if stash not in after_it.stashes)
+        moved = before_it.head != after_it.head
+        if lost or moved:
+            repositories.append(
+                RepositoryChange(
+                    turn=turn,
+                    root=str(before_it.root),
+                    head=before_it.head if moved else "",
+                    branch=before_it.branch,
+                    stashes=lost,
+                )
+            )
+    return changes, repositories
+
+
+def _keep(contents: Contents, found: _Found, kept: Kept) -> Kept:
+    """The small ones first, so that most is kept where not everything can be."""
+    room = contents.max_bytes // 2
+    files: dict[str, Seen] = {}
+    left_out, left_out_bytes = found.missed, 0
+    for path, size in sorted(found.sizes.items(), key=lambda pair: pair[1]):
+        if size > min(room, contents.max_file_bytes):
+            left_out, left_out_bytes = left_out + 1, left_out_bytes + size
+            continue
+        try:
+            seen = contents.keep(Path(path))
+        except StorageError as error:
+            return replace(kept, files=files, problem=kept.problem or str(error))
+        if seen.state == TOO_LARGE:
+            left_out, left_out_bytes = left_out + 1, left_out_bytes + seen.size_bytes
+        elif seen.can_be_kept:
+            room -= seen.size_bytes
+            files[path] = replace(seen, data=b"")
+    return replace(kept, files=files, left_out=left_out, left_out_bytes=left_out_bytes)
+
+
+def _find_discarded(folder: Path, found: _Found, surveys: dict[Path, Survey]) -> None:
+    root = paths.repository_root(folder)
+    if root is None:
+        _walk(str(folder), found, SKIPPED)
+        return
+    if root not in surveys:
+        surveys[root] = survey(root)
+        for path in (*surveys[root].differing, *surveys[root].untracked):
+            found.add(path)
+
+
+def _find_deleted(path: str, found: _Found) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        _walk(path, found, frozenset())
+    elif os.path.lexists(path):
+        found.add(path)
+
+
+def _find_changed(path: str, found: _Found, roots: Sequence[Path]) -> None:
+    """What is outside the folders of work is not the project's: a log in /tmp, say."""
+    real = os.path.realpath(path)
+    inside = any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
+    if not inside or os.path.isdir(real):
+        return
+    found.add(real)
+    if os.path.islink(path):
+        found.add(path)
+
+
+def _walk(folder: str, found: _Found, skipped: frozenset[str]) -> None:
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in skipped]
+        linked = [name for name in folders if os.path.islink(os.path.join(here, name))]
+        for name in (*names, *linked):
+            found.add(os.path.join(here, name))
+        if found.is_over:
+            found.missed += 1
+            return
+
+
+def _expanded(patterns: Sequence[str]) -> Iterator[str]:
+    """Paths a shell would make of these: a name that is there with its marks is meant too."""
+    for pattern in patterns:
+        named = not glob.has_magic(pattern) or os.path.lexists(pattern)
+        yield from [pattern] if named else glob.glob(pattern, recursive=True)
+
+
+def _canonical(path: str) -> str:
+    """The folder real, the name as it is: a link is kept as a link."""
+    folder, name = os.path.split(path.rstrip("/") or "/")
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _committed_files(
+    contents: Contents, turn: int, before: Survey, after: Survey, known: Mapping[str, Seen]
+) -> Iterator[Change]:
+    """Files that were as committed and are not the same any more: git still has what they held.
+    One that git converts (line ends, filters) has another size there, and is left out."""
+    if before.tracked is None or after.tracked is None:
+        return
+    differing = [
+        (path, file)
+        for path, file in before.tracked.items()
+        if path not in known and _object_id(after.tracked.get(path)) != file.object_id
+    ][:MAX_FILES]
+    fitting = [pair for pair in differing if pair[1].size_bytes <= contents.max_file_bytes]
+    found = blobs(before.root, (file.object_id for _, file in fitting))
+    for path, file in fitting:
+        data = found.get(file.object_id)
+        if data is None or len(data) != file.size_bytes:
+            continue
+        state = contents.see(Path(path)).state
+        was = contents.put(data)
+        if state not in (was, FOLDER):
+            yield Change(turn=turn, path=path, before=was, after=state, mode=file.mode, done=True)
+
+
+def _object_id(file: Tracked | None) -> str:
+    return file.object_id if file is not None else ""

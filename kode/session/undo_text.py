@@ -1,0 +1,48 @@
+"""What an undo or a redo did, as a text for the person. Doing it is `checkpoints`' business."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from kode.session.checkpoints import Undone
+
+
+def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: bool) -> str:
+    """Which turn it was, a line a file, and what can be done next. `asked` gives the beginning of
+    what the person asked in a turn."""
+    lines = [*_head(undone, asked, redo=redo)]
+    lines += [f"restored {_shown(path, cwd)}" for path in undone.restored]
+    lines += [f"removed {_shown(path, cwd)}" for path in undone.removed]
+    lines += [f"left alone {_shown(path, cwd)}: {why}" for path, why in undone.left_alone]
+    lines += undone.notes
+    if undone.damaged:
+        lines.append(f"{undone.damaged} damaged line(s) of the session's record were passed over.")
+    if undone.turn is not None:
+        lines.append(_next(undone))
+    return "\n".join(lines)
+
+
+def _head(undone: Undone, asked: Callable[[int], str], *, redo: bool) -> list[str]:
+    if undone.turn is not None:
+        done = "Brought back" if redo else "Took back"
+        about = asked(undone.turn)
+        nothing = "" if undone.touched or undone.notes else ": no file is different for it"
+        return [f"{done} turn {undone.turn}" + (f" ({about})" if about else "") + nothing]
+    if redo:
+        return ["Nothing to redo: no undo is the last thing that changed files."]
+    if undone.next_redo is not None:
+        return ["Nothing more to undo. `/redo` brings back what was undone."]
+    return ["Nothing to undo: no turn of this session has changed a file."]
+
+
+def _next(undone: Undone) -> str:
+    ways = []
+    if undone.next_undo is not None:
+        ways.append(f"`/undo` takes back turn {undone.next_undo}")
+    if undone.next_redo is not None:
+        ways.append(f"`/redo` brings back turn {undone.next_redo}")
+    return "; ".join(ways) + "."
+
+
+def _shown(path: str, cwd: Path) -> str:
+    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path

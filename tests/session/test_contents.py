@@ -1,0 +1,47 @@
+import os
+from pathlib import Path
+
+from kode.session.contents import Contents, drop_oldest_of_all
+
+
+def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Path) -> None:
+    contents = Contents(folder=tmp_path / "kept", max_bytes=1000)
+    states = []
+    for number in range(8):
+        states.append(contents.put(bytes([number]) * 150))
+        os.utime(contents.folder / states[-1], ns=(number, number))
+    contents.put(b"x" * 150)
+    left = [contents.data(state) is not None for state in states]
+    assert left == sorted(left)
+    assert not left[0]
+    assert left[-1]
+    assert sum(file.stat().st_size for file in contents.folder.iterdir()) <= 1000
+
+
+def test_what_is_kept_again_is_not_among_the_oldest(tmp_path: Path) -> None:
+    contents = Contents(folder=tmp_path / "kept", max_bytes=500)
+    first = contents.put(b"a" * 200)
+    os.utime(contents.folder / first, ns=(1, 1))
+    contents.put(b"b" * 200)
+    contents.put(b"a" * 200)
+    contents.put(b"c" * 200)
+    assert contents.data(first) is not None
+
+
+def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
+    kept = {}
+    for age, session in enumerate(("20260101-000000-aaaaaa", "20260102-000000-bbbbbb")):
+        contents = Contents(folder=tmp_path / "sessions" / session / "checkpoints")
+        kept[session] = (contents, contents.put(session.encode() * 100))
+        os.utime(contents.folder / kept[session][1], ns=(age, age))
+    drop_oldest_of_all(tmp_path, 3000)
+    left = [contents.data(state) is not None for contents, state in kept.values()]
+    assert left == [False, True]
+
+
+def test_a_damaged_content_is_not_given_out(tmp_path: Path) -> None:
+    contents = Contents(folder=tmp_path / "kept")
+    state = contents.put(b"one")
+    (contents.folder / state).write_bytes(b"two")
+    assert contents.data(state) is None
+    assert contents.data("../../etc/passwd") is None

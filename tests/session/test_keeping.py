@@ -1,0 +1,286 @@
+"""What is kept before commands that discard work, and how undo brings it back: with real git."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import AtStake
+from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Committed: a.py, b.py; changed: a.py; staged: b.py; untracked: new.txt; ignored: out.log."""
+    root = tmp_path.resolve() / "repo"
+    root.mkdir()
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "a.py").write_text("a = 1\n")
+    (root / "b.py").write_text("b = 1\n")
+    (root / "clean.py").write_text("c = 1\n")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    commit(root, "first")
+    (root / "a.py").write_text("a = 2\n")
+    (root / "b.py").write_text("b = 2\n")
+    git(root, "add", "b.py")
+    (root / "new.txt").write_text("new\n")
+    (root / "out.log").write_text("log\n")
+    return root
+
+
+def git(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e@x", *words],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "commit", "-q", "-m", message)
+
+
+def opened(root: Path, **more: int) -> Checkpoints:
+    folder = root.parent / "checkpoints"
+    contents = Contents(folder=folder, **more)
+    return Checkpoints(folder=folder, contents=contents, roots=(root,))
+
+
+def run(kept: Checkpoints, root: Path, command: str, at_stake: AtStake) -> None:
+    """A turn with one command."""
+    record = kept.begin_command(1, at_stake)
+    subprocess.run(["/bin/sh", "-c", command], cwd=root, check=True, capture_output=True)
+    kept.end_command(1, record)
+    kept.end_turn()
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "command",
+    ["git reset --hard", "git checkout -f", "git stash -u && git stash drop", "git clean -fdq"],
+)
+def test_uncommitted_work_that_a_command_discards_comes_back(repo: Path, command: str) -> None:
+    kept = opened(repo)
+    before = {name: (repo / name).read_text() for name in ("a.py", "b.py", "new.txt")}
+
+    run(kept, repo, command, AtStake(discarded=(str(repo),)))
+    assert before != {name: (repo / name).read_text() for name in before if (repo / name).exists()}
+    kept.undo()
+
+    assert {name: (repo / name).read_text() for name in before} == before
+
+
+@needs_git
+def test_recording_touches_neither_tree_nor_index_nor_refs(repo: Path) -> None:
+    kept = opened(repo)
+    before = snapshot(repo)
+    record = kept.begin_command(1, AtStake(discarded=(str(repo),)))
+    kept.end_command(1, record)
+    assert snapshot(repo) == before
+    assert sorted(record.files) == [str(repo / name) for name in ("a.py", "b.py", "new.txt")]
+
+
+def snapshot(repo: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(repo.rglob("*")) if path.is_file()}
+
+
+@needs_git
+def test_files_that_were_as_committed_come_back_too(repo: Path) -> None:
+    git(repo, "stash", "-q")
+    (repo / "clean.py").write_text("c = 2\n")
+    git(repo, "commit", "-aqm", "second")
+    second = git(repo, "rev-parse", "HEAD").strip()
+    kept = opened(repo)
+
+    run(kept, repo, "git reset --hard HEAD~1", AtStake(discarded=(str(repo),)))
+    assert (repo / "clean.py").read_text() == "c = 1\n"
+    undone = kept.undo()
+
+    assert (repo / "clean.py").read_text() == "c = 2\n"
+    assert any(f"main was at {second[:10]}" in note for note in undone.notes)
+    assert git(repo, "rev-parse", "HEAD").strip() != second
+
+
+@needs_git
+def test_a_dropped_stash_comes_back(repo: Path) -> None:
+    git(repo, "stash", "-q")
+    (repo / "a.py").write_text("a = 3\n")
+    git(repo, "stash", "-q")
+    before = git(repo, "stash", "list", "--format=%H %gs")
+    kept = opened(repo)
+
+    run(kept, repo, "git stash clear", AtStake(discarded=(str(repo),)))
+    undone = kept.undo()
+
+    assert git(repo, "stash", "list", "--format=%H %gs") == before
+    assert "2 stashes are back (git stash list)." in undone.notes
+
+
+@needs_git
+def test_what_a_person_changed_after_the_command_is_left_alone(repo: Path) -> None:
+    kept = opened(repo)
+    run(kept, repo, "git reset --hard", AtStake(discarded=(str(repo),)))
+    (repo / "a.py").write_text("a = 9\n")
+
+    undone = kept.undo()
+
+    assert undone.left_alone == ((str(repo / "a.py"), "it has changed since"),)
+    assert (repo / "a.py").read_text() == "a = 9\n"
+    assert (repo / "b.py").read_text() == "b = 2\n"
+    kept.redo()
+    assert (repo / "b.py").read_text() == "b = 1\n"
+
+
+@needs_git
+def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
+    proof = repo.parent / "proof"
+    script = repo / "evil.sh"
+    script.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
+    script.chmod(0o755)
+    (repo / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"):
+        git(repo, "config", key, str(script))
+    for key in ("core.fsmonitor", "core.sshCommand", "gpg.program", "diff.evil.textconv"):
+        git(repo, "config", key, str(script))
+    git(repo, "config", "log.showSignature", "true")
+    git(repo, "config", "filter.evil.required", "true")
+    hooks = repo / ".git" / "hooks"
+    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
+        (hooks / hook).write_text(script.read_text())
+        (hooks / hook).chmod(0o755)
+    (repo / "clean.py").touch()
+    proof.unlink(missing_ok=True)
+
+    kept = opened(repo)
+    record = kept.begin_command(1, AtStake(discarded=(str(repo),)))
+    kept.end_command(1, record)
+
+    assert not record.problem
+    assert str(repo / "a.py") in record.files
+    assert not proof.exists()
+
+
+@needs_git
+def test_a_repository_whose_settings_place_its_files_elsewhere_is_not_read(repo: Path) -> None:
+    elsewhere = repo.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret").write_text("x")
+    git(repo, "config", "core.worktree", str(elsewhere))
+    record = opened(repo).would_keep(AtStake(discarded=(str(repo),)))
+    assert not record.files
+    assert "could not be kept first (its settings place its files elsewhere)" in record.sentence()
+
+
+def test_what_rm_deletes_comes_back_without_git(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "src" / "deep" / "a.py").write_text("a\n")
+    (root / "src" / "b.sh").write_text("b\n")
+    (root / "src" / "b.sh").chmod(0o755)
+    (root / "src" / "link").symlink_to("b.sh")
+    (root / "notes.md").write_text("n\n")
+    kept = opened(root)
+
+    stake = AtStake(deleted=(str(root / "src"), str(root / "*.md")))
+    run(kept, root, "rm -rf src *.md", stake)
+    kept.undo()
+
+    assert (root / "src" / "deep" / "a.py").read_text() == "a\n"
+    assert (root / "src" / "b.sh").stat().st_mode & 0o777 == 0o755
+    assert (root / "src" / "link").readlink() == Path("b.sh")
+    assert (root / "notes.md").read_text() == "n\n"
+    kept.redo()
+    assert [path.name for path in root.rglob("*") if not path.is_dir()] == []
+
+
+def test_what_a_command_moves_or_rewrites_comes_back(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "a").write_text("one\n")
+    kept = opened(root)
+    stake = AtStake(changed=(str(root / "b"), str(root / "a")))
+    run(kept, root, "sed -i s/one/two/ a && mv a b", stake)
+    kept.undo()
+    assert (root / "a").read_text() == "one\n"
+    assert not (root / "b").exists()
+
+
+def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_changed(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (tmp_path / "log").write_text("x")
+    record = opened(root).would_keep(AtStake(changed=(str(tmp_path / "log"),)))
+    assert not record.files
+
+
+def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "a").write_text("one\n")
+    kept = opened(root)
+    run(kept, root, "true", AtStake(deleted=(str(root / "a"),)))
+    (root / "a").write_text("mine\n")
+    assert kept.undo().turn is None
+    assert (root / "a").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("contents", "sentence"),
+    [
+        ({}, "What it deletes is kept first: /undo brings it back."),
+        (
+            {"max_file_bytes": 1000},
+            "What it deletes is kept first, but for 1 file (1 MB), which is too much: "
+            "/undo brings the rest back.",
+        ),
+        (
+            {"max_bytes": 2},
+            "What it deletes is too much to keep (2 files, 1 MB): /undo cannot bring it back.",
+        ),
+    ],
+)
+def test_the_sentence_for_the_question_says_what_is_kept(
+    tmp_path: Path, contents: dict[str, int], sentence: str
+) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "small").write_text("small\n")
+    (root / "large").write_bytes(b"x" * 5000)
+    record = opened(root, **contents).would_keep(AtStake(deleted=(str(root),)))
+    assert record.sentence() == sentence
+
+
+def test_the_sentence_says_when_nothing_could_be_kept(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "a").write_text("one\n")
+    (tmp_path / "checkpoints").write_text("in the way")
+    record = opened(root).would_keep(AtStake(deleted=(str(root / "a"),)))
+    assert "could not be kept first" in record.sentence()
+    assert "/undo may not bring it back" in record.sentence()
+
+
+def test_nothing_to_lose_is_nothing_to_say(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    assert opened(root).would_keep(AtStake(deleted=(str(root / "none"),))).sentence() == ""
+
+
+def test_a_pipe_in_the_way_is_not_read(tmp_path: Path) -> None:
+    import os
+
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    os.mkfifo(root / "pipe")
+    record = opened(root).would_keep(AtStake(deleted=(str(root),)))
+    assert not record.files

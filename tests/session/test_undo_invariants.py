@@ -1,0 +1,136 @@
+"""Random lives of a few files: an agent, a person, undo and redo by turns.
+
+A person's content is never lost: what a person wrote last stays where it is until an agent changes
+it in a turn, and then it comes back when that turn is undone.
+"""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+
+NAMES = ("a.txt", "b.txt", "c.txt")
+Disk = dict[str, str | None]
+
+
+class Life(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = tempfile.TemporaryDirectory()
+        self.folder = Path(self.held.name).resolve()
+        self.open()
+        self.turn = 1
+        self.count = 0
+        self.persons: dict[str, str | None] = {}
+        """What a person left last, until an agent's turn changes it."""
+        self.before_undos: list[Disk] = []
+        """What the disk held before each undo that a redo can answer, while nobody else wrote."""
+
+    def teardown(self) -> None:
+        self.held.cleanup()
+
+    def open(self) -> None:
+        folder = self.folder / "checkpoints"
+        self.kept = Checkpoints(folder=folder, contents=Contents(folder=folder))
+
+    def disk(self) -> Disk:
+        paths = [self.folder / name for name in NAMES]
+        return {p.name: p.read_text() if p.exists() else None for p in paths}
+
+    def write(self, name: str, delete: bool) -> str | None:
+        self.count += 1
+        path = self.folder / name
+        if delete:
+            path.unlink(missing_ok=True)
+            return None
+        path.write_text(f"content {self.count}\n")
+        return path.read_text()
+
+    @rule(name=st.sampled_from(NAMES), delete=st.booleans())
+    def agent_changes(self, name: str, delete: bool) -> None:
+        path = str(self.folder / name)
+        self.kept.keep(self.turn, path)
+        self.write(name, delete)
+        self.kept.changed(path)
+        self.persons.pop(name, None)
+        self.before_undos.clear()
+
+    @rule(name=st.sampled_from(NAMES), delete=st.booleans())
+    def person_changes(self, name: str, delete: bool) -> None:
+        self.persons[name] = self.write(name, delete)
+        self.before_undos.clear()
+
+    @rule()
+    def turn_ends(self) -> None:
+        self.kept.end_turn()
+        self.turn += 1
+
+    @rule()
+    def process_starts_anew(self) -> None:
+        self.turn_ends()
+        self.open()
+
+    @rule()
+    def undo(self) -> None:
+        self.turn_ends()
+        before = self.disk()
+        undone = self.kept.undo()
+        if undone.turn is None:
+            assert self.disk() == before
+            return
+        self.before_undos.append(before)
+        self.only_touched(before, undone.touched)
+
+    @rule()
+    def redo(self) -> None:
+        self.turn_ends()
+        before = self.disk()
+        undone = self.kept.redo()
+        self.only_touched(before, undone.touched)
+        if undone.turn is not None and self.before_undos:
+            assert self.disk() == self.before_undos.pop()
+
+    @precondition(lambda self: not self.persons)
+    @rule(name=st.sampled_from(NAMES), delete=st.booleans())
+    def a_persons_content_comes_back(self, name: str, delete: bool) -> None:
+        self.turn_ends()
+        mine = self.write(name, False)
+        self.agent_changes(name, delete)
+        self.turn_ends()
+        self.kept.undo()
+        assert self.disk()[name] == mine
+        self.before_undos.clear()
+
+    def only_touched(self, before: Disk, touched: tuple[str, ...]) -> None:
+        now = self.disk()
+        changed = {str(self.folder / name) for name in NAMES if now[name] != before[name]}
+        assert changed == set(touched)
+
+    @invariant()
+    def a_persons_content_is_there(self) -> None:
+        now = self.disk()
+        for name, content in self.persons.items():
+            if content is not None:
+                assert now[name] == content
+
+
+Life.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestLife = Life.TestCase
+
+
+def test_undoing_every_turn_gives_the_first_contents(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    kept = Checkpoints(folder=folder, contents=Contents(folder=folder))
+    path = tmp_path / "a.txt"
+    for turn in range(1, 6):
+        kept.keep(turn, str(path))
+        path.write_text(str(turn))
+        kept.end_turn()
+    while kept.undo().turn is not None:
+        pass
+    assert not path.exists()
