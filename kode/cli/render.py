@@ -4,6 +4,7 @@
 decides anything; the words of a line are `lines`, the blocks of a reply are `markdown`.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,8 @@ from kode.messages import Text, Thinking
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
 MAX_TAIL_LINES = 10
+LINE_EVERY_S = 0.1
+
 Kind = Literal["start", "person", "text", "tool", "line"]
 
 
@@ -229,8 +232,9 @@ class Renderer:
 
 
 class ProgressRenderer:
-    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr. The answer
-    itself is not shown here: it belongs to stdout."""
+    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
+    and on a terminal, below them a line on what goes on. The answer itself is not shown here: it
+    belongs to stdout."""
 
     def __init__(
         self,
@@ -238,20 +242,44 @@ class ProgressRenderer:
         verbose: bool = False,
         quiet: bool = False,
         no_color: bool = False,
+        live: bool = False,
         screen: Screen | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
         self.verbose = verbose
         self.quiet = quiet
         self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
+        self.progress = Progress()
+        self._clock = clock
+        self._live = live and not quiet and self.screen.rich_terminal
+        self._tick: asyncio.TimerHandle | None = None
         self._thinking = ""
 
     def emit(self, event: Event) -> None:
         """Shows one event as a line, or not at all. Never raises."""
         try:
+            if self._live:
+                self.progress.take(event, self._clock())
+                self._show_line()
             self._show(event)
         except Exception as error:  # the promise of `Emit`
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
+
+    def _show_line(self) -> None:
+        """Shows what goes on, again and again for as long as something does."""
+        if self.progress.idle:
+            self.screen.clear_line()
+            return
+        in_turn = self.progress.since is not None
+        stop = "Ctrl-C stops" if in_turn else "Ctrl-C skips"
+        self.screen.show_line(self.progress.line(self._clock(), self.screen.width - 1, stop))
+        if self._tick is None:
+            self._tick = asyncio.get_running_loop().call_later(LINE_EVERY_S, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick = None
+        self._show_line()
 
     def _show(self, event: Event) -> None:
         match event:

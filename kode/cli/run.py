@@ -73,12 +73,12 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
 
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
-    emit = _emit(arguments, cwd)
+    emit, ask = _faces(arguments)
     conversation = await open_conversation(
         loaded,
         cwd=cwd,
         emit=emit,
-        ask=_ask(arguments),
+        ask=ask,
         session_id=session_id,
         keep_session=not arguments.no_session,
         attachments=read_attachments(arguments.ctx, cwd),
@@ -173,25 +173,23 @@ def _read_stdin() -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _emit(arguments: argparse.Namespace, cwd: Path) -> Emit:
+def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
+    """What shows the events, and what asks the person: at a terminal, and not when the output is
+    for a program."""
     if arguments.output_format == "stream-json":
-        return stream_printer()
-    if arguments.quiet or arguments.output_format == "json":
-        return silent
+        return stream_printer(), None
+    if arguments.output_format == "json":
+        return silent, None
+    from kode.cli.ask import make_ask
     from kode.cli.render import ProgressRenderer
 
-    return ProgressRenderer(verbose=arguments.verbose, no_color=arguments.no_color).emit
-
-
-def _ask(arguments: argparse.Namespace) -> "Ask | None":
-    """A person can be asked only at a terminal, and not when the output is for a program."""
-    if arguments.output_format not in (None, "text"):
-        return None
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    from kode.cli.ask import make_ask
-
-    return make_ask()
+    progress = ProgressRenderer(
+        verbose=arguments.verbose, no_color=arguments.no_color, live=not arguments.quiet
+    )
+    asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    # One screen for both: a question must not be painted over.
+    ask = make_ask(progress.screen) if asked else None
+    return silent if arguments.quiet else progress.emit, ask
 
 
 def _print_result(

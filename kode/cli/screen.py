@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from kode.cli.lines import clean, fold
+from kode.cli.lines import clean, clip, fold
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -81,6 +81,10 @@ class Screen:
     """The prompt on the screen, while there is one."""
     approved: str = ""
     """The preview a person has just said yes to: it need not be shown again as the outcome."""
+    _line_shown: bool = False
+    """Whether the last line of the stream is one that goes away again."""
+    _reading: bool = False
+    """Whether a question waits for its answer where there is no editor."""
     _pending: list[str] = field(default_factory=list)
     _flush: asyncio.TimerHandle | None = None
     _console: "Console | None" = None
@@ -130,7 +134,23 @@ class Screen:
         if self.editor is not None:
             self.editor.print_above(text)
             return
+        self.clear_line()
         self.write(text)
+
+    def show_line(self, text: str) -> None:
+        """Shows a line that goes away again, painted over the one before: what goes on right now.
+        Only where there is a terminal and no prompt, and no question waits for its answer."""
+        if not self.rich_terminal or self.editor is not None or self._reading:
+            return
+        # One column is left free: a full last column makes some terminals wrap.
+        self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
+        self._line_shown = True
+
+    def clear_line(self) -> None:
+        """Takes the line away that goes away."""
+        if self._line_shown:
+            self._line_shown = False
+            self.write("\r\x1b[K")
 
     def write(self, text: str) -> None:
         """Writes to the stream itself; a reader that has gone is no error here."""
@@ -203,8 +223,13 @@ class Screen:
             return await self.editor.read_answer(label)
         from kode.cli.plain import read_line
 
+        self.clear_line()
         self.write(label)
-        return await read_line(sys.stdin)
+        self._reading = True
+        try:
+            return await read_line(sys.stdin)
+        finally:
+            self._reading = False
 
 
 def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> Screen:

@@ -24,7 +24,7 @@ def shell(command):
 def repl(tmp_path):
     opened = []
 
-    def open_repl(*script, width=100, height=30, arguments=FULL, **env):
+    def open_repl(*script, width=100, height=30, arguments=FULL, ready=" · gpt-", **env):
         server = ScriptedServer(list(script)).__enter__()
         place = Place(tmp_path, server.url)
         terminal = Terminal(
@@ -36,7 +36,7 @@ def repl(tmp_path):
             height=height,
         )
         opened.append((terminal, server))
-        terminal.until("kode in", " · gpt-")
+        terminal.until(ready)
         return terminal
 
     yield open_repl
@@ -153,3 +153,20 @@ def test_the_last_calls_are_opened_whole_by_a_key_while_the_turn_goes_on(repl, t
     assert "Count first.\nThen say." in paged.replace("\x1b[2m", "").replace("\x1b[0m", "")
     assert "command: seq 1 100; true" in paged
     assert "\n37\n" in paged
+
+
+def test_a_single_task_on_a_terminal_says_what_goes_on_and_leaves_only_lines(repl, tmp_path):
+    terminal = repl(
+        shell("touch begun; until [ -e go ]; do sleep 0.05; done"),
+        {"text": "Done."},
+        arguments=("run", "build", *FULL),
+        ready="Waiting for the model",
+    )
+    wait_for(terminal, tmp_path / "project" / "begun")
+    terminal.until("Running touch begun", "s · Ctrl-C stops")
+    (tmp_path / "project" / "go").touch()
+
+    assert terminal.ended() == 0
+    lines = [line for line in terminal.lines if line]
+    assert lines[0].startswith("● Ran touch begun")
+    assert lines[1:] == ["Done."]
