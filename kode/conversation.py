@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import durable, paths
+from kode import durable, images, paths
 from kode.assembly import (
     cost_function,
     make_agent,
@@ -28,9 +28,9 @@ from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, context_tokens, fixed_tokens, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import run_turn, save_memory_state
-from kode.errors import ConfigError, StorageError
+from kode.errors import ConfigError, StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
-from kode.messages import Text, Usage, text_of
+from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
 from kode.permissions.rules import parse
 from kode.session import log
@@ -80,7 +80,7 @@ class Conversation:
     context: Context
     checkpoints: Checkpoints
     keep_session: bool = True
-    attachments: tuple[Text, ...] = ()
+    attachments: tuple[Text | Image, ...] = ()
     """Go with the next turn."""
     resumed: bool = False
     opened: bool = False
@@ -142,6 +142,24 @@ class Conversation:
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
         return ended
+
+    def attach_picture(self, name: str, data: bytes) -> None:
+        """Lets a picture go with the next turn; kode keeps a copy with the session.
+
+        Raises: UserError for what is no picture, too large, or not for this model's eyes;
+        StorageError.
+        """
+        provider = self.agent.provider
+        if provider.info.sees_images is False:
+            raise UserError(
+                f"{provider.model} cannot look at pictures: {name} goes as a name only. "
+                "/model uses another model; `context.sees_images` in the config corrects kode."
+            )
+        if self.session.id is None:
+            folder = self.checkpoints.folder
+        else:
+            folder = paths.session_folder(self.home, self.session.id)
+        self.attachments += (images.keep(paths.images_folder(folder), name, data),)
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;

@@ -8,8 +8,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kode.cli.attach import attach_pictures
 from kode.cli.lines import clip, count, money, one_line
 from kode.cli.progress import spinner_line
 from kode.cli.render import Renderer
@@ -47,6 +49,8 @@ class Desk:
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
     work: "asyncio.Task[None] | None" = None
+    folder: Path = field(default_factory=Path.cwd)
+    """Where names of files begin, until the conversation is open."""
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Commands that run while a turn runs."""
     pressed: set[str] = field(default_factory=set)
@@ -231,6 +235,8 @@ class Desk:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         stopped = self.cancelled_at is not None
+            if self.editor is not None and self.opened.config.repl.vi_mode:
+                self.editor.use_vi()
         self.cancelled_at, self.doing, self._status = None, "", None
         self.renderer.progress.rest()
         self.screen.redraw()
@@ -284,6 +290,7 @@ class Desk:
         self.doing = f"Running {one_line(name)}"
         await run_command(self, name, argument)
         self._status = None
+        await attach_pictures(self, text)
 
     async def _shell(self, command: str) -> None:
         from kode.cli.shell_line import run_shell_line

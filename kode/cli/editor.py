@@ -6,20 +6,20 @@ above it and is never painted again. Keys are `keys`; what a message does is `de
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -35,10 +35,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
 
-from kode import durable
 from kode.cli.complete import completes_while_typing
 from kode.cli.paste import Pastes
-from kode.errors import StorageError
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
@@ -225,6 +223,23 @@ class Editor:
         written = self.buffer.text
         self.buffer.reset(Document(f"{text}\n{written}" if written else text))
 
+    def set_text(self, text: str) -> None:
+        """Puts a text into the line, in place of what is there."""
+        self.buffer.document = Document(text)
+        self.redraw()
+
+    def use_vi(self) -> None:
+        """From now on the keys are those of vi; the prompt shows `:` while they are commands."""
+        self.app.editing_mode = EditingMode.VI
+        # Esc alone is a key of its own here; Alt+Enter comes as two keys at once.
+        self.app.timeoutlen = 0.05
+
+    @property
+    def vi_commands(self) -> bool:
+        """Whether keys are commands of vi now, and not text."""
+        vi = self.app.editing_mode == EditingMode.VI
+        return vi and self.app.vi_state.input_mode == InputMode.NAVIGATION
+
     def control(self, sequence: str) -> None:
         """Sends kode's own escape sequence to the terminal."""
         self.app.output.write_raw(sequence)
@@ -244,6 +259,7 @@ class Editor:
             return
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.buffer.reset()
+        self.app.vi_state.input_mode = InputMode.INSERT
         self.desk.submit(text)
 
     def _key(self) -> None:
@@ -317,27 +333,5 @@ class Editor:
     def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
         if self._question is not None:
             return [("class:question", self._question.label if not line + wrapped else "  ")]
-        return [("class:prompt", "> " if not line + wrapped else "  ")]
-
-
-class MaskedHistory(FileHistory):
-    """A history file in which nothing that looks like a credential is kept."""
-
-    def store_string(self, string: str) -> None:
-        """Appends one message; a file that cannot be written must not lose the message."""
-        from kode.credentials import redact
-
-        with contextlib.suppress(OSError):
-            super().store_string(redact(string))
-
-
-def open_history(path: Path) -> History:
-    """The history that all sessions share, readable by its owner alone; kept in memory only where
-    the file cannot be written."""
-    try:
-        durable.make_folder(path.parent)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        os.chmod(path, 0o600)
-    except (OSError, StorageError):
-        return InMemoryHistory()
-    return MaskedHistory(str(path))
+        mark = ": " if self.vi_commands else "> "
+        return [("class:prompt", mark if not line + wrapped else "  ")]

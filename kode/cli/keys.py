@@ -1,12 +1,16 @@
 """The keys of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, vi_mode
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
+
+from kode.cli.attach import take_picture
+from kode.cli.pictures import clipboard_picture, pasted_picture
 
 if TYPE_CHECKING:
     from kode.cli.editor import Editor
@@ -18,6 +22,7 @@ def bindings(editor: "Editor") -> KeyBindings:
     empty = Condition(lambda: not editor.buffer.text)
     menu = Condition(lambda: editor.buffer.complete_state is not None)
     asking = Condition(lambda: editor.asking)
+    commands = Condition(lambda: editor.vi_commands)
 
     @keys.add("enter")
     def _send(event: KeyPressEvent) -> None:
@@ -66,15 +71,16 @@ def bindings(editor: "Editor") -> KeyBindings:
     def _nothing(event: KeyPressEvent) -> None:
         """History is not for answers."""
 
-    @keys.add("escape", filter=menu)
+    @keys.add("escape", filter=menu & ~vi_mode)
     def _close_menu(event: KeyPressEvent) -> None:
         editor.buffer.cancel_completion()
 
-    @keys.add("escape", filter=empty & ~menu & ~asking)
+    @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode)
     def _escape(event: KeyPressEvent) -> None:
         _take_back_waiting(editor)
 
-    @keys.add("escape", "escape", filter=~asking)
+    @keys.add("escape", "escape", filter=~asking & ~vi_mode)
+    @keys.add("escape", filter=commands & ~asking)
     def _edit_last(event: KeyPressEvent) -> None:
         if _take_back_waiting(editor):
             return
@@ -94,7 +100,22 @@ def bindings(editor: "Editor") -> KeyBindings:
             # A paste may end in a line feed, but never answers by itself.
             editor.buffer.insert_text(" ".join(text.split()))
             return
+        picture = pasted_picture(text, editor.desk.folder)
+        if picture is not None:
+            take_picture(editor.desk, picture)
+            return
         editor.buffer.insert_text(editor.pastes.fold(text))
+
+    @keys.add("c-v", filter=~asking & ~commands)
+    def _paste_picture(event: KeyPressEvent) -> None:
+        event.app.create_background_task(_from_clipboard(editor))
+
+    @keys.add("c-x", "c-e", filter=~asking)
+    @keys.add("v", filter=commands & ~asking)
+    def _compose(event: KeyPressEvent) -> None:
+        from kode.cli.compose import compose
+
+        event.app.create_background_task(compose(editor))
 
     @keys.add("c-o")
     def _details(event: KeyPressEvent) -> None:
@@ -109,6 +130,14 @@ def bindings(editor: "Editor") -> KeyBindings:
         get_app().renderer.clear()
 
     return keys
+
+
+async def _from_clipboard(editor: "Editor") -> None:
+    picture, why_not = await asyncio.to_thread(clipboard_picture)
+    if picture is None:
+        editor.desk.hint(why_not)
+        return
+    take_picture(editor.desk, picture)
 
 
 def interrupt(editor: "Editor") -> None:

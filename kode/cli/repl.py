@@ -45,7 +45,7 @@ async def run_repl(
     Raises: what the opening raised.
     """
     folder = cwd or Path.cwd()
-    desk = Desk(screen, renderer)
+    desk = Desk(screen, renderer, folder=folder)
     if callable(conversation):
         opening = conversation
     else:
@@ -78,8 +78,9 @@ async def _run_editor(
 ) -> None:
     from kode.cli.choices import choices_of
     from kode.cli.complete import ReplCompleter
-    from kode.cli.editor import Editor, open_history
+    from kode.cli.editor import Editor
     from kode.cli.files import FileIndex
+    from kode.cli.history import open_history
 
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from kode.cli.render import Renderer
 from kode.cli.repl import run_repl
 from kode.cli.screen import open_screen
-from kode.config import Config
-from kode.errors import SessionError
+from kode.config.model import Config, Repl
+from kode.contracts import ModelInfo
+from kode.errors import SessionError, UserError
 from kode.events import (
     MemoryChanged,
     Notice,
@@ -27,8 +28,8 @@ from kode.events import (
     TurnStarted,
 )
 from kode.messages import Message, Text, Usage
-from kode.tools.background import BackgroundCommands
 from kode.session.checkpoints import FileDiff
+from kode.tools.background import BackgroundCommands
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -70,20 +71,29 @@ class FakeConversation:
     closed: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
+    pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
 
     @property
     def agent(self):
-        return SimpleNamespace(provider=SimpleNamespace(name="anthropic", model=self.model))
+        info = ModelInfo(context_window=200_000, max_output_tokens=8_000, sees_images=self.sees)
+        provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
+        return SimpleNamespace(provider=provider)
 
     @property
     def config(self):
-        return Config()
+        return Config(repl=Repl(vi_mode=bool(os.environ.get("VI_MODE"))))
 
     @property
     def gate(self):
         return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+
+    def attach_picture(self, name: str, data: bytes) -> None:
+        if not self.sees:
+            raise UserError(f"{self.model} cannot look at pictures: {name} goes as a name only.")
+        self.pictures.append(name)
 
     def take_back_last_message(self) -> bool:
         self.taken_back = True
@@ -121,6 +131,10 @@ class FakeConversation:
             return
         if text.startswith("count "):
             await self._say(f"lines: {text.count(chr(10)) + 1}")
+            return
+        if text.startswith("look"):
+            await self._say(f"I see {', '.join(self.pictures) or 'nothing'}.")
+            self.pictures.clear()
             return
         if text == "evil":
             await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
@@ -216,8 +230,14 @@ class FakeConversation:
     def diff(self) -> str:
         return DIFF
 
+    def diffs(self) -> list[FileDiff]:
+        return [FileDiff(path="calc.py", text=DIFF, added=1, removed=1, by_others=True)]
+
     async def undo(self) -> str:
         return "restored calc.py"
+
+    async def redo(self) -> str:
+        return "brought back calc.py"
 
     async def memory_command(self, argv) -> str:
         return "memory: " + " ".join(argv)
@@ -230,15 +250,9 @@ class FakeConversation:
 
     async def compact(self):
         return None
-    def diffs(self) -> list[FileDiff]:
-        return [FileDiff(path="calc.py", text=DIFF, added=1, removed=1, by_others=True)]
-
 
     async def close(self) -> None:
         self.closed = True
-    async def redo(self) -> str:
-        return "brought back calc.py"
-
         (self.home / "closed").write_text(f"cancelled {self.cancelled}")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal
+from tests.pictures import png
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,6 +213,139 @@ def test_tab_completes_commands_and_files(repl):
     terminal.type("\t")
 
     terminal.until("> see @calculator.py")
+
+
+def test_what_follows_a_command_is_offered_without_a_key(repl):
+    terminal = repl()
+
+    terminal.type("/model claude-hai")
+
+    terminal.until("claude-haiku-5-5", "$0.1 in, $0.5 out")
+
+
+def test_ctrl_x_ctrl_e_opens_the_line_in_the_persons_editor(repl, tmp_path):
+    script = tmp_path / "my-editor"
+    script.write_text('#!/bin/sh\ncp "$1" seen; stat -c %a "$1" > mode; echo "count b" > "$1"\n')
+    script.chmod(0o755)
+    terminal = repl(EDITOR=str(script))
+
+    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\x1b[201~", "\x18\x05")
+    terminal.until("> count b")
+    terminal.type("enter")
+
+    terminal.until("lines: 1")
+    project = tmp_path / "project"
+    assert (project / "seen").read_text() == "count one\ntwo\nthree\nfour\nfive\nsix"
+    assert (project / "mode").read_text() == "600\n"
+
+
+def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
+    terminal = repl(VISUAL="no-such-editor", EDITOR="false")
+
+    terminal.type("echo", "\x18\x05")
+    terminal.until("$VISUAL is no-such-editor, which is not there")
+    terminal.until("did not end well", "> echo")
+    terminal.type("enter")
+
+    terminal.until("You said: echo")
+
+
+def test_what_a_turn_says_waits_while_an_editor_has_the_terminal(repl, tmp_path):
+    script = tmp_path / "slow-editor"
+    script.write_text('#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.05; done; echo later > "$1"\n')
+    script.chmod(0o755)
+    terminal = repl(EDITOR=str(script))
+
+    terminal.type("fix it", "enter", "\x18\x05")
+    for _ in range(20):
+        terminal.read(0.05)
+    assert "I fixed add" not in terminal.text
+    (tmp_path / "project" / "go").touch()
+
+    terminal.until("I fixed add", "> later")
+
+
+def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
+    (tmp_path / "my shot.png").write_bytes(png())
+    terminal = repl()
+
+    terminal.type("look ", f"\x1b[200~{tmp_path}/my\\ shot.png\x1b[201~", " and")
+    terminal.until("> look [picture my shot.png] and")
+    terminal.type("enter")
+
+    terminal.until("I see my shot.png.")
+
+
+def test_a_picture_named_after_an_at_sign_goes_with_the_message(repl, tmp_path):
+    (tmp_path / "project").mkdir(exist_ok=True)
+    (tmp_path / "project" / "my shot.png").write_bytes(png())
+    terminal = repl()
+
+    terminal.type("look at @mysh")
+    terminal.until(" my shot.png")
+    terminal.type("\t")
+    terminal.until('> look at @"my shot.png"')
+    terminal.type("enter")
+
+    terminal.until("I see my shot.png.")
+
+
+def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "shot").write_bytes(png())
+    program = tmp_path / "bin" / "xclip"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/shot\n")
+    program.chmod(0o755)
+    terminal = repl(PATH=f"{tmp_path}/bin:{os.environ['PATH']}", DISPLAY=":0", WAYLAND_DISPLAY="")
+
+    terminal.type("look ", "\x16")
+    terminal.until("> look [picture clipboard.png]")
+    (tmp_path / "shot").write_text("words")
+    terminal.type("\x16")
+    terminal.until("There is no picture in the clipboard.")
+    terminal.type("enter")
+
+    terminal.until("I see clipboard.png.")
+
+
+def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
+    (tmp_path / "shot.png").write_bytes(png())
+    terminal = repl(BLIND="1")
+
+    terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
+    terminal.until("big-model cannot look at pictures. /model NAME uses one that can.")
+    terminal.type(f"@{tmp_path}/shot.png ", "enter")
+
+    terminal.until("shot.png goes as a name only.", "I see nothing.")
+
+
+def test_the_keys_of_vi_where_the_config_says_so(repl):
+    terminal = repl(VI_MODE="1")
+
+    terminal.type("echox")
+    terminal.until("> echox")
+    terminal.type("esc")
+    terminal.until(": echox")
+    terminal.type("xu", "x", "enter")
+    terminal.until("You said: echo")
+    terminal.until_gone("Ctrl-C stops")
+    terminal.type("esc")
+    terminal.until("\n:\n")
+    terminal.type("esc")
+    terminal.until(": echo\n")
+    terminal.type("k", "A", "!")
+
+    terminal.until("> echo!")
+
+
+def test_alt_enter_starts_a_line_with_the_keys_of_vi_too(repl):
+    terminal = repl(VI_MODE="1")
+
+    terminal.type("count a", "\x1b\r", "b")
+    terminal.until("> count a\n  b")
+    terminal.type("enter")
+
+    terminal.until("lines: 2")
 
 
 def test_a_question_takes_an_answer_and_gives_the_draft_back(repl):

@@ -1,0 +1,83 @@
+"""The history of the prompt: one file for all sessions, also of several kodes at the same time.
+
+An entry is appended whole, under a lock. What begins with a space is kept nowhere, what looks like
+a credential is masked, and a file that has grown long loses its oldest half. The format is
+prompt_toolkit's.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+
+from kode import durable
+from kode.errors import StorageError
+
+MAX_BYTES = 2_000_000
+
+
+class SharedHistory(FileHistory):
+    """What was typed, the newest last. Other processes append to the same file."""
+
+    def append_string(self, string: str) -> None:
+        """Keeps one message, unless it begins with a space or is the last one again."""
+        if string.startswith((" ", "\t")) or string == next(iter(self._loaded_strings), None):
+            return
+        super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        """Appends one message; a file that cannot be written must not lose the message."""
+        from kode.credentials import redact
+
+        lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
+        entry = f"\n# {time.strftime('%Y-%m-%d %H:%M:%S')}\n{lines}"
+        with contextlib.suppress(OSError):
+            _append(Path(os.fsdecode(self.filename)), entry.encode("utf-8", "replace"))
+
+
+def open_history(path: Path) -> History:
+    """The history that all sessions share, readable by its owner alone; kept in memory only where
+    the file cannot be written."""
+    try:
+        durable.make_folder(path.parent)
+        descriptor = _opened(path)
+        try:
+            os.fchmod(descriptor, 0o600)
+            if os.fstat(descriptor).st_size > MAX_BYTES:
+                _shorten(path, descriptor)
+        finally:
+            os.close(descriptor)
+    except (OSError, StorageError):
+        return InMemoryHistory()
+    return SharedHistory(str(path))
+
+
+def _opened(path: Path) -> int:
+    """Opens the file for appending and locks it; closing lets go of it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if durable.is_at(descriptor, path):
+            return descriptor
+        # Another kode has shortened the file while this one waited for the lock.
+        os.close(descriptor)
+
+
+def _append(path: Path, entry: bytes) -> None:
+    descriptor = _opened(path)
+    try:
+        data = memoryview(entry)
+        while data:
+            data = data[os.write(descriptor, data) :]
+    finally:
+        os.close(descriptor)
+
+
+def _shorten(path: Path, descriptor: int) -> None:
+    """Leaves the newest half, from the beginning of an entry on. The caller holds the lock."""
+    size = os.fstat(descriptor).st_size
+    kept = os.pread(descriptor, MAX_BYTES // 2, size - MAX_BYTES // 2)
+    durable.replace(path, kept[max(kept.find(b"\n# "), 0) :])

@@ -1,0 +1,105 @@
+"""Pictures at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
+
+What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kode.cli.mentions import mentions
+from kode.images import MAX_BYTES, NAMED_SO, looks_of
+
+CLIPBOARD_TIMEOUT_S = 3.0
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+"""(variable that says that it can work, command that writes the clipboard's picture)"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that will go with a message."""
+
+    name: str
+    data: bytes
+
+
+def read_picture(path: Path) -> Picture | None:
+    """The picture in a file; None for a file that is not there or no picture. One that is too large
+    comes too, so that it can be told."""
+    if not path.name.lower().endswith(NAMED_SO):
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return Picture(path.name, data) if looks_of(data) is not None else None
+
+
+def pasted_picture(text: str, cwd: Path) -> Picture | None:
+    """The picture whose path was pasted or dropped; None when the text is anything else. Terminals
+    write a dropped path in quotes, with backslashes, or as a file URL."""
+    text = text.strip()
+    if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
+        return None
+    spellings = [text]
+    if text.startswith("file://"):
+        spellings = [unquote(urlsplit(text).path)]
+    elif re.search(r"['\"\\]", text):
+        try:
+            spellings = shlex.split(text)
+        except ValueError:
+            return None
+    if len(spellings) != 1:
+        return None
+    return read_picture(cwd / os.path.expanduser(spellings[0]))
+
+
+def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
+    """The pictures that are named after `@` in a message."""
+    seen: set[Path] = set()
+    for name in mentions(text):
+        path = cwd / os.path.expanduser(name)
+        picture = read_picture(path) if path not in seen else None
+        if picture is not None:
+            seen.add(path)
+            yield picture
+
+
+def clipboard_picture() -> tuple[Picture | None, str]:
+    """The picture in the clipboard, or None and why there is none. Takes a while: call it in a
+    thread."""
+    commands = [
+        command
+        for variable, command in CLIPBOARDS
+        if (not variable or os.environ.get(variable)) and shutil.which(command[0])
+    ]
+    if not commands:
+        return None, (
+            "kode can take no picture from the clipboard here. Install wl-paste, xclip or "
+            "pngpaste; or paste or drop the path of a file, or name it after @."
+        )
+    try:
+        done = subprocess.run(
+            commands[0],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=CLIPBOARD_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None, f"{commands[0][0]} did not answer. Try again, or name a file after @."
+    if looks_of(done.stdout) is None:
+        return None, "There is no picture in the clipboard."
+    return Picture("clipboard.png", done.stdout), ""

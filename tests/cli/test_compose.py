@@ -1,0 +1,54 @@
+import stat
+
+import pytest
+
+from kode.cli.compose import editor_command
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A PATH with these programs and nothing else."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def make(*names):
+        for name in names:
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(stat.S_IRWXU)
+
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("EDITOR", raising=False)
+    return make
+
+
+def test_visual_comes_before_editor_and_may_have_arguments(programs, monkeypatch):
+    programs("code", "nano")
+    monkeypatch.setenv("VISUAL", "code --wait")
+    monkeypatch.setenv("EDITOR", "nano")
+
+    assert editor_command() == (["code", "--wait"], "")
+
+
+def test_without_either_a_common_editor_is_used_without_a_word(programs):
+    programs("vi", "vim")
+
+    assert editor_command() == (["vim"], "")
+
+
+@pytest.mark.parametrize("value", ["emacs-27 -nw", "'"])
+def test_a_variable_that_names_nothing_is_said(programs, monkeypatch, value):
+    programs("vi")
+    monkeypatch.setenv("EDITOR", value)
+
+    command, hint = editor_command()
+
+    assert command == ["vi"]
+    assert hint == f"$EDITOR is {value}, which is not there: vi was used."
+
+
+def test_where_there_is_no_editor_the_next_step_is_said(programs):
+    command, hint = editor_command()
+
+    assert command is None
+    assert hint.endswith("Set $EDITOR to yours.")
