@@ -2,8 +2,9 @@
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
 whole tree is ended, background processes included (and the model is told), because nobody would
-watch over them. A server and what uses it belong in one command. The one exception is the person's:
-a command that they send to the background is handed, whole, to `background`.
+watch over them; when kode itself is killed, `orphans` ends it. A server and what uses it belong in
+one command. The one exception is the person's: a command that they send to the background is
+handed, whole, to `background`.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.tools import processes
+from kode.tools.orphans import WATCH
 from kode.tools.output import Capture, Lines
 
 DEFAULT_TIMEOUT_S = 120
@@ -159,6 +161,7 @@ class _Running:
         # process still holds the other end open.
         self._output, written = os.pipe()
         os.set_blocking(self._output, False)
+        WATCH.begins(self._mark)
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -177,6 +180,7 @@ class _Running:
             ) from None
         finally:
             os.close(written)
+        WATCH.runs(self._mark, self._process.pid)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     async def wait(self, limit_s: float, moved: asyncio.Event) -> Outcome:
@@ -240,6 +244,7 @@ class _Running:
             if self._process is not None:
                 await self._process.wait()
         finally:
+            WATCH.is_over(self._mark)
             self._close()
             if self._wrapped is not None:
                 self._put_back += self._wrapped.settle()

@@ -1,0 +1,64 @@
+"""kode is killed while commands run: they do not live on, its own as little as a subagent's."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.kode_run import Place, call, task
+from tests.faults.lives import EPISODE
+
+ENDED_S = 20.0
+STAYS = "sh -c 'echo $$ >> pids; exec sleep 58.75'"
+COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
+RUNS = {"calls": [call("shell", command=COMMAND)]}
+DELEGATES = {"calls": [call("delegate_tasks", tasks=[{"goal": "Wait."}])]}
+
+
+def living(pids: Path) -> int:
+    """How many of the processes that wrote down their ids live. One that nobody has asked for
+    since it ended is dead all the same."""
+    count = 0
+    for pid in pids.read_text().split() if pids.exists() else ():
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{pid}/stat").read_text()
+            count += status.rpartition(")")[2].split()[0] not in "ZX"
+    return count
+
+
+def waited_for(pids: Path, count: int) -> bool:
+    deadline = time.monotonic() + ENDED_S
+    while living(pids) != count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return living(pids) == count
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
+@pytest.mark.parametrize(
+    "script",
+    [[RUNS], [{"match": "^# Goal", **RUNS}, DELEGATES]],
+    ids=["its own", "of a subagent"],
+)
+def test_no_command_outlives_a_kode_that_was_killed(tmp_path: Path, script: list[object]) -> None:
+    place = Place(tmp_path / "place")
+    place.prepare({"memory": {"min_turns_for_extraction": 9}})
+    pids = place.project / "pids"
+    kode = subprocess.Popen(
+        task(place, [EPISODE, *script], "run", "Wait."),
+        env=place.environment(),
+        cwd=place.project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert waited_for(pids, 3)
+    finally:
+        kode.send_signal(signal.SIGKILL)
+        kode.wait()
+
+    assert waited_for(pids, 0)

@@ -1,0 +1,168 @@
+"""Commands end when kode is killed, and only then."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
+
+COMMANDS_AND_WAIT = """
+import os, secrets, subprocess, sys, time
+from kode.tools.orphans import WATCH
+from kode.tools.processes import MARK
+
+first, second = secrets.token_hex(12), secrets.token_hex(12)
+
+def start(mark, command):
+    WATCH.begins(mark)
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        env={{**os.environ, MARK: mark}},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    WATCH.runs(mark, process.pid)
+    return process
+
+{body}
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def kode_with(body: str) -> "subprocess.Popen[str]":
+    """A process that has started commands in the manner of kode."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMANDS_AND_WAIT.format(body=body)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def killed(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def living(path: Path) -> list[int]:
+    """The processes that wrote their ids to a file, and still live."""
+    return [int(line) for line in path.read_text().split() if _lives(int(line))]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended and that nobody has asked for is dead all the same.
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return not os.path.isdir("/proc/self")
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Path:
+    path = tmp_path / "pids"
+    path.write_text("")
+    return path
+
+
+def noting(pids: Path, *prefix: str) -> str:
+    """A shell command that notes its process id and stays."""
+    return f"{' '.join(prefix)} sh -c 'echo $$ >> {pids}; exec sleep 59.25'"
+
+
+def test_what_a_command_started_ends_when_kode_is_killed(pids: Path) -> None:
+    with_child = f"{noting(pids)} & {noting(pids, 'env -i PATH=/usr/bin:/bin')}"
+    kode = kode_with(f"start(first, {with_child!r})")
+    assert comes_true(lambda: len(living(pids)) == 2)
+
+    killed(kode)
+
+    assert comes_true(lambda: not living(pids))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
+def test_what_has_left_its_group_ends_too(pids: Path) -> None:
+    kode = kode_with(f'start(first, {noting(pids, "setsid")!r} + " & exit 0").wait()')
+    assert comes_true(lambda: len(living(pids)) == 1)
+
+    killed(kode)
+
+    assert comes_true(lambda: not living(pids))
+
+
+def test_one_that_does_not_listen_is_killed(pids: Path) -> None:
+    kode = kode_with(f"""start(first, "trap '' TERM; " + {noting(pids)!r})""")
+    assert comes_true(lambda: len(living(pids)) == 1)
+
+    killed(kode)
+
+    assert comes_true(lambda: not living(pids))
+
+
+def test_what_is_over_is_left_alone(pids: Path, tmp_path: Path) -> None:
+    """Its group may be another's by then."""
+    other = tmp_path / "other"
+    other.write_text("")
+    body = f"start(first, {noting(pids)!r}); WATCH.is_over(first)\nstart(second, {noting(other)!r})"
+    kode = kode_with(body)
+    assert comes_true(lambda: bool(living(pids) and living(other)))
+
+    killed(kode)
+
+    assert comes_true(lambda: not living(other))
+    left = living(pids)
+    assert len(left) == 1
+    os.kill(left[0], signal.SIGKILL)
+
+
+@needs_pgrep
+def test_it_is_started_again_when_somebody_has_ended_it(pids: Path) -> None:
+    body = (
+        f"start(first, {noting(pids)!r})\n"
+        "children = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'trap .. HUP'], "
+        "capture_output=True, text=True).stdout.split()\n"
+        "os.kill(int(children[0]), 9); os.waitpid(int(children[0]), 0)\n"
+        f"start(second, {noting(pids)!r})"
+    )
+    kode = kode_with(body)
+    assert comes_true(lambda: len(living(pids)) == 2)
+
+    killed(kode)
+
+    assert comes_true(lambda: not living(pids))
+
+
+@needs_pgrep
+def test_it_goes_with_kode_when_nothing_runs(pids: Path) -> None:
+    noted = 'subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=open(%r, "w"))'
+    kode = kode_with(f"WATCH.begins(first); WATCH.is_over(first); {noted % str(pids)}")
+    watching = living(pids)
+
+    killed(kode)
+
+    assert len(watching) == 1
+    assert comes_true(lambda: not living(pids))
