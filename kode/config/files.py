@@ -12,8 +12,11 @@ from typing import Any, NoReturn
 from kode.errors import ConfigError
 
 MAX_FILE_BYTES = 1_000_000
+MAX_DEPTH = 20
+"""Of sections in sections: many times what any key needs."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HALF_A_CHARACTER = re.compile(r"[\ud800-\udfff]")
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 
 
@@ -118,7 +121,21 @@ def _decoded(text: str, path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path} holds {json.dumps(values)[:40]}; a config is one JSON object: {{...}}."
         )
+    if not _is_flat_enough(values):
+        raise ConfigError(f"{path} is nested deeper than any config. Mend it.")
+    half = _HALF_A_CHARACTER.search(json.dumps(values, ensure_ascii=False))
+    if half is not None:
+        raise ConfigError(
+            f"{path} holds half of a character (\\u{ord(half[0]):04x}). Write the whole one."
+        )
     return values
+
+
+def _is_flat_enough(value: Any, depth: int = MAX_DEPTH) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    inside = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_flat_enough(item, depth - 1) for item in inside)
 
 
 def _lines(text: str, values: Mapping[str, Any]) -> dict[str, int]:

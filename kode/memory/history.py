@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import credentials, durable
+from kode.memory.stored import read_row
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
@@ -167,13 +168,7 @@ def _masked(change: Change) -> Change:
 
 def _read(line: bytes) -> Change | None:
     """One line, or None when it is damaged. Keys of a later version are passed over."""
-    try:
-        row = json.loads(line)
-        known = {name: row[name] for name in Change.__dataclass_fields__ if name in row}
-        known["before"] = tuple(str(text) for text in known.get("before") or ())
-        known["after"] = tuple(str(text) for text in known.get("after") or ())
-        if not row.get("id") or not row.get("at"):
-            return None
-        return Change(**known)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return None
+    change = read_row(Change, line)
+    # A line without them would get new ones with every look.
+    usable = change is not None and b'"id"' in line and b'"at"' in line and change.id and change.at
+    return change if usable else None

@@ -246,6 +246,11 @@ def _json(text: str, path: Path, first_line: int) -> Any:
             f"{path}, line {line}, column {error.colno}: this is not JSON ({error.msg}). "
             "A script is a JSON list of replies, or one JSON object a line."
         ) from error
+    except (ValueError, RecursionError) as error:  # a number too long, a list too deep
+        raise ConfigError(
+            f"{path}, line {first_line}: this cannot be read ({error}). "
+            "A script is a JSON list of replies, or one JSON object a line."
+        ) from error
 
 
 def _call(value: Any, where: str) -> ScriptedCall:

@@ -8,7 +8,9 @@ import contextlib
 import difflib
 import heapq
 import json
+import math
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +31,10 @@ TAIL_BYTES = (16_384, 262_144)
 TASK_CHARS = 200
 MAX_NAMED = 5
 """Candidates named in an error."""
+FROM_THE_FUTURE_S = 86_400
+"""A file that changed so much later than now was written while a clock was wrong: it comes last."""
+LAST_SECOND = 253_402_214_400
+"""The beginning of the last day that a date can name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +144,15 @@ def summarize(path: Path) -> Summary:
 def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
     """Reads only as many files as are asked for: nothing was used after its file changed, so a
     session is the next one as soon as no unread file changed later."""
+    limit = time.time() + FROM_THE_FUTURE_S
+    known = files(home)
+    yield from _in_order(home, cwd, [one for one in known if one[0] <= limit])
+    yield from _in_order(home, cwd, [one for one in known if one[0] > limit])
+
+
+def _in_order(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:
     waiting: list[tuple[float, str, Summary]] = []
-    for changed, session_id in sorted(files(home), reverse=True):
+    for changed, session_id in sorted(known, reverse=True):
         while waiting and -waiting[0][0] >= changed:
             yield heapq.heappop(waiting)[2]
         summary = _summarize(paths.session_file(home, session_id), cwd)
@@ -166,7 +179,8 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
             tail = _tail(path, file.fileno(), status.st_size)
     except OSError:
         return None
-    used = min(status.st_mtime, _seconds(tail.at) or status.st_mtime)
+    changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
+    used = min(changed, _seconds(tail.at) or changed)
     return Summary(
         id=path.stem,
         created_at=_text(header, "created_at"),
@@ -266,12 +280,11 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
             usage = value.get("total_usage")
             usage = usage if isinstance(usage, dict) else {}
             tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))
-            cost = value.get("total_cost_usd")
             return _Tail(
                 at=at,
                 turns=_whole(value.get("number")) + begun,
                 tokens=tokens,
-                cost_usd=float(cost) if isinstance(cost, int | float) else None,
+                cost_usd=_amount(value.get("total_cost_usd")),
             )
         begun += _asked(line) is not None
     return _Tail(at=at, turns=begun) if whole else None
@@ -303,11 +316,21 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _seconds(at: str) -> float | None:
+def _amount(value: Any) -> float | None:
     try:
-        return datetime.fromisoformat(at).timestamp() if at else None
+        amount = float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+    return amount if amount is not None and math.isfinite(amount) else None
+
+
+def _seconds(at: str) -> float | None:
+    """None for what is no time, or one that no session was used at."""
+    try:
+        seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
     except (ValueError, OverflowError, OSError):
         return None
+    return seconds if 0 < seconds < LAST_SECOND else None
 
 
 def _iso(seconds: float) -> str:

@@ -20,6 +20,7 @@ UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
     "before you repeat it.]"
 )
+UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
 
@@ -108,6 +109,10 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
             unknown = unknown_results(unanswered(messages[-1], answers))
             _join(messages, [*answers, unknown] if unknown.parts else answers)
             answers.clear()
+        if not messages and message.role == "assistant":
+            # Not every server takes a conversation that begins with a reply.
+            note = Text(text=UNREADABLE_BEGINNING, source="note")
+            messages.append(Message(role="user", parts=(note,)))
         messages.append(message)
         return
     if not asked:

@@ -324,19 +324,21 @@ async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None
 
 
 def _take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
-    """One line of a child. What is not understood is counted and otherwise nothing."""
+    """One line of a child. What is not understood is counted and otherwise nothing. Halves of
+    characters, which neither a request nor a terminal can carry, are not."""
     try:
         value = json.loads(line)
         kind = value["type"]
         if kind == "result":
-            child.result = Result.model_validate(value)
+            child.result = Result.model_validate_json(line)
         elif kind == "event":
             _note_event(child, value["event"])
+            child.activity = child.activity.encode("utf-8", "replace").decode()
             emit(_progress(child))
         elif kind == "used":
             _note_used(delegation, child, Used.model_validate(value))
         elif kind == "question":
-            question = Question.model_validate(value)
+            question = Question.model_validate_json(line)
             task = asyncio.create_task(_answer(delegation, child, question))
             child.questions.add(task)
             task.add_done_callback(child.questions.discard)

@@ -26,6 +26,10 @@ MAX_LINE_BYTES = 1_000_000
 MAX_LINES = 200_000
 """A child that says more than this is stopped: it floods."""
 
+MAX_COUNT = 10**12
+"""Of tokens, steps and dollars: a child that claims more, less than nothing, or what is no number
+would upset the budget of the whole tree."""
+
 EXIT_CODES: dict[Status, int] = {
     "success": EXIT_OK,
     "error": EXIT_FAILED,
@@ -75,8 +79,8 @@ class Result(BaseModel):
     error: str | None
     files_changed: tuple[str, ...] = ()
     """Relative to the working directory where they are inside it."""
-    tokens_used: int = 0
-    steps: int = 0
+    tokens_used: int = Field(default=0, ge=0, le=MAX_COUNT)
+    steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     parent_session: str | None = None
 
 
@@ -116,13 +120,13 @@ class Used(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["used"] = "used"
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = None
+    input_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    output_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    cached_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    cache_write_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    cost_usd: float | None = Field(default=None, ge=0, le=MAX_COUNT, allow_inf_nan=False)
     """None when the model's price is unknown."""
-    steps: int = 0
+    steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     untrusted: bool = False
     """Whether the child has taken in untrusted content by now."""
 
@@ -204,10 +208,9 @@ def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
     if len(data) > MAX_FILE_BYTES:
         raise UserError(f"{what} is larger than 1 MB. Put less into it.")
     try:
-        return kind.model_validate(json.loads(data))
+        # As JSON: that way halves of characters, which no request can carry, are refused too.
+        return kind.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(step) for step in fault["loc"]) or "the whole"
         raise UserError(f"{what} cannot be used: {where}: {fault['msg']}.") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{what} is not JSON ({error}). Write it anew.") from None

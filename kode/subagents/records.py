@@ -23,6 +23,7 @@ from kode import durable
 from kode.errors import StorageError
 from kode.messages import Text, ToolResult
 from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.log import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
 
@@ -91,9 +92,20 @@ async def settle(agents: Path) -> None:
             await processes.end(processes.NO_GROUP, orphan.mark)
     for record in records(agents):
         if record.result is None:
-            keep_result(record.folder, lost("kode ended before it did."))
+            keep_result(record.folder, lost(_why_lost(record.folder / "result.json")))
         elif (record.folder / "snapshot.json").exists():
             keep_result(record.folder, record.result)
+
+
+def _why_lost(path: Path) -> str:
+    """Why there is no result. One that cannot be read is set aside, not written over."""
+    try:
+        aside = durable.set_aside(path) if path.exists() else None
+    except (StorageError, OSError) as error:
+        return f"Its result cannot be read: {error}"
+    if aside is None:
+        return "kode ended before it did."
+    return f"Its result cannot be read; it is kept as {aside}."
 
 
 def lost(error: str) -> Result:
@@ -119,9 +131,11 @@ def unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
 def is_tainted(record: Record) -> bool:
     """Whether the child took in untrusted content; also when that cannot be told."""
     try:
-        return b'{"type":"taint"' in (record.folder / "transcript.jsonl").read_bytes()
+        *lines, torn = (record.folder / "transcript.jsonl").read_bytes().split(b"\n")
     except OSError:
         return True
+    tainted = any(line.startswith(b'{"type":"taint"') for line in lines)
+    return tainted or bool(torn) or not lines or not all(map(is_readable, lines))
 
 
 def note(found: Sequence[Record], output_dir: Path) -> str:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.memory.locks import locked
+from kode.memory.stored import read_row
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long the keys of done items are kept, for sessions whose own file could not keep them."""
@@ -90,20 +91,10 @@ class Queue:
     def read(self, id: str) -> Item | None:
         """None when it is gone or cannot be read."""
         try:
-            row = json.loads((self.folder / f"{id}.json").read_bytes())
-            known = {name: row[name] for name in Item.__dataclass_fields__ if name in row}
-            decided = known.get("decided")
-            if decided is not None:
-                names = Decided.__dataclass_fields__
-                values = {name: decided[name] for name in names if name in decided}
-                first, second = values["changes"]
-                known["decided"] = Decided(**{**values, "changes": (str(first), str(second))})
-            for name in ("keys", "raw"):
-                known[name] = tuple(str(value) for value in known.get(name) or ())
-            item = Item(**known)
-            return item if item.id == id and isinstance(item.text, str) else None
-        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+            item = read_row(Item, (self.folder / f"{id}.json").read_bytes())
+        except OSError:
             return None
+        return item if item is not None and item.id == id else None
 
     def set_aside_damaged(self) -> list[Path]:
         """Moves items that cannot be read out of the way, and says where. Raises: StorageError."""
@@ -129,19 +120,24 @@ class Queue:
             keys.update(item.keys if item else ())
         for id in _stems(self.folder / "done"):
             if _of(id) == session:
-                with suppress(OSError, ValueError, TypeError):
-                    keys.update(map(str, json.loads(self._done(id).read_bytes())))
+                keys.update(self._keys(id))
         return keys
 
     def forget_done(self, session: str, keys: Iterable[str]) -> None:
         """Removes what is done of a session that keeps these keys by itself, and what is old."""
         known = set(keys)
         for id in _stems(self.folder / "done"):
-            with suppress(OSError, ValueError, TypeError):
+            with suppress(OSError):
                 path = self._done(id)
                 old = time.time() - path.stat().st_mtime > DONE_KEPT_S
-                if old or (_of(id) == session and known.issuperset(json.loads(path.read_bytes()))):
+                if old or (_of(id) == session and known.issuperset(self._keys(id))):
                     durable.remove(path)
+
+    def _keys(self, id: str) -> list[str]:
+        """Of what is done; none where that cannot be read."""
+        with suppress(OSError):
+            return read_row(list[str], self._done(id).read_bytes()) or []
+        return []
 
     def _done(self, id: str) -> Path:
         return self.folder / "done" / f"{id}.json"

@@ -18,6 +18,7 @@ from typing import Any
 from kode import durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
+from kode.memory.stored import read_row
 
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -104,7 +105,7 @@ def parse(text: str, session_id: str, modified_at: float) -> Episode:
     untrusted = fields.get("untrusted", "")
     return Episode(
         session_id=session_id,
-        turns=int(turns) if turns.isdecimal() else 0,
+        turns=int(turns) if turns.isdecimal() and len(turns) < 10 else 0,
         created_at=fields.get("created_at") or when,
         updated_at=fields.get("updated_at") or when,
         narrative=narrative.strip(),
@@ -162,6 +163,18 @@ class EpisodeFiles:
         else:
             self._replace_row(episode.row)
 
+    def set_aside_if_no_text(self, session_id: str) -> Path | None:
+        """Moves a file that is not UTF-8, and so can be read only in part, out of the way of a new
+        one; where to, or None. The caller holds the lock. Raises: StorageError."""
+        path = self.path(session_id)
+        try:
+            path.read_bytes().decode()
+        except UnicodeDecodeError:
+            return durable.set_aside(path)
+        except OSError:
+            pass
+        return None
+
     def remove(self, session_id: str) -> None:
         """Deletes an episode; the caller holds the lock. Raises: StorageError."""
         durable.remove(self.path(session_id))
@@ -203,14 +216,10 @@ class EpisodeFiles:
     def _read_rows(self) -> list[dict[str, Any]] | None:
         """None when the file is missing or damaged."""
         try:
-            rows = json.loads(self.index.read_bytes())
-        except (OSError, ValueError):
+            rows = read_row(list[dict[str, Any]], self.index.read_bytes())
+        except OSError:
             return None
-        if not isinstance(rows, list):
-            return None
-        if not all(isinstance(row, dict) and "session_id" in row for row in rows):
-            return None
-        return rows
+        return rows if rows is not None and all(map(_is_row, rows)) else None
 
     def _add_row(self, row: dict[str, Any]) -> None:
         """Writes one row over the closing bracket: the cost of an episode must not grow with their
@@ -244,6 +253,13 @@ class EpisodeFiles:
     def _mark_fresh(self) -> None:
         with suppress(OSError):
             os.utime(self.index)
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    id = row.get("session_id")
+    texts = (row.get("created_at"), row.get("summary"))
+    named = isinstance(id, str) and valid_id(id)
+    return named and all(isinstance(text, str) for text in texts)
 
 
 def _index_bytes(rows: Sequence[dict[str, Any]]) -> bytes:

@@ -161,6 +161,13 @@ class EpisodeKeeper:
     async def maintain(self) -> None:
         """Finishes what earlier processes left, and brings the index up to date."""
         await self._index.refresh()
+        if not self._pending.folder.is_dir():
+            return
+        async with self.files.lock():
+            damaged = self._pending.set_aside_damaged()
+        for path in damaged:
+            text = f"What was kept of a session for its note cannot be read. It is now {path}."
+            self._context.emit(Notice(text=text))
         if not self._settings.llm_extract or not self._door.usable:
             return
         for session_id in list(self._pending.session_ids()):
@@ -352,6 +359,12 @@ class EpisodeKeeper:
                 turn=author.turn,
             )
         )
+        aside = self.files.set_aside_if_no_text(episode.session_id)
+        if aside is not None:
+            text = (
+                f"The note of session {episode.session_id} was not UTF-8 text. It is now {aside}."
+            )
+            self._context.emit(Notice(text=text))
         self.files.write(episode)
         verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"

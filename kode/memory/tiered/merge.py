@@ -13,11 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kode.memory.scan import MAX_FACT_BYTES
 from kode.memory.tiered.claims import Claim, read_claim
 from kode.memory.tiered.compare import Comparison, carries, compare
 
 Action = Literal["add", "merge", "judge", "duplicate"]
 Similarities = Sequence[float] | Callable[[str, Sequence[str]], Sequence[float]]
+
+_TOO_LONG = Comparison("other", 0.0, "entry", "the entry is longer than a fact can be")
+"""What is said of an entry that only a person can have written: no reading of it would be fast."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,12 @@ def decide(
         return Decision("add", None, 0.0, new, "the file is empty")
     cosines = _cosines(new, entries, similarities)
     claim = read_claim(new)
-    compared = [compare(claim, read_claim(old), add_threshold=add_threshold) for old in entries]
+    compared = [
+        compare(claim, read_claim(old), add_threshold=add_threshold)
+        if len(old) <= MAX_FACT_BYTES
+        else _TOO_LONG
+        for old in entries
+    ]
     index = max(range(len(entries)), key=lambda at: (*_rank(compared[at], cosines[at]), -at))
     found, entry, cosine = compared[index], entries[index], cosines[index]
     nearness = max(found.overlap, cosine)

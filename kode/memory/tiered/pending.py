@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kode import credentials, durable
-from kode.errors import StorageError
+from kode.memory.stored import read_row
 from kode.memory.tiered.episode_files import valid_id
+
+LONGEST_CLAIM_S = 3_600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,28 +49,27 @@ class PendingFolder:
     def read(self, session_id: str) -> Pending | None:
         """None when there is none, or it cannot be read."""
         try:
-            row = json.loads(self._path(session_id).read_bytes())
-            known = {name: row[name] for name in Pending.__dataclass_fields__ if name in row}
-            pending = Pending(**known)
-            usable = pending.session_id == session_id and isinstance(pending.transcript, str)
-            return pending if usable else None
-        except (OSError, ValueError, TypeError, AttributeError):
+            pending = read_row(Pending, self._path(session_id).read_bytes())
+        except OSError:
             return None
+        return pending if pending is not None and pending.session_id == session_id else None
+
+    def set_aside_damaged(self) -> list[Path]:
+        """Moves what cannot be read out of the way, and says where. Raises: StorageError."""
+        paths = [self._path(id) for id in self.session_ids() if self.read(id) is None]
+        return [durable.set_aside(path) for path in paths if path.exists()]
 
     def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
         """Takes one for `lease_s`; None when it is gone, damaged or another's. Under the lock.
 
-        A damaged file is set aside. Raises: StorageError.
+        Raises: StorageError.
         """
         pending = self.read(session_id)
-        if pending is None:
-            with suppress(StorageError):
-                if self._path(session_id).exists():
-                    durable.set_aside(self._path(session_id))
+        now = time.time()
+        # A claim for longer than anybody makes one was made when the clock was ahead.
+        if pending is None or now < pending.claimed_until < now + LONGEST_CLAIM_S:
             return None
-        if pending.claimed_until > time.time():
-            return None
-        claimed = replace(pending, claimed_until=time.time() + lease_s)
+        claimed = replace(pending, claimed_until=now + lease_s)
         self.write(claimed)
         return claimed
 

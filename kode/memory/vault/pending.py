@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kode import credentials, durable
+from kode.memory.stored import read_row
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -50,14 +51,10 @@ class PendingFolder:
     def read(self, id: str) -> Pending | None:
         """None when there is none, or it cannot be read."""
         try:
-            row = json.loads(self._path(id).read_bytes())
-            known = {name: row[name] for name in Pending.__dataclass_fields__ if name in row}
-            known["done"] = tuple(str(line) for line in known.get("done") or ())
-            pending = Pending(**known)
-            usable = pending.id == id and isinstance(pending.text, str)
-            return pending if usable else None
-        except (OSError, ValueError, TypeError, AttributeError):
+            pending = read_row(Pending, self._path(id).read_bytes())
+        except OSError:
             return None
+        return pending if pending is not None and pending.id == id else None
 
     def set_aside_damaged(self) -> list[Path]:
         """Moves tasks that cannot be read out of the way, and says where. Raises: StorageError."""

@@ -1,0 +1,224 @@
+"""kode's commands in this very process: as installed, but without a start of a process each time,
+so that hundreds of damaged files can be tried. And a home with a file of every format in it.
+"""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kode.cli.main import main
+from kode.memory.history import Change, History
+from kode.memory.journal.files import JournalFiles
+from kode.memory.journal.queue import Decided, Item, Queue
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.tiered.pending import Pending, PendingFolder
+from kode.memory.vault.pending import Pending as Task
+from kode.memory.vault.pending import PendingFolder as Tasks
+from kode.permissions import approvals
+from kode.permissions.rules import parse
+from tests.memory.life import NOON, write_facts
+
+FAULT = re.compile(
+    r"a fault in kode itself|Traceback|\b(Type|Attribute|Key|Index|Value|Recursion|Overflow|"
+    r"Unicode\w+|Assertion|Runtime|Validation|OS|\w*Decode|NotADirectory|IsADirectory)Error\b"
+)
+"""What no reader should ever see, whatever a file holds."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def told(self) -> str:
+        return self.out + self.err
+
+
+@dataclass(frozen=True)
+class Here:
+    """A folder with a project and a home."""
+
+    folder: Path
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "kode-home"
+
+    @property
+    def session(self) -> str:
+        return min(path.name for path in (self.home / "sessions").glob("*.jsonl"))[:-6]
+
+    @property
+    def kept(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}-kept")
+
+    def keep(self) -> None:
+        """Remembers everything as it is now, for `restore`."""
+        shutil.copytree(self.folder, self.kept, symlinks=True)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.kept, self.folder, symlinks=True)
+
+    def script(self, *replies: dict[str, Any]) -> str:
+        path = self.folder / "script.json"
+        path.write_text(json.dumps(list(replies)))
+        return str(path)
+
+    def kode(self, *argv: str) -> Finished:
+        """Runs one command; streams are as strict as those of a process."""
+        with self.streams() as (out, err):
+            code = main(argv)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return Finished(code, out.getvalue().decode(), err.getvalue().decode())
+
+    @contextlib.contextmanager
+    def streams(self) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+        out, err = io.BytesIO(), io.BytesIO()
+        environ = {"KODE_HOME": str(self.home), "HOME": str(self.folder)}
+        with (
+            mock.patch.dict("os.environ", environ),
+            mock.patch("sys.stdin", None),
+            contextlib.chdir(self.project),
+            contextlib.redirect_stdout(io.TextIOWrapper(out, "utf-8")),
+            contextlib.redirect_stderr(io.TextIOWrapper(err, "utf-8", "backslashreplace")),
+        ):
+            yield out, err
+
+    def task(self, *argv: str) -> Finished:
+        """`run` or `continue` with a task; the model says one sentence."""
+        script = self.script({"match": ".", "text": "Here."})
+        return self.kode(*argv, "--script", script)
+
+    def files(self) -> list[Path]:
+        return [path for path in self.folder.rglob("*") if path.is_file()]
+
+
+def made(folder: Path) -> Here:
+    """A home in which each format has a file, made by kode itself where a command makes it."""
+    here = Here(folder)
+    here.project.mkdir(parents=True)
+    here.home.mkdir(mode=0o700)
+    (here.project / ".git").mkdir()
+    (here.project / "AGENTS.md").write_text("Use tabs.\n")
+    (here.project / "kode.json").write_text(
+        '{"max_steps": 20, "permissions": {"deny": ["fetch"]}}\n'
+    )
+    config = {
+        "permissions": {"mode": "full", "allow": ["shell(ls:*)"]},
+        "prices": {"m": {"input": 1, "output": 4}},
+        "memory": {"min_turns_for_extraction": 9},
+    }
+    (here.home / "config.json").write_text(json.dumps(config, indent=1))
+    _session(here)
+    _memory(here.home / "memory")
+    here.kode("memory", "add", "user", "Likes short answers")
+    (here.folder / "notes.jsonl").write_text('{"content": "Prefers tabs", "kind": "rule"}\n')
+    here.kode("memory", "--memory", "notes", "import", str(here.folder / "notes.jsonl"))
+    for system in ("tiered", "vault", "journal", "notes"):
+        archive = here.folder / f"{system}-archive"
+        here.kode("memory", "--memory", system, "export", f"{archive}.jsonl")
+        here.kode("memory", "--memory", system, "export", f"{archive}.md")
+    _waiting(here.home / "memory")
+    approvals.add(here.home, here.project, (parse("shell(make:*)"),))
+    (here.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
+    here.keep()
+    return here
+
+
+def _session(here: Here) -> None:
+    (here.project / "ships.txt").write_text("none\n")
+    script = here.script(
+        {"calls": [{"name": "read_file", "arguments": {"path": "ships.txt"}}]},
+        {
+            "text": "I write it.",
+            "calls": [
+                {"name": "write_file", "arguments": {"path": "ships.txt", "content": "one\n"}},
+                {"name": "shell", "arguments": {"command": "echo größer"}},
+            ],
+        },
+        {"text": "Written."},
+    )
+    done = here.kode("run", "--script", script, "write about ships")
+    assert done.code == 0, done.told
+    agent = here.home / "sessions" / here.session / "agents" / "1-abcd"
+    agent.mkdir(parents=True)
+    (agent / "agent.json").write_text('{"mark": "0123456789abcdef0123", "call_id": "c1"}')
+    (agent / "task.json").write_text('{"goal": "look at the docs", "context": "all"}')
+    (agent / "result.json").write_text(
+        '{"type":"result","status":"success","summary":"Looked.","error":null,'
+        '"files_changed":["a.py"],"tokens_used":5,"steps":1,"parent_session":null}\n'
+    )
+    (agent / "transcript.jsonl").write_text("{}\n")
+
+
+def _memory(memory: Path) -> None:
+    at = NOON.isoformat()
+    write_facts(memory / "facts" / "env.md", "Tests run with pytest", "Python is 3.11 — größer")
+    episodes = EpisodeFiles(memory / "episodes")
+    for number, tainted in ((1, False), (2, True)):
+        episodes.write(
+            Episode(
+                session_id=f"20260301-12000{number}-abcdef",
+                turns=4,
+                created_at=at,
+                updated_at=at,
+                narrative="Fixed the race in the uploader.",
+                facts=("The uploader locks per file",),
+                tainted=tainted,
+            )
+        )
+    history = History(memory / "history.jsonl")
+    for system in ("tiered", "vault", "journal", "notes"):
+        history.append(
+            Change(kind="add", target="facts/env.md", system=system, who="user", after=("x",))
+        )
+    vault = memory / "vault"
+    (vault / "facts").mkdir(parents=True)
+    (vault / "facts" / "tools.md").write_text("# Tools\n\n> Summary: which tools\n\n- uses make\n")
+    (vault / "episodes").mkdir()
+    (vault / "episodes" / "2026-03.md").write_text("# 2026-03\n\n## 2026-03-01 12:00\nDid it.\n")
+    journal = JournalFiles(memory / "journal")
+    journal.write_memory("# Facts\n- likes tabs\n")
+    journal.write_memory("# Facts\n- likes spaces\n")
+    journal.append_history_rotated("Did it.", NOON)
+
+
+def _waiting(memory: Path) -> None:
+    """What is left for a later start."""
+    at = NOON.isoformat()
+    kept = Pending(
+        session_id="20260302-120000-abcdef", turns=4, at=at, tainted=False, transcript="user: hi"
+    )
+    PendingFolder(memory / "episodes" / "pending").write(kept)
+    Tasks(memory / "vault" / "pending").write(
+        Task(session="20260301-120001-abcdef", turn=1, at=at, text="user: hi")
+    )
+    queue = Queue(memory / "journal" / "queue")
+    decided = Decided(at=at, block="## x\n\n", changes=("aaaaaaaa", "bbbbbbbb"), update="- x")
+    item = Item(
+        id="20260301-120001-abcdef.00000000000000000001abcdef",
+        session="20260301-120001-abcdef",
+        turn=1,
+        at=at,
+        keys=("k1", "k2"),
+        text="user: hi",
+        raw=("hi",),
+        decided=decided,
+    )
+    queue.write(item)
