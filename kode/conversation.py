@@ -449,6 +449,7 @@ class Conversation:
             if checkpoints is not None:
                 checkpoints.remove_stale_temporaries()
             durable.remove_all_stale_temporaries(self.home)
+            drop_oldest_of_all(self.home, self.config.undo.max_total_mb * MEGABYTE)
 
         await asyncio.to_thread(remove)
 
@@ -467,7 +468,6 @@ async def open_conversation(
     session_id: str | None = None,
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
-            drop_oldest_of_all(self.home, self.config.undo.max_total_mb * MEGABYTE)
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 

@@ -5,14 +5,12 @@ picture it was made from is gone. How a picture is sent is each provider's busin
 from (a file, the clipboard) is the faces'.
 """
 
-import hashlib
 import os
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode import durable
-from kode.credentials import redact
 from kode.errors import UserError
 from kode.messages import Image
 
@@ -73,6 +71,11 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
             f"{name} has {looks.width}×{looks.height} pixels, and servers take {MAX_SIDE} a side. "
             "Make it smaller, or cut out the part that matters."
         )
+    # Here, since the prompt appears without them.
+    import hashlib
+
+    from kode.credentials import redact
+
     durable.make_folder(folder)
     path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{SUFFIXES[looks.media_type]}"
     if not path.exists():

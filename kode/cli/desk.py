@@ -48,9 +48,9 @@ class Desk:
     editor: "Editor | None" = None
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
-    work: "asyncio.Task[None] | None" = None
     folder: Path = field(default_factory=Path.cwd)
     """Where names of files begin, until the conversation is open."""
+    work: "asyncio.Task[None] | None" = None
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Commands that run while a turn runs."""
     pressed: set[str] = field(default_factory=set)
@@ -221,6 +221,8 @@ class Desk:
     async def _open(self, opening: Opening) -> None:
         try:
             self.opened = await opening()
+            if self.editor is not None and self.opened.config.repl.vi_mode:
+                self.editor.use_vi()
         except asyncio.CancelledError:
             self.leave()
         except Exception as error:
@@ -235,8 +237,6 @@ class Desk:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         stopped = self.cancelled_at is not None
-            if self.editor is not None and self.opened.config.repl.vi_mode:
-                self.editor.use_vi()
         self.cancelled_at, self.doing, self._status = None, "", None
         self.renderer.progress.rest()
         self.screen.redraw()
@@ -276,6 +276,7 @@ class Desk:
             self.conversation.take_back_last_message()
         self.sent = text
         whole = self.editor.pastes.unfold(text) if self.editor is not None else text
+        await attach_pictures(self, text)
         await self.conversation.turn(whole)
 
     def _echo(self, text: str) -> None:
@@ -290,7 +291,6 @@ class Desk:
         self.doing = f"Running {one_line(name)}"
         await run_command(self, name, argument)
         self._status = None
-        await attach_pictures(self, text)
 
     async def _shell(self, command: str) -> None:
         from kode.cli.shell_line import run_shell_line
