@@ -168,8 +168,6 @@ def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
         if (text, calls) not in held:
             faults.append(f"reply {number}: {text!r} {calls}")
     faults += [f"the result of call {call_id}" for call_id in done if call_id not in results]
-    done = {event["call_id"]: event["name"] for event in shown if event["type"] == "tool_finished"}
-    faults += [f"the result of {name}" for id, name in done.items() if id not in results]
     if len(turns) > sum(isinstance(entry, TurnEntry) for entry in entries):
         faults.append("the end of a turn")
     return faults
