@@ -152,8 +152,8 @@ class Conversation:
         provider = self.agent.provider
         if provider.info.sees_images is False:
             raise UserError(
-                f"{provider.model} cannot look at pictures: {name} goes as a name only. "
-                "/model uses another model; `context.sees_images` in the config corrects kode."
+                f"{provider.model} cannot look at pictures, so {name} is not shown to it. "
+                "Use another model, or set `context.sees_images` where kode is wrong about it."
             )
         if self.session.id is None:
             folder = self.checkpoints.folder

@@ -29,11 +29,12 @@ from kode.cli.output import (
     stream_printer,
     to_json,
 )
-from kode.errors import ConfigError, Interrupted
-from kode.events import Emit, TurnEnded, silent
+from kode.errors import ConfigError, Interrupted, UserError
+from kode.events import Emit, Notice, TurnEnded, silent
 from kode.messages import Usage
 
 if TYPE_CHECKING:
+    from kode.conversation import Conversation
     from kode.messages import Text
     from kode.permissions.gate import Ask
 
@@ -84,6 +85,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         attachments=read_attachments(arguments.ctx, cwd),
     )
     try:
+        attach_pictures(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider.name)
         started()
         task = asyncio.ensure_future(conversation.turn(text))
@@ -124,23 +126,51 @@ def read_task(task: str | None) -> str:
     return f"{task}\n\n<stdin>\n{extra}\n</stdin>" if extra.strip() else task
 
 
-def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
-    """The files of `--ctx`, as parts of the first message.
+def attach_pictures(
+    conversation: "Conversation", names: Sequence[str], task: str | None = None
+) -> None:
+    """Lets the pictures of `--ctx`, and those named after `@` in TASK, go with the first turn. What
+    was piped in is somebody else's text and names none.
 
-    Raises: ConfigError for one that is missing, too large or not text.
+    Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
     """
+    from kode.cli.pictures import mentioned_pictures, read_picture
+
+    for name in _names(names):
+        picture = read_picture(conversation.cwd / Path(name).expanduser())
+        if picture is not None:
+            conversation.attach_picture(picture.name, picture.data)
+    for picture in mentioned_pictures(task or "", conversation.cwd):
+        try:
+            conversation.attach_picture(picture.name, picture.data)
+        except UserError as error:
+            conversation.emit(Notice(text=str(error)))
+
+
+def _names(groups: Sequence[str]) -> Iterator[str]:
+    return (name.strip() for group in groups for name in group.split(",") if name.strip())
+
+
+def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
+    """The text files of `--ctx`, as parts of the first message; pictures are `attach_pictures`.
+
+    Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
+    """
+    from kode.cli.pictures import read_picture
     from kode.messages import Text
 
     parts = []
-    for name in (name.strip() for group in names for name in group.split(",") if name.strip()):
+    for name in _names(names):
         path = cwd / Path(name).expanduser()
+        if read_picture(path) is not None:
+            continue
         try:
             data = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
         if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
             raise ConfigError(
-                f"--ctx {name}: only text files of at most 256 KB can be attached. "
+                f"--ctx {name}: only text files of at most 256 KB, and pictures, can be attached. "
                 "Name it in the task instead, so that kode reads the parts it needs."
             )
         body = data.decode("utf-8", errors="replace")

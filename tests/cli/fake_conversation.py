@@ -92,7 +92,7 @@ class FakeConversation:
 
     def attach_picture(self, name: str, data: bytes) -> None:
         if not self.sees:
-            raise UserError(f"{self.model} cannot look at pictures: {name} goes as a name only.")
+            raise UserError(f"{self.model} cannot look at pictures, so {name} is not shown to it.")
         self.pictures.append(name)
 
     def take_back_last_message(self) -> bool:

@@ -316,7 +316,7 @@ def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
     terminal.until("big-model cannot look at pictures. /model NAME uses one that can.")
     terminal.type(f"@{tmp_path}/shot.png ", "enter")
 
-    terminal.until("shot.png goes as a name only.", "I see nothing.")
+    terminal.until("so shot.png is not shown to it.", "I see nothing.")
 
 
 def test_the_keys_of_vi_where_the_config_says_so(repl):

@@ -1,5 +1,6 @@
 """`kode run` and `kode continue` as scripts use them: the installed command, a real connection."""
 
+import base64
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from tests.e2e.command import Place
+from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.e2e
@@ -389,3 +391,51 @@ def test_outside_a_repository_and_with_a_name_that_needs_care(place: Place) -> N
         assert place.run("run", "x", cwd=odd).code == 0
         assert place.run("session", "list", cwd=odd).out.count("\n") == 1
     assert os.listdir(odd) == []
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_pictures_go_with_the_task_and_are_there_when_it_is_continued(
+    place: Place, provider: str
+) -> None:
+    (place.project / "my shot.png").write_bytes(png())
+    (place.project / "other.png").write_bytes(png(5, 5))
+    with ScriptedServer([{"text": "a blue square"}], repeat_last=True) as server:
+        place.extra = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        place.url = server.openai_url
+        flags = ("--provider", provider)
+        first = place.run("run", 'What is on @"my shot.png"?', "--ctx", "other.png", *flags)
+        (place.project / "my shot.png").unlink()
+        second = place.run("continue", "Say it again", *flags)
+        bodies = [request.body.decode() for request in server.requests]
+
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    for body in bodies:
+        assert base64.b64encode(png()).decode() in body
+        assert base64.b64encode(png(5, 5)).decode() in body
+
+
+def test_what_is_piped_in_names_no_pictures(place: Place) -> None:
+    (place.project / "shot.png").write_bytes(png())
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "Summarize", stdin="look at @shot.png")
+        body = server.requests[0].body.decode()
+
+    assert done.code == 0
+    assert "@shot.png" in body
+    assert "base64" not in body
+
+
+def test_a_picture_for_a_model_that_cannot_see_is_refused_or_told(place: Place) -> None:
+    (place.project / "shot.png").write_bytes(png())
+    flags = ("--model", "gpt-3.5-turbo")
+    with ScriptedServer([{"text": "ok"}], repeat_last=True) as server:
+        place.url = server.openai_url
+        asked = place.run("run", "x", "--ctx", "shot.png", *flags)
+        named = place.run("run", "Rename @shot.png", *flags)
+
+    assert asked.code == 3
+    assert "gpt-3.5-turbo cannot look at pictures, so shot.png is not shown" in asked.err
+    assert named.code == 0
+    assert "cannot look at pictures" in named.err
+    assert len(place.session_files) == 1
