@@ -85,8 +85,13 @@ def make_agent(
     emit: Emit,
     ask: Ask | None,
     background: Background | None = None,
+    outputs: Path | None = None,
+    kept: tuple[Path, ...] = (),
 ) -> Agent:
     """An agent for one session. Its memory is not opened yet, so its tools lack memory's.
+
+    `outputs` is where whole outputs are kept, None: with the session. `kept` are files that no
+    command in the sandbox may change, wherever they lie.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -104,7 +109,7 @@ def make_agent(
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    outputs = paths.outputs_folder(home, session.id)
+    outputs = outputs or paths.outputs_folder(home, session.id)
     sandbox = None
     if config.sandbox.enabled:
         from kode.tools.sandbox import open_sandbox
@@ -115,6 +120,7 @@ def make_agent(
             repository=repository,
             kode_home=home,
             outputs=outputs,
+            kept=kept,
             network=config.sandbox.network,
         )
 

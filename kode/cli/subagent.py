@@ -298,13 +298,14 @@ def _conversation(
         checkpoints=checkpoints,
         emit=emit,
         ask=ask,
+        outputs=folder / "outputs" if folder is not None else None,
+        kept=_given_files(setting),
     )
     agent = replace(agent, memory=Guarded(SnapshotMemory(setting.memory)))
     if start is not None and folder is not None:
         turn = start.turn
         agent = replace(
             agent,
-            output_dir=folder / "outputs",
             limits=replace(agent.limits, max_tree_steps=start.max_tree_steps),
             keeper=Keeper(checkpoints=checkpoints, turn=lambda: turn, emit=emit),
         )
@@ -343,6 +344,12 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     link.price_known = conversation.agent.cost_usd(Usage()) is not None
     link.tainted = lambda: conversation.session.tainted
     link.on_elsewhere = pass_on
+
+
+def _given_files(setting: Setting) -> tuple[Path, ...]:
+    """The task and the snapshot of memory: the child may not rewrite what it was given."""
+    given = (setting.arguments.task, setting.arguments.memory_snapshot)
+    return tuple(setting.cwd / name for name in given if name is not None)
 
 
 def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:

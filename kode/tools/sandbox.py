@@ -202,8 +202,12 @@ class Sandbox:
             },
             probe=probe,
         )
-        gits = sandbox_git.guarded(ground.folders_of_work) if probe is None else []
-        settle = guard(gits, whole=alone, records=paths.sandbox_folder(ground.kode_home))
+        watched = [*sandbox_git.guarded(ground.folders_of_work), *sandbox_view.kept_inside(ground)]
+        settle = guard(
+            watched if probe is None else (),
+            whole=alone,
+            records=paths.sandbox_folder(ground.kode_home),
+        )
         carried = [_carried(orders)]
         launcher: tuple[str, ...] = (*_launcher(), str(carried[0]))
         if not alone:
@@ -239,6 +243,7 @@ def open_sandbox(
     kode_home: Path,
     outputs: Path,
     network: bool,
+    kept: Sequence[Path] = (),
 ) -> Sandbox:
     """A sandbox for a session; nothing is tried yet."""
     homes = [Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)]
@@ -252,6 +257,7 @@ def open_sandbox(
         kode_home=_real(kode_home),
         outputs=_real(outputs),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
+        kept=tuple(map(_real, kept)),
         network=network,
     )
     return Sandbox(ground)

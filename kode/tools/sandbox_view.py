@@ -70,6 +70,8 @@ class Ground:
     """May be read: the kept outputs of this session."""
     own: tuple[Path, ...]
     """May be read: what the launcher is made of."""
+    kept: tuple[Path, ...] = ()
+    """Files that stay as they are, also where they lie in a folder of work."""
     network: bool = False
 
     @property
@@ -103,11 +105,12 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> li
     for root in ground.roots:
         if root not in wide:
             arguments += ["--bind", str(root), str(root)]
+    fixed = list(_fixed(ground))
+    for folder in _between(fixed):
+        arguments += ["--bind", str(folder), str(folder)]
     for hold, path in sandbox_git.held(ground.folders_of_work):
         arguments += _mount(hold, str(path))
-    for root, path in _fixed(ground):
-        for folder in _between(root, path):
-            arguments += ["--bind", str(folder), str(folder)]
+    for _, path in fixed:
         arguments += ["--ro-bind", str(path), str(path)]
     for path in _secrets_in_roots(ground):
         arguments += ["--tmpfs", str(path)]
@@ -199,13 +202,22 @@ def _fixed(ground: Ground) -> Iterator[tuple[Path, Path]]:
         later = (root / name for name in RUN_LATER)
         yield from ((root, path) for path in later if sandbox_git.is_plain(path))
         yield from ((root, path) for path in sandbox_git.named_by_settings(root))
+        yield from ((root, path) for path in kept_inside(ground) if root in path.parents)
         if (root / ".git").is_file() and sandbox_git.repository(root) is not None:
             yield root, root / ".git"
 
 
-def _between(root: Path, path: Path) -> list[Path]:
-    """The folders that lead to a path: one that is no mount could be renamed away with it."""
-    return [folder for folder in reversed(path.parents) if root in folder.parents]
+def kept_inside(ground: Ground) -> list[Path]:
+    """Of the files to keep, those that lie where commands may write."""
+    inside = (path for path in ground.kept if any(root in path.parents for root in ground.roots))
+    return [path for path in inside if sandbox_git.is_plain(path)]
+
+
+def _between(fixed: Iterable[tuple[Path, Path]]) -> list[Path]:
+    """The folders that lead to paths, the outer first: one that is no mount could be renamed away
+    with what is in it."""
+    folders = {folder for root, path in fixed for folder in path.parents if root in folder.parents}
+    return sorted(folders, key=lambda folder: len(folder.parts))
 
 
 def _secrets_in_roots(ground: Ground) -> Iterator[Path]:

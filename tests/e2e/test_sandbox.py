@@ -66,3 +66,98 @@ def test_a_project_cannot_turn_the_sandbox_off(place: Place) -> None:
     assert "true" in lines["sandbox.enabled"]
     assert "false" in lines["sandbox.network"]
     assert "sandbox.enabled" in shown.err + shown.out
+
+
+FORGE = (
+    "echo forged > {0}; echo forged >> {0}; rm -f {0}; mv {0} gone; truncate -s 0 {0}; "
+    "chmod 777 {0} && echo forged > {0}; ln -sf /tmp/x {0}; mv $(dirname {0}) gone; "
+    "find / -name 'snapshot.json' -not -path '/proc/*' 2>/dev/null; cat {0}; echo tried"
+)
+"""Ways to change a file."""
+
+SNAPSHOT = {
+    "version": 1,
+    "system": "tiered",
+    "created_at": "now",
+    "sections": [{"title": "Facts", "content": "the-true-memory"}],
+}
+
+
+def test_a_subagent_cannot_change_the_snapshot_it_was_given_in_its_project(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none"):
+        pytest.skip(f"needs a sandbox: {found}")
+    place.home.mkdir(mode=0o700, exist_ok=True)
+    (place.home / "config.json").write_text('{"sandbox": {"enabled": true}}')
+    given = place.project / "given"
+    given.mkdir()
+    (given / "snapshot.json").write_text(json.dumps(SNAPSHOT))
+    (given / "task.json").write_text('{"goal": "forge"}')
+    command = FORGE.format("given/snapshot.json") + f"; {FORGE.format('given/task.json')}"
+    replies = [{"calls": [{"name": "shell", "arguments": {"command": command}}]}, {"text": "done"}]
+    words = ("--task", "given/task.json", "--memory-snapshot", "given/snapshot.json")
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("subagent", *words, "--permission-mode", "full", "--allow", "shell")
+        told = str(server.requests[-1].json["messages"][-1]["content"])
+
+    assert done.code == 0, done.err
+    assert "tried" in told
+    assert json.loads((given / "snapshot.json").read_text()) == SNAPSHOT
+    assert (given / "task.json").read_text() == '{"goal": "forge"}'
+
+
+def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none"):
+        pytest.skip(f"needs a sandbox: {found}")
+    snapshots = f"{place.home}/sessions/*/agents/*/snapshot.json"
+    (place.project / "forge.sh").write_text(
+        f"for f in {snapshots}; do {FORGE.format('$f')}; done\n"
+    )
+    command = "bash forge.sh"
+    task = {"tasks": [{"goal": "forge"}]}
+    replies = [
+        {"calls": [{"name": "delegate_tasks", "arguments": task}]},
+        {"calls": [{"name": "shell", "arguments": {"command": command}}]},
+        {"calls": [{"name": "read_file", "arguments": {"path": "task.txt"}}]},
+        {"text": "child done"},
+        {"text": "done"},
+    ]
+    (place.project / "task.txt").write_text("x")
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run(
+            "run", "delegate", "--sandbox", "--permission-mode", "full", "--allow", "shell"
+        )
+        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+
+    assert done.code == 0, done.err
+    assert "tried" in told[2]
+    assert "true-memory" not in told[2]
+    assert f"{place.home}/sessions/2" not in told[2], "the folder of sessions is not listed"
+
+
+def test_what_runs_unasked_has_no_network_even_where_the_sandbox_has_one(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none"):
+        pytest.skip(f"needs a sandbox: {found}")
+    place.home.mkdir(mode=0o700, exist_ok=True)
+    (place.home / "config.json").write_text('{"sandbox": {"enabled": true, "network": true}}')
+    with ScriptedServer([{"text": "unused"}]) as other:
+        (place.project / "ask.py").write_text(
+            "import socket\n"
+            f"try: socket.create_connection(('127.0.0.1', {other.port}), 3)\n"
+            "except OSError: print('fail' + 'ed')\n"
+            "else: print('reach' + 'ed')\n"
+        )
+        replies = [
+            {"calls": [{"name": "shell", "arguments": {"command": "python3 ask.py"}}]},
+            {"text": "done"},
+        ]
+        for words, outcome in (((), "failed"), (("--allow", "shell(python3:*)"), "reached")):
+            with ScriptedServer(replies) as server:
+                place.url = server.openai_url
+                assert place.run("run", "work", *words).code == 0
+                told = str(server.requests[-1].json["messages"][-1]["content"])
+            assert outcome in told

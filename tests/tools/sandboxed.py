@@ -55,7 +55,9 @@ def ran(wrapped: Wrapped, cwd: Path) -> Done:
     return Done(done.returncode, done.stdout, done.stderr, said)
 
 
-def opened(home: Path, work: Path, *, network: bool = False) -> Sandbox:
+def opened(
+    home: Path, work: Path, *, network: bool = False, kept: tuple[Path, ...] = ()
+) -> Sandbox:
     return open_sandbox(
         cwd=work,
         roots=(work,),
@@ -63,6 +65,7 @@ def opened(home: Path, work: Path, *, network: bool = False) -> Sandbox:
         kode_home=home / ".kode",
         outputs=home / ".kode" / "outputs",
         network=network,
+        kept=kept,
     )
 
 

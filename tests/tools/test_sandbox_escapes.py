@@ -225,3 +225,15 @@ def test_a_folder_with_very_many_entries_costs_and_shows_nothing(home: Path, wor
     made = opened(hidden, work)
     assert made.fault("landlock") == ""
     assert ran(made.command("landlock", ("/bin/ls", str(crowd))), work).out == ""
+
+
+def test_a_file_to_keep_is_the_same_after_every_command(run: Run, home: Path, work: Path) -> None:
+    folder = work / "given"
+    folder.mkdir()
+    files = (folder / "a", folder / "b")
+    for file in files:
+        file.write_text("given")
+    again = Run(opened(home, work, kept=files), run.kind)
+    for command in ("echo forged > given/a", "rm given/b", "mv given gone; mkdir given"):
+        again(command)
+        assert [file.read_text() for file in files] == ["given", "given"], command
