@@ -142,6 +142,15 @@ def test_naming_a_memory_system_turns_memory_on(place: Place) -> None:
     assert loaded.origins["memory.enabled"] == "KODE_MEMORY"
 
 
+def test_a_variable_that_means_nothing_is_told_with_the_nearest_name(place: Place) -> None:
+    environ = {"KODE_PERMISSIONS_MODE": "plan", "KODE_XQ": "1", "KODE_HOME": "/x", "OTHER": "1"}
+    loaded = place.load(environ=environ)
+    assert len(loaded.warnings) == 2
+    assert "KODE_PERMISSIONS_MODE means nothing" in loaded.warnings[0]
+    assert "Did you mean KODE_PERMISSION_MODE?" in loaded.warnings[0]
+    assert "KODE_MAX_STEPS" in loaded.warnings[1]
+
+
 def test_an_empty_variable_counts_as_not_set(place: Place) -> None:
     assert place.load({"KODE_MODEL": "", "KODE_MAX_STEPS": " "}).config == Config()
 

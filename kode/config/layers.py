@@ -70,6 +70,9 @@ ENVIRONMENT = {
     "KODE_MEMORY": "memory.system",
 }
 
+OTHER_VARIABLES = ("KODE_HOME", "KODE_SHELL_ID")
+"""Names of `KODE_*` that set no key: where kode keeps things, and its mark on its own children."""
+
 MEMORY_OFF = ("off", "none")
 """Values of KODE_MEMORY and --memory that turn memory off."""
 
@@ -148,6 +151,7 @@ def load_config(
         add(expanded(layer, environ, path, trusted=False))
         files.append(path)
     add(_environment_layer(environ))
+    warnings += _unknown_variables(environ)
     add(_flag_layer(flags))
     config = _validated(merged, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
@@ -211,6 +215,21 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
         given[key] = int(value) if key == "max_steps" and _is_whole(value) else value
         places[key] = variable
     return _choosing_memory(given, places)
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each `KODE_*` that means nothing here: perhaps a slip of the pen."""
+    known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
+    told = []
+    for name in sorted(environ):
+        rest = name.removeprefix("KODE_")
+        if rest == name or rest in known:
+            continue
+        near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
+        allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
+        hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
+        told.append(f"The environment variable {name[:80]} means nothing to kode. {hint}")
+    return told
 
 
 def _flag_layer(flags: Mapping[str, Any]) -> Layer:
