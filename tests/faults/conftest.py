@@ -35,6 +35,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not skipped:
         return
     terminalreporter.section("fault tests that could not run here", sep="-")
+    tests: dict[str, dict[str, None]] = {}
     for report in skipped:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        terminalreporter.write_line(f"{report.nodeid}: {why.removeprefix('Skipped: ')}")
+        name = report.nodeid.partition("[")[0]
+        tests.setdefault(why.removeprefix("Skipped: "), {})[name] = None
+    for why, names in tests.items():
+        terminalreporter.write_line(f"{why}:")
+        for name in names:
+            terminalreporter.write_line(f"    {name}")

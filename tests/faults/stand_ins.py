@@ -3,7 +3,9 @@
 Each keeps facts (a file that is replaced whole) or lines (a file that grows) in a folder, and says
 `done N` on standard output when number N is kept. Run as a program:
 
-    python -m tests.faults.stand_ins STORE FOLDER FIRST LAST
+    python -m tests.faults.stand_ins STORE FOLDER FIRST LAST [wait]
+
+With `wait` it begins when a line comes on standard input.
 """
 
 import contextlib
@@ -66,6 +68,7 @@ def append_without_fsync(folder: Path, number: int) -> None:
 def no_lock(folder: Path, number: int) -> None:
     """Defect: two processes read the same old content, and one overwrites the other."""
     facts = _facts(folder)
+    time.sleep(0.001)  # so that another has its turn, however busy the machine is
     _write_new(folder, [*facts, number], sync=True, name=f"new{os.getpid()}")
     os.rename(folder / f"new{os.getpid()}", folder / FACTS)
     _sync_folder(folder)
@@ -172,6 +175,8 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def main() -> None:
     store, folder = STORES[sys.argv[1]], Path(sys.argv[2])
+    if sys.argv[5:] == ["wait"]:
+        sys.stdin.readline()
     for number in range(int(sys.argv[3]), int(sys.argv[4])):
         store(folder, number)
         os.write(1, b"done %d\n" % number)

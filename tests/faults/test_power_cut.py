@@ -33,7 +33,7 @@ from tests.faults.recorded import Recorded
 LONG = os.environ.get("FAULTS") == "all"
 SAMPLE = {"tiered": 150, "notes": 40}
 USUAL_SAMPLE = 60
-STARTED = 200 if LONG else 1
+STARTED = 100 if LONG else 1
 """On so many of the disks the whole program is started too."""
 
 State = tuple[dict[str, bytes | None], list[Event]]

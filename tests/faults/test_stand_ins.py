@@ -95,10 +95,18 @@ def found_by_racing(store: str, folder: Path) -> set[str]:
     """Three processes on one folder, one of them killed in between."""
     started = [
         subprocess.Popen(
-            argv(store, folder, first, first + 60), env=ENVIRON, cwd=ROOT, stdout=subprocess.PIPE
+            [*argv(store, folder, first, first + 60), "wait"],
+            env=ENVIRON,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for first in (0, 100, 200)
     ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
     time.sleep(0.05)
     started[0].send_signal(signal.SIGKILL)
     done = set().union(*(acknowledged(process.communicate()[0]) for process in started))
