@@ -42,6 +42,7 @@ class _Asker:
             await self.screen.quiet()
             by_habit = self._by_habit(question.tool)
             show_question(self.screen, question)
+            self.screen.notify(f"waits for your answer: {visible(question.title)}")
             answer = await self._answer(question, by_habit)
             if answer.choice != "no":
                 self._approved[question.tool].append(self.clock())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.attach import attach_pictures
 from kode.cli.lines import clip, count, money, one_line
+from kode.cli.notify import LONG_TURN_S
 from kode.cli.progress import spinner_line
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
@@ -32,6 +33,7 @@ SECOND_CANCEL_S = 2.0
 
 LEAVE_GRACE_S = 10.0
 CLOSING_IS_SHOWN_AFTER_S = 0.5
+CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
 
 
@@ -206,11 +208,24 @@ class Desk:
         self.closing = asyncio.ensure_future(self._guarded(self.conversation.close()))
         done, _ = await asyncio.wait([self.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
         if not done:
-            self.screen.print("Saving what is worth remembering… (Ctrl-C skips)", "dim")
-            await asyncio.wait([self.closing])
+            await self._show_closing(self.closing)
         if session_id is not None and used:
             self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
         self.screen.flush()
+
+    async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
+        """Says what is waited for until it is done."""
+        what, stop = "Saving what is worth remembering", "Ctrl-C skips"
+        if not self.screen.rich_terminal:
+            self.screen.print(f"{what}… ({stop})")
+            await asyncio.wait([closing])
+            return
+        since = time.monotonic()
+        while not closing.done():
+            now = time.monotonic()
+            self.screen.show_line(spinner_line(what, now, since, self.screen.width - 1, stop))
+            await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
+        self.screen.clear_line()
 
     def open(self, opening: Opening) -> None:
         """Opens the conversation as the first work; what is typed meanwhile waits."""
@@ -221,8 +236,10 @@ class Desk:
     async def _open(self, opening: Opening) -> None:
         try:
             self.opened = await opening()
-            if self.editor is not None and self.opened.config.repl.vi_mode:
-                self.editor.use_vi()
+            if self.editor is not None:
+                self.editor.notifier.setting = self.opened.config.repl.notify
+                if self.opened.config.repl.vi_mode:
+                    self.editor.use_vi()
         except asyncio.CancelledError:
             self.leave()
         except Exception as error:
@@ -277,7 +294,10 @@ class Desk:
         self.sent = text
         whole = self.editor.pastes.unfold(text) if self.editor is not None else text
         await attach_pictures(self, text)
-        await self.conversation.turn(whole)
+        ended = await self.conversation.turn(whole)
+        if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
+            outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
+            self.screen.notify(f"{one_line(text)} {outcome}")
 
     def _echo(self, text: str) -> None:
         """What was sent stays in the scrollback; a plain terminal has shown it already."""

@@ -7,7 +7,7 @@ above it and is never painted again. Keys are `keys`; what a message does is `de
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,8 +34,10 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
 
 from kode.cli.complete import completes_while_typing
+from kode.cli.notify import FOCUS_OFF, FOCUS_ON, open_notifier
 from kode.cli.paste import Pastes
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class Editor:
         self.pastes = Pastes()
         self.busy = busy
         self.last_key_at = float("-inf")
+        self.notifier = open_notifier(self.control, lambda: self.last_key_at)
         self._live = live
         self._status = status
         self._question: _Question | None = None
@@ -141,6 +144,7 @@ class Editor:
         self.app.after_render += first_time
         ticker = asyncio.ensure_future(self._spin())
         try:
+            self.control(FOCUS_ON)
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         except (EOFError, OSError):
             # The terminal has gone: what runs is ended in good order all the same.
@@ -148,6 +152,8 @@ class Editor:
         finally:
             ticker.cancel()
             self._give_up_question()
+            with contextlib.suppress(OSError):
+                self.control(FOCUS_OFF)
 
     def stop(self) -> None:
         """Takes the prompt off the screen and ends `run`."""
@@ -158,12 +164,25 @@ class Editor:
         """Writes whole lines where the prompt was, and the prompt below them."""
         painted = self.app.is_running and not self.app.is_done
         # A terminal that has gone must not fail the turn that wanted to say something.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._in_one_piece():
             if painted:
                 self.app.renderer.erase(leave_alternate_screen=False)
             self.control(text)
-        if painted:
-            self.app.invalidate()
+            if painted:
+                self.app._redraw()
+
+    @contextlib.contextmanager
+    def _in_one_piece(self) -> Iterator[None]:
+        """What is written within goes to the terminal in one write: without it one sees the prompt
+        go away and come back."""
+        output = self.app.output
+        flush = output.flush
+        output.flush = lambda: None  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            output.flush = flush  # type: ignore[method-assign]
+            flush()
 
     @property
     def away(self) -> bool:
@@ -175,9 +194,11 @@ class Editor:
         What is to be printed meanwhile waits, and work goes on."""
         from prompt_toolkit.application import run_in_terminal
 
+        self.control(FOCUS_OFF)
         try:
             return await run_in_terminal(program, in_executor=True)
         finally:
+            self.control(FOCUS_ON)
             self.redraw()
 
     def redraw(self) -> None:
@@ -287,8 +308,11 @@ class Editor:
             wrap_lines=False,
             dont_extend_height=True,
         )
+        search = SearchToolbar(
+            backward_search_prompt="history: ", forward_search_prompt="history, newer: "
+        )
         line = Window(
-            BufferControl(self.buffer),
+            BufferControl(self.buffer, search_buffer_control=search.control),
             height=self._input_height,
             wrap_lines=True,
             dont_extend_height=True,
@@ -299,6 +323,7 @@ class Editor:
             [
                 ConditionalContainer(live, Condition(self._live_rows)),
                 line,
+                search,
                 CompletionsMenu(max_height=8, scroll_offset=1),
                 ConditionalContainer(toolbar, ~has_completions),
             ],

@@ -4,7 +4,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, vi_mode
+from prompt_toolkit.filters import Condition, is_searching, vi_mode
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from kode.cli.editor import Editor
 
 
+FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
+"""Keys that no keyboard has stand for the window coming to the front and leaving it."""
+ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
+
+
 def bindings(editor: "Editor") -> KeyBindings:
     """What the keys of CONTRACT's list do; everything else edits."""
     keys = KeyBindings()
@@ -24,7 +30,7 @@ def bindings(editor: "Editor") -> KeyBindings:
     asking = Condition(lambda: editor.asking)
     commands = Condition(lambda: editor.vi_commands)
 
-    @keys.add("enter")
+    @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
         editor.accept()
 
@@ -36,7 +42,7 @@ def bindings(editor: "Editor") -> KeyBindings:
             return
         editor.buffer.insert_text("\n")
 
-    @keys.add("c-c", eager=True)
+    @keys.add("c-c", eager=True, filter=~is_searching)
     @keys.add(Keys.SIGINT, eager=True)
     def _interrupt(event: KeyPressEvent) -> None:
         interrupt(editor)
@@ -68,6 +74,8 @@ def bindings(editor: "Editor") -> KeyBindings:
 
     @keys.add("up", filter=asking)
     @keys.add("down", filter=asking)
+    @keys.add("c-r", filter=asking)
+    @keys.add("c-s", filter=asking)
     def _nothing(event: KeyPressEvent) -> None:
         """History is not for answers."""
 
@@ -75,12 +83,12 @@ def bindings(editor: "Editor") -> KeyBindings:
     def _close_menu(event: KeyPressEvent) -> None:
         editor.buffer.cancel_completion()
 
-    @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode)
+    @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode & ~is_searching)
     def _escape(event: KeyPressEvent) -> None:
         _take_back_waiting(editor)
 
-    @keys.add("escape", "escape", filter=~asking & ~vi_mode)
-    @keys.add("escape", filter=commands & ~asking)
+    @keys.add("escape", "escape", filter=~asking & ~vi_mode & ~is_searching)
+    @keys.add("escape", filter=commands & ~asking & ~is_searching)
     def _edit_last(event: KeyPressEvent) -> None:
         if _take_back_waiting(editor):
             return
@@ -116,6 +124,14 @@ def bindings(editor: "Editor") -> KeyBindings:
         from kode.cli.compose import compose
 
         event.app.create_background_task(compose(editor))
+
+    @keys.add(*FOCUS_IN, eager=True)
+    def _in_front(event: KeyPressEvent) -> None:
+        editor.notifier.in_front = True
+
+    @keys.add(*FOCUS_OUT, eager=True)
+    def _not_in_front(event: KeyPressEvent) -> None:
+        editor.notifier.in_front = False
 
     @keys.add("c-o")
     def _details(event: KeyPressEvent) -> None:

@@ -19,6 +19,8 @@ from kode.cli.lines import clean, clip, fold
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from kode.cli.notify import Notifier
+
 SGR = {
     "bold": "1",
     "dim": "2",
@@ -55,6 +57,9 @@ class Editor(Protocol):
     def away(self) -> bool: ...
 
     def print_above(self, text: str) -> None: ...
+
+    @property
+    def notifier(self) -> "Notifier": ...
 
     def redraw(self) -> None: ...
 
@@ -206,6 +211,11 @@ class Screen:
                 emoji=False,
             )
         return self._console
+
+    def notify(self, text: str) -> None:
+        """Tells a person whose window is not in front."""
+        if self.editor is not None:
+            self.editor.notifier.tell(text)
 
     async def quiet(self) -> None:
         """Waits until nothing was typed for `QUIET_S`, so that a question meets no stray key."""

@@ -84,7 +84,7 @@ class ProviderPart(Part):
 
 class Repl(Part):
     vi_mode: bool = False
-    notify: bool = True
+    notify: bool | Literal["bell"] = True
 
 
 class Embedding(Part):

@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ class Person:
 
     asking = False
     away = False
+    notifier = SimpleNamespace(tell=lambda text: None)
 
     def __init__(self, *answers):
         self.answers = list(answers)

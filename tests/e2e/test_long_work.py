@@ -170,3 +170,42 @@ def test_a_single_task_on_a_terminal_says_what_goes_on_and_leaves_only_lines(rep
     lines = [line for line in terminal.lines if line]
     assert lines[0].startswith("● Ran touch begun")
     assert lines[1:] == ["Done."]
+
+
+def test_who_has_left_the_window_is_told_that_a_question_waits(repl):
+    ask = ("--permission-mode", "ask", "--no-memory")
+    terminal = repl(shell("rm -rf build"), shell("rm -rf dist"), {"text": "Done."}, arguments=ask)
+    assert b"\x1b[?1004h" in terminal.raw
+
+    terminal.type("clean", "\x1b[I", "enter")
+    terminal.until("answer:")
+    assert b"\a" not in terminal.raw
+    terminal.type("\x1b[O", "y", "enter")
+    terminal.until("rm -rf dist", "answer:")
+    for _ in range(200):
+        terminal.read()
+        if b"\a" in terminal.raw:
+            break
+    assert terminal.raw.count(b"\a") == 1
+    terminal.type("y", "enter")
+    terminal.until("Done.")
+    terminal.type("ctrl-d")
+
+    terminal.until("Resume with")
+    assert terminal.ended() == 0
+    assert terminal.raw.rindex(b"\x1b[?1004l") > terminal.raw.rindex(b"\x1b[?1004h")
+
+
+def test_printing_over_the_prompt_never_shows_the_screen_without_it(repl):
+    text = "\n\n".join(f"paragraph {number}" for number in range(30))
+    terminal = repl({"text": text, "wire": {"chunk_delay_s": 0.02}})
+    terminal.type("write", "enter")
+    terminal.until("paragraph 0")
+    without = 0
+    deadline = time.monotonic() + 20
+    while "· 1 step" not in terminal.text and time.monotonic() < deadline:
+        terminal.read()
+        without += not any(line.rstrip() == ">" for line in terminal.screen.display)
+
+    assert "paragraph 29" in terminal.text
+    assert without == 0
