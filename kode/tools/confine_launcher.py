@@ -10,12 +10,14 @@ carries them), and imports only what is built in and the core of `ctypes`, whose
 import _ctypes
 import posix
 import sys
-from collections.abc import Sequence
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` costs more than all the rest
+    from typing import Any
 
 
-class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
-    _type_ = "l"
+class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "i"
 
 
 class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -24,10 +26,10 @@ class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
 
 class _Call(_ctypes.CFuncPtr):
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-    _restype_ = _Long
+    _restype_ = _Int
 
 
-def _function(name: str) -> Any:
+def _function(name: str) -> "Any":
     return _Call(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))  # type: ignore[arg-type]
 
 
@@ -40,7 +42,7 @@ def landlock_version() -> int:
     return max(0, int(_function("syscall")(_CREATE_RULESET, None, 0, 1)))
 
 
-def enter(orders: dict[str, Any]) -> None:
+def enter(orders: dict[str, "Any"]) -> None:
     """Limits this process for good. `orders` is made by `confine.launch`. Raises OSError."""
     prctl = _function("prctl")
     _checked(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -59,7 +61,7 @@ def enter(orders: dict[str, Any]) -> None:
     _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
-def _restrict_files(attributes: bytes, rules: Sequence[tuple[str, int]]) -> None:
+def _restrict_files(attributes: bytes, rules: list[tuple[str, int]]) -> None:
     """Paths that are not there are left out."""
     syscall = _function("syscall")
     ruleset = _checked(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
@@ -86,7 +88,7 @@ def _checked(result: int) -> int:
     return result
 
 
-def become(orders: dict[str, Any], argv: list[str]) -> None:
+def become(orders: dict[str, "Any"], argv: list[str]) -> None:
     """Becomes the command; ends with 126 when it cannot be limited or started, and nothing of it
     has run then. With a probe in the orders, that runs instead."""
     try:

@@ -118,12 +118,24 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> li
         arguments += ["--tmpfs", str(ground.kode_home)]
         if ground.outputs.is_dir():
             arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
-    for path in ground.own:
+    for path in _own_hidden(ground):
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
     if network:
         arguments.append("--share-net")
     return [*arguments, "--chdir", str(ground.cwd)]
+
+
+@cache
+def _own_hidden(ground: Ground) -> list[Path]:
+    """What of the launcher would be hidden by the mounts, or could be changed."""
+    covering = {*_hidden_homes(ground), *ground.roots, ground.kode_home, *map(Path, TEMPORARY)}
+    shown = {*_shown(ground), *ground.own}
+    return [
+        path
+        for path in ground.own
+        if not covering.isdisjoint(path.parents) and shown.isdisjoint(path.parents)
+    ]
 
 
 def _mount(hold: sandbox_git.Hold, path: str) -> tuple[str, ...]:
@@ -156,7 +168,7 @@ def _git_folders(ground: Ground) -> list[Path]:
 def _hidden_homes(ground: Ground) -> list[Path]:
     """One's own homes, and where the others' are; the outer first."""
     others = [Path(name) for name in _HOMES if sandbox_git.is_plain(Path(name))]
-    others = [home for home in others if home.is_dir() and home not in ground.roots]
+    others = [home for home in others if home not in ground.roots and _entries(str(home))]
     return sorted(dict.fromkeys((*others, *ground.homes)), key=lambda home: len(home.parts))
 
 
@@ -173,7 +185,7 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
     for home in ground.homes:
         yield from (home / name for name in SHOWN_IN_HOME)
         yield from (home / name for name in GIT_SETTINGS if not _holds_key(home / name))
-    if ground.repository:
+    if ground.repository and ground.repository not in ground.roots:
         yield ground.repository
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
         folder = Path(os.path.realpath(name or "/"))

@@ -202,13 +202,15 @@ def test_every_jump_of_the_filter_lands_inside(machine: str, internet: bool, alo
 
 
 def test_the_launcher_refuses_rather_than_run_unlimited(
-    made: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confine, "seccomp_filter", lambda machine, **more: b"not a program..")
     for kind in KINDS:
-        done = ran(made.command(kind, ("/bin/touch", str(tmp_path / "work" / "made"))), tmp_path)
-        assert done.code != 0
-        assert not (tmp_path / "work" / "made").exists()
+        if made.fault(kind).startswith("not "):
+            continue
+        done = ran(made.command(kind, ("/bin/touch", str(work / "made"))), work)
+        assert (done.code, "could not be entered" in done.err) == (126, True), done.err
+        assert not (work / "made").exists()
 
 
 async def test_all_that_a_command_started_in_it_ends_with_it(
