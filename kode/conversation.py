@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,9 @@ from kode.assembly import (
 from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import InjectReason, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, context_tokens, fixed_tokens, open_context
-from kode.engine.tokens import tokens_of, tokens_of_text
+from kode.engine.context import Context, compact, context_tokens, open_context
 from kode.engine.turn import run_turn, save_memory_state
+from kode.engine.window import Window, window_of
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
@@ -38,6 +39,7 @@ from kode.session.checkpoints import Checkpoints, FileDiff, Undone
 from kode.session.contents import FOLDER_NAME, MEGABYTE, Contents, drop_oldest_of_all
 from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
 from kode.session.log import Session
+from kode.session.spending import Spending, last_turn, spending_of, spending_since
 from kode.session.told import effective, is_turn
 from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
@@ -63,7 +65,9 @@ class Status:
     context_window: int
     usage: Usage
     cost_usd: float | None
-    """None when the model's price is unknown."""
+    """Of the requests whose price is known; None when none is, nor the model's price."""
+    cost_is_partial: bool = False
+    """Whether there were requests whose price is not known."""
 
 
 @dataclass
@@ -252,27 +256,29 @@ class Conversation:
             context_tokens=context_tokens(self.session, self.context) if self.opened else 0,
             context_window=self.agent.provider.info.context_window,
             usage=self.session.usage,
-            cost_usd=self.session.cost_usd if self.agent.cost_usd(Usage()) is not None else None,
+            cost_usd=self._known_cost(),
+            cost_is_partial=self.session.unpriced,
         )
 
-    def context_breakdown(self) -> list[tuple[str, int]]:
-        """What fills the window, by kind, in estimated tokens."""
-        kinds = {"system prompt and tools": fixed_tokens(self.context)}
-        names = {"user": "your messages", "assistant": "replies and calls", "tool": "tool results"}
-        for message in self.session.messages:
-            for part in message.parts:
-                if isinstance(part, Text) and part.source:
-                    label = {"memory": "memory", "compaction": "hand-over notes"}.get(
-                        part.source, "attachments"
-                    )
-                    kinds[label] = kinds.get(label, 0) + tokens_of_text(part.text)
-            own = replace(
-                message,
-                parts=tuple(p for p in message.parts if not (isinstance(p, Text) and p.source)),
-            )
-            label = names[message.role]
-            kinds[label] = kinds.get(label, 0) + tokens_of(own)
-        return list(kinds.items())
+    def _known_cost(self) -> float | None:
+        known = self.session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
+        return self.session.cost_usd if known else None
+
+    async def window(self) -> Window:
+        """What fills the model's window; before the first turn, what it begins with."""
+        await self.open()
+        return window_of(self.agent, self.session, self.context)
+
+    async def spending(self) -> dict[str, Spending]:
+        """What requests took, by model: of the last `turn`, of the `session`, of the `day`.
+
+        Raises: StorageError.
+        """
+        entries = self.session.entries
+        midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        day = await asyncio.to_thread(spending_since, self.home, midnight)
+        turn, session = spending_of(last_turn(entries)), spending_of(entries)
+        return {"turn": turn, "session": session, "day": day}
 
     async def undo(self) -> str:
         """Takes back the newest turn that changed files and is not undone; says what it did."""

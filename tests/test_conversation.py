@@ -181,7 +181,9 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     status = conversation.status()
     assert (status.turns, status.mode) == (1, "auto-edit")
     assert 0 < status.context_tokens < status.context_window
-    assert dict(conversation.context_breakdown())["system prompt and tools"] > 500
+    window = await conversation.window()
+    assert dict(window.parts)["tools"] > 500
+    assert window.used == status.context_tokens
 
 
 def shell(command: str) -> dict[str, Any]:

@@ -327,7 +327,8 @@ def status_line(status: "Status", width: int) -> str:
     """The most telling parts that fit into `width` columns."""
     used = status.context_tokens / status.context_window if status.context_window else 0.0
     context = f"{used:.0%} of {count(status.context_window)}"
-    parts = [status.mode, status.model, context, money(status.cost_usd)]
+    cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
+    parts = [status.mode, status.model, context, cost]
     # Where it is narrow the cost goes first, then the window, then the model.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()

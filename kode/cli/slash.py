@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from kode.cli.changes import redo, show_diff, undo
-from kode.cli.lines import bars, clip, count, money, one_line, plural
+from kode.cli.lines import clip, count, one_line, plural
+from kode.cli.overview import show_context, show_cost
 from kode.contracts import PermissionMode
 from kode.errors import UserError
 
@@ -150,30 +151,6 @@ async def memory(desk: "Desk", argument: str) -> None:
     desk.screen.print((await desk.conversation.memory_command(argv)).rstrip("\n"))
 
 
-async def show_cost(desk: "Desk", argument: str) -> None:
-    """Tokens and money of this session."""
-    status = desk.conversation.status()
-    usage = status.usage
-    share = usage.cached_tokens / usage.input_tokens if usage.input_tokens else 0.0
-    desk.screen.print(
-        f"{plural(status.turns, 'turn')}: {count(usage.input_tokens)} tokens in "
-        f"({share:.0%} from the cache), {count(usage.output_tokens)} out, "
-        f"{money(status.cost_usd) or f'the price of {status.model} is unknown'}."
-    )
-
-
-async def show_context(desk: "Desk", argument: str) -> None:
-    """What fills the window, by kind, as bars."""
-    parts = desk.conversation.context_breakdown()
-    window = desk.conversation.status().context_window
-    used = sum(tokens for _, tokens in parts)
-    share = used / window if window else 0.0
-    desk.screen.print(f"About {count(used)} of {count(window)} tokens ({share:.0%}) are used.")
-    shown = [*parts, ("free", max(window - used, 0))]
-    for line in bars(shown, window, desk.screen.width - 1):
-        desk.screen.print(line)
-
-
 async def compact(desk: "Desk", argument: str) -> None:
     """Makes room in the window now."""
     reduced = await desk.conversation.compact()
@@ -296,8 +273,13 @@ COMMANDS = {
         Command("/sessions", "list the sessions of this directory", list_sessions, while_busy=True),
         Command("/model", "show or change the model: /model [NAME]", use_model),
         Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
-        Command("/cost", "tokens and money of this session", show_cost, while_busy=True),
-        Command("/context", "what fills the model's window", show_context, while_busy=True),
+        Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
+        Command(
+            "/context",
+            "what fills the model's window, and what could be freed",
+            show_context,
+            while_busy=True,
+        ),
         Command("/compact", "make room in the window now", compact),
         Command(
             "/undo", "take back the file changes of the last turn; again: the one before", undo

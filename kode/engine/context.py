@@ -16,7 +16,7 @@ from kode.engine.agent import Agent
 from kode.engine.reply import Partial, ask
 from kode.engine.tokens import clip_middle, tokens_of, tokens_of_text
 from kode.errors import LimitError, OverflowError_, ToolError
-from kode.events import ContextReduced, Emit, silent, Working
+from kode.events import ContextReduced, Emit, Working, silent
 from kode.messages import (
     Image,
     Message,
@@ -54,6 +54,8 @@ class Context:
     """The state of one open session that the session itself need not keep."""
 
     system: str = ""
+    memory: str = ""
+    """Memory's section in it."""
     specs: tuple[ToolSpec, ...] = ()
     pending_first_user: str = ""
     """Memory's text that goes before the next user message."""
@@ -69,7 +71,7 @@ async def open_context(
 ) -> None:
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
-    context.system = agent.render_system(injection.system)
+    context.system, context.memory = agent.render_system(injection.system), injection.system
     context.specs = context.specs or tuple(
         ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
         for t in agent.tools
@@ -128,9 +130,21 @@ async def prepare(agent: Agent, session: Session, context: Context, emit: Emit) 
 def prune(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
     """Drops the output of old tool calls; the newest `keep_tool_output_tokens` of it stay (at most
     a quarter of the window, so that small windows gain from it too)."""
+    before_tokens = context_tokens(session, context)
+    _, following = old_output(agent, session)
+    if following is None:
+        return
+    session.append(PruneEntry(before=following))
+    context.known_messages = 0
+    after_tokens = context_tokens(session, context)
+    emit(ContextReduced(kind="tool_output", tokens_before=before_tokens, tokens_after=after_tokens))
+
+
+def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
+    """The tool output that `prune` would drop, in tokens, and the id of the message before which
+    it is; (0, None) where that is not worth a changed prefix."""
     window = agent.provider.info.context_window
     room = min(agent.limits.keep_tool_output_tokens, window // 4)
-    before_tokens = context_tokens(session, context)
     boundary: str | None = None
     dropped = 0
     for message in reversed(session.messages):
@@ -141,11 +155,8 @@ def prune(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
             dropped += size
     following = _after(session.messages, boundary)
     if following is None or dropped < window * MIN_PRUNED_SHARE:
-        return
-    session.append(PruneEntry(before=following))
-    context.known_messages = 0
-    after_tokens = context_tokens(session, context)
-    emit(ContextReduced(kind="tool_output", tokens_before=before_tokens, tokens_after=after_tokens))
+        return 0, None
+    return dropped, following
 
 
 async def compact(agent: Agent, session: Session, context: Context, emit: Emit) -> ContextReduced:

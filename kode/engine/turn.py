@@ -255,9 +255,9 @@ async def _ask(
                     )
                 )
             raise
-    session.append_message(message)
     usage = message.usage or Usage()
     cost_usd = agent.cost_usd(usage)
+    session.append_message(message, cost_usd)
     progress.usage += usage
     progress.cost_usd = (
         None if cost_usd is None or progress.cost_usd is None else progress.cost_usd + cost_usd

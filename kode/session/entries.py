@@ -72,6 +72,8 @@ class MessageEntry(Message):
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
+    cost_usd: float | None = None
+    """Of the request whose answer it is; None when the model's price is unknown."""
     type: Literal["message"] = "message"
 
 

@@ -74,6 +74,9 @@ class Session:
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
+    """Of all requests whose price is known."""
+    unpriced: bool = False
+    """Whether there were others."""
     tainted: bool = False
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     file: IO[bytes] | None = None
@@ -101,14 +104,15 @@ class Session:
         for entry in entries:
             self._take(entry)
 
-    def append_message(self, message: Message) -> MessageEntry:
-        """Adds one message; see `append`."""
+    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
+        """Adds one message, with what its request cost; see `append`."""
         entry = MessageEntry(
             role=message.role,
             parts=message.parts,
             stop=message.stop,
             usage=message.usage,
             model=message.model,
+            cost_usd=cost_usd,
         )
         self.append(entry)
         added = self.entries[-1]
@@ -152,6 +156,7 @@ class Session:
                 add_message(self.messages, self.answers, entry)
                 self.turns += is_turn(entry)
                 self.usage += entry.usage or Usage()
+                self.unpriced |= entry.usage is not None and entry.cost_usd is None
             case SystemEntry():
                 self.system = entry.text
             case StateEntry():
@@ -161,6 +166,7 @@ class Session:
             case UsageEntry():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
+                self.unpriced |= entry.cost_usd is None
             case TurnEntry():
                 self.cost_usd += entry.cost_usd or 0.0
             case RewindEntry():

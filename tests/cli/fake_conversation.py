@@ -14,6 +14,7 @@ from kode.cli.repl import run_repl
 from kode.cli.screen import open_screen
 from kode.config.model import Config, Repl
 from kode.contracts import ModelInfo
+from kode.engine.window import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
     MemoryChanged,
@@ -29,6 +30,7 @@ from kode.events import (
 )
 from kode.messages import Message, Text, Usage
 from kode.session.checkpoints import FileDiff
+from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
 
 DIFF = """--- a/calc.py
@@ -213,10 +215,24 @@ class FakeConversation:
             context_window=200_000,
             usage=Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500),
             cost_usd=0.0123,
+            cost_is_partial=False,
         )
 
-    def context_breakdown(self):
-        return [("system prompt and tools", 4000), ("your messages", 20_000)]
+    async def window(self) -> Window:
+        return Window(
+            size=200_000,
+            used=24_000,
+            parts=(("tools", 4000), ("conversation", 20_000)),
+            old_output=0,
+            by_compaction=15_000,
+            makes_room_at=160_000,
+        )
+
+    async def spending(self) -> dict[str, Spending]:
+        spent = Spent(requests=3, usage=self.status().usage, cost_usd=0.0123)
+        unpriced = Spent(requests=1, usage=self.status().usage, unpriced=1)
+        both = {self.model: spent, "llama": unpriced}
+        return {"turn": {self.model: spent}, "session": both, "day": both}
 
     def use_model(self, model: str, provider=None) -> None:
         self.model = model

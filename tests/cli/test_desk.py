@@ -101,7 +101,7 @@ async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
     await room.settled()
 
     assert room.talk.asked == ["echo"]
-    assert "1 turn: 2k tokens" in room.text
+    assert "this session" in room.text
 
 
 async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
@@ -136,7 +136,7 @@ async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
     room.desk.submit("/compact")
     await asyncio.sleep(0.01)
 
-    assert "1 turn: 2k tokens in (75% from the cache)" in room.text
+    assert "last turn · big-model" in room.text
     assert room.desk.waiting == ["/compact"]
     room.desk.interrupt()
     await room.settled()
@@ -211,6 +211,8 @@ async def test_help_names_every_command_and_key(room):
         ("/memory", "memory: show"),
         ("/memory 'open", "Close the quotes"),
         ("/context", "20k 10.0%"),
+        ("/context", "24k of 200k tokens are used (12%)."),
+        ("/context", "/compact would free about 15k tokens"),
         ("/compact", "nothing to compact"),
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
@@ -250,6 +252,7 @@ async def test_quit_leaves(room):
     ("width", "line"),
     [
         (79, "ask · big-model · 12% of 200k · $0.0123"),
+        (40, "ask · big-model · 12% of 200k · $0.0123+"),
         (30, "ask · big-model · 12% of 200k"),
         (19, "ask · big-model"),
         (3, "ask"),
@@ -262,6 +265,7 @@ def test_the_status_line_shows_what_fits(width, line):
         context_tokens=24_000,
         context_window=200_000,
         cost_usd=0.0123,
+        cost_is_partial=width == 40,
     )
 
     assert status_line(status, width) == line

@@ -151,7 +151,7 @@ def test_a_command_beside_a_turn_is_in_the_scrollback_like_any_other(repl):
     terminal.type("slow", "enter")
     terminal.until("Running sleep 60")
     terminal.type("/cost", "enter")
-    terminal.until("1 turn: 2k tokens in")
+    terminal.until("last turn · big-model")
     terminal.until_gone("> /cost\nask ·")
 
     assert terminal.text.count("> /cost\n") == 1

@@ -1,0 +1,119 @@
+"""What fills the model's window, by kind, and what could be freed. For a person to read; what is
+told and when room is made is `context`'s business.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kode.contracts import Effect
+from kode.engine.agent import Agent
+from kode.engine.context import (
+    KEPT_TAIL_SHARE,
+    SUMMARY_TOKENS,
+    Context,
+    context_tokens,
+    fixed_tokens,
+    old_output,
+)
+from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.session.log import Session
+
+KINDS = (
+    "system prompt",
+    "tools",
+    "memory",
+    "files",
+    "shell output",
+    "web pages",
+    "subagents",
+    "conversation",
+    "summary of before",
+)
+"""In the order they are told."""
+
+_KIND_OF_EFFECT: Mapping[Effect, str] = {
+    "read": "files",
+    "edit": "files",
+    "run": "shell output",
+    "fetch": "web pages",
+    "delegate": "subagents",
+    "memory": "memory",
+    "none": "conversation",
+}
+_KIND_OF_SOURCE = {
+    "memory": "memory",
+    "compaction": "summary of before",
+    "attachment": "files",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """All amounts are tokens; their kinds are estimated, their sum is what the provider counted
+    last, where it did."""
+
+    size: int
+    used: int
+    parts: tuple[tuple[str, int], ...]
+    """(kind, tokens), without those that take nothing."""
+    old_output: int
+    """Output of old calls that is dropped first when room is needed."""
+    by_compaction: int
+    """About what `/compact` would free now."""
+    makes_room_at: int
+    """From here on room is made."""
+
+
+def window_of(agent: Agent, session: Session, context: Context) -> Window:
+    """What the next request would carry, as things are now."""
+    kinds = dict.fromkeys(KINDS, 0)
+    system, memory = tokens_of_text(context.system), tokens_of_text(context.memory)
+    kinds["system prompt"] = max(system - memory, 0)
+    kinds["memory"] = min(memory, system)
+    kinds["tools"] = fixed_tokens(context) - system
+    effects = {tool.name: tool.effect for tool in agent.tools}
+    for message in session.messages:
+        kinds["conversation"] += MESSAGE_TOKENS
+        for kind, tokens in _parts_of(message, effects):
+            kinds[kind] += tokens
+    estimated = sum(kinds.values())
+    used = context_tokens(session, context)
+    scale = used / estimated if estimated else 1.0
+    size = agent.provider.info.context_window
+    dropped, _ = old_output(agent, session)
+    fixed = fixed_tokens(context)
+    kept = int(min(size * KEPT_TAIL_SHARE, used / 4))
+    left = fixed + kept + SUMMARY_TOKENS
+    return Window(
+        size=size,
+        used=used,
+        parts=tuple((kind, round(tokens * scale)) for kind, tokens in kinds.items() if tokens),
+        old_output=dropped,
+        by_compaction=max(used - left, 0),
+        makes_room_at=int(size * agent.limits.compact_at),
+    )
+
+
+def _parts_of(message: Message, effects: Mapping[str, Effect]) -> list[tuple[str, int]]:
+    found = []
+    for part in message.parts:
+        match part:
+            case Text():
+                kind = _KIND_OF_SOURCE.get(part.source, "conversation")
+                found.append((kind, tokens_of_text(part.text)))
+            case Thinking():
+                tokens = tokens_of_text(part.text) + tokens_of_text(part.signature)
+                found.append(("conversation", tokens))
+            case ToolCall():
+                tokens = tokens_of_text(part.name) + tokens_of_text(part.arguments)
+                found.append((_kind_of_tool(part.name, effects), tokens))
+            case ToolResult():
+                found.append((_kind_of_tool(part.name, effects), tokens_of_text(part.text)))
+            case Image():
+                found.append(("files", tokens_of_image(part)))
+    return found
+
+
+def _kind_of_tool(name: str, effects: Mapping[str, Effect]) -> str:
+    return _KIND_OF_EFFECT[effects.get(name, "none")]

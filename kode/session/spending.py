@@ -1,0 +1,136 @@
+"""What requests took and cost: of one turn, of a session, of all sessions of a day; by model.
+
+Read from the entries of sessions; nothing is kept beside them. What a request costs is worked out
+when its answer is recorded.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from kode import paths
+from kode.messages import Usage
+from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
+from kode.session.index import files
+from kode.session.told import is_turn
+
+BLOCK_BYTES = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    requests: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+    """Of the requests whose price is known."""
+    unpriced: int = 0
+    """Requests whose price is not known."""
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(
+            requests=self.requests + other.requests,
+            usage=self.usage + other.usage,
+            cost_usd=self.cost_usd + other.cost_usd,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+
+Spending = Mapping[str, Spent]
+"""Model → what its requests took."""
+
+
+def total(spending: Spending) -> Spent:
+    """Of all models together."""
+    whole = Spent()
+    for spent in spending.values():
+        whole += spent
+    return whole
+
+
+def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:
+    """What these entries' requests took, the dearest model first."""
+    found: dict[str, Spent] = {}
+    for entry in entries:
+        request = _request(entry)
+        if request is not None:
+            model, spent = request
+            found[model] = found.get(model, Spent()) + spent
+    by_cost = sorted(found, key=lambda model: (-found[model].cost_usd, -found[model].requests))
+    return {model: found[model] for model in by_cost}
+
+
+def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
+    """The entries of the turn that runs or ran last, and what followed it."""
+    for index in range(len(entries) - 1, -1, -1):
+        if is_turn(entries[index]):
+            return entries[index:]
+    return []
+
+
+def spending_since(home: Path, since: datetime) -> dict[str, Spent]:
+    """What all kept sessions took since a moment. Only files that changed since are opened, and
+    each is read from its end, no further than that moment. What a fork copied counts once.
+
+    Raises: StorageError when the sessions' folder may not be read.
+    """
+    seen: set[tuple[str, str]] = set()
+    found: list[AnyEntry] = []
+    for changed, session_id in files(home):
+        if changed < since.timestamp():
+            continue
+        for entry in _entries_since(paths.session_file(home, session_id), since):
+            if (entry.id, entry.at) not in seen:
+                seen.add((entry.id, entry.at))
+                found.append(entry)
+    return spending_of(found)
+
+
+def _request(entry: AnyEntry) -> tuple[str, Spent] | None:
+    match entry:
+        case MessageEntry(role="assistant", usage=Usage() as usage):
+            cost, model = entry.cost_usd, entry.model or "?"
+        case UsageEntry(usage=usage):
+            cost, model = entry.cost_usd, entry.model
+        case _:
+            return None
+    spent = Spent(requests=1, usage=usage, cost_usd=cost or 0.0, unpriced=int(cost is None))
+    return model, spent
+
+
+def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:
+    """The entries about requests, the newest first."""
+    for line in _lines_from_the_end(path):
+        if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
+            continue
+        try:
+            entry = parse_line(line)
+        except ValueError:
+            continue
+        if not isinstance(entry, MessageEntry | UsageEntry):
+            continue
+        if not _is_since(entry.at, since):
+            return
+        yield entry
+
+
+def _is_since(at: str, since: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(at) >= since
+    except (ValueError, TypeError):
+        return False
+
+
+def _lines_from_the_end(path: Path) -> Iterator[bytes]:
+    """Whole lines, the last first; none of a file that cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        at, rest = file.seek(0, os.SEEK_END), b""
+        while at > 0:
+            start = max(0, at - BLOCK_BYTES)
+            file.seek(start)
+            block = file.read(at - start) + rest
+            rest, *lines = block.split(b"\n") if start else (b"", *block.split(b"\n"))
+            yield from reversed(lines)
+            at = start
