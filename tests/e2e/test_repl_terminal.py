@@ -192,6 +192,24 @@ def test_up_searches_the_history_of_earlier_sessions_which_is_private(repl, tmp_
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+def test_ctrl_r_searches_inside_the_history(repl):
+    terminal = repl()
+    terminal.type("echo", "enter")
+    terminal.until("You said: echo")
+    terminal.type("/cost", "enter")
+    terminal.until("last turn · big-model")
+
+    terminal.type("\x12", "cho")
+    terminal.until("history: cho", "> echo\n")
+    terminal.type("ctrl-c")
+    terminal.until_gone("history: cho")
+    terminal.type("\x12", "cho", "enter", "enter")
+
+    terminal.until_gone("history: cho")
+    while terminal.text.count("You said: echo") < 2:
+        terminal.read()
+
+
 def test_esc_esc_edits_the_last_message(repl):
     terminal = repl()
 
