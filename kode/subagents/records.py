@@ -13,6 +13,7 @@ what tells it names the agent's id.
 import asyncio
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ def records(agents: Path) -> list[Record]:
 async def settle(agents: Path) -> None:
     """Gives every child without a result one. For the holder of the session, while no child of
     its own runs: a child that lives is an orphan on its way out, and is helped along."""
+    _remove_unborn(agents)
     orphans = [record for record in records(agents) if record.result is None]
     deadline = time.monotonic() + ORPHAN_GRACE_S
     for orphan in orphans:
@@ -106,6 +108,15 @@ def _why_lost(path: Path) -> str:
     if aside is None:
         return "kode ended before it did."
     return f"Its result cannot be read; it is kept as {aside}."
+
+
+def _remove_unborn(agents: Path) -> None:
+    """A child is started once its task is on disk; a folder that was begun before that goes."""
+    said = ("task.json", "transcript.jsonl", "result.json")
+    with contextlib.suppress(OSError):
+        for folder in agents.iterdir():
+            if folder.is_dir() and not any((folder / name).exists() for name in said):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def lost(error: str) -> Result:

@@ -52,6 +52,16 @@ async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_pa
     assert not (tmp_path / "one" / "snapshot.json").exists()
 
 
+async def test_what_was_begun_of_a_child_that_never_was_goes(tmp_path: Path) -> None:
+    for name, file in (("one", "agent.json"), ("two", "result.json")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_text("{}")
+
+    await records.settle(tmp_path)
+
+    assert [folder.name for folder in tmp_path.iterdir()] == ["two"]
+
+
 def test_a_short_mark_is_never_searched_for(tmp_path: Path) -> None:
     made(tmp_path, "one", None, mark="a")
 
