@@ -1,12 +1,18 @@
 """What the sandbox costs a command: `python -m bench.sandbox [--json]`.
 
-bubblewrap_ms   added to `true` by the whole sandbox, per command
-landlock_ms     the same by Landlock and seccomp alone
-self_test_ms    finding out what holds on this machine, once a process
+bare_ms           `bash -c true` without a sandbox
+interpreter_ms    the Python that starts the launcher, alone: the floor of both kinds
+bubblewrap_ms     added to the bare command by the whole sandbox
+bubblewrap_ratio  of a command in it to a bare one
+landlock_ms       the same by Landlock and seccomp alone
+landlock_ratio
+self_test_ms      finding out what holds on this machine, once a process
 
-Each is a median of paired runs; a kind that this machine does not have is null.
+All but the last are medians of paired runs, in a git repository; a kind that this machine does not
+have is null.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -25,37 +31,44 @@ COMMAND = ("/bin/bash", "-c", "true")
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        project = Path(folder)
+        project = Path(folder) / "project"
+        project.mkdir()
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
 
         def opened() -> Sandbox:
             return open_sandbox(
                 cwd=project,
                 roots=(project,),
-                repository=None,
-                kode_home=project / "kode-home",
-                outputs=project / "kode-home" / "outputs",
+                repository=project,
+                kode_home=Path(folder) / "kode-home",
+                outputs=Path(folder) / "kode-home" / "outputs",
                 network=False,
             )
 
         started = time.perf_counter()
         standing = opened().standing()
         self_test_ms = (time.perf_counter() - started) * 1000
+        interpreter = (os.path.realpath(sys.executable), "-I", "-S", "-c", "pass")
         figures = {
             "kind": standing.kind,
             "bare_ms": _median_ms(COMMAND, project),
-            "bubblewrap_ms": _added_ms(opened(), "bubblewrap", project),
-            "landlock_ms": _added_ms(opened(), "landlock", project),
+            "interpreter_ms": _median_ms(interpreter, project),
+            **_added(opened(), "bubblewrap", project),
+            **_added(opened(), "landlock", project),
             "self_test_ms": round(self_test_ms, 1),
         }
     report("sandbox", figures, argv)
     return 0
 
 
-def _added_ms(sandbox: Sandbox, kind: Kind, cwd: Path) -> float | None:
+def _added(sandbox: Sandbox, kind: Kind, cwd: Path) -> dict[str, float | None]:
+    names = (f"{kind}_ms", f"{kind}_ratio")
     if sandbox.fault(kind):
-        return None
+        return dict.fromkeys(names)
     pairs = [(_run_ms(COMMAND, cwd), _run_wrapped_ms(sandbox, kind, cwd)) for _ in range(RUNS)]
-    return round(statistics.median(inside - bare for bare, inside in pairs), 1)
+    added_ms = statistics.median(inside - bare for bare, inside in pairs)
+    ratio = statistics.median(inside / bare for bare, inside in pairs)
+    return dict(zip(names, (round(added_ms, 1), round(ratio, 1)), strict=True))
 
 
 def _median_ms(argv: Sequence[str], cwd: Path) -> float:
