@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
+import yaml
 
 from kode import events
 from kode.cli.output import EXIT_CODES, event_object, failure_object
@@ -21,6 +22,7 @@ from tests.scripted_server import ScriptedServer
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 PAGE = (ROOT / "docs" / "scripts.md").read_text(encoding="utf-8")
 SHELL_BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)
 REPLIES = [
@@ -60,11 +62,10 @@ def test_a_shell_block_runs_as_it_stands(place: Place, project: Path, block: str
         pytest.skip("jq is not installed")
     with ScriptedServer(REPLIES, repeat_last=True) as server:
         place.url = server.openai_url
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block],
             cwd=project,
-            env={**place.environ, "PATH": path},
+            env={**place.environ, "PATH": PATH},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -85,15 +86,48 @@ def documented(heading: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `?(\w+)`? \| (.*) \|$", part, re.M))
 
 
-def test_every_event_is_documented_with_its_fields() -> None:
+def test_the_documented_events_and_fields_are_those_there_are() -> None:
+    rows = documented("`--output-format stream-json`")
+    told = {
+        name: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row.partition(" | ")[2])))
+        for name, row in rows.items()
+        if name != "type"
+    }
+    there_are = {
+        kind.__dataclass_fields__["type"].default: {
+            f.name for f in dataclasses.fields(kind) if f.name != "type"
+        }
+        for kind in get_args(events.Event)
+    }
+    # What ends a turn is printed as the `result`.
+    del there_are["turn_ended"]
+    assert told.pop("result") == {"json"}
+    assert told == there_are
+
+
+def test_every_value_an_event_may_have_is_documented() -> None:
     rows = documented("`--output-format stream-json`")
     for kind in get_args(events.Event):
-        fields = {f.name for f in dataclasses.fields(kind)} - {"type"}
         name = kind.__dataclass_fields__["type"].default
-        if name == "turn_ended":  # its content is the `result`
-            continue
-        told = set(re.findall(r"`(\w+)`", rows[name].partition(" | ")[2]))
-        assert fields <= told, name
+        for field, hint in get_type_hints(kind).items():
+            allowed = {v for v in get_args(hint) if isinstance(v, str)} - {name}
+            if field != "status" and name in rows:
+                assert allowed <= set(re.findall(r"`(\w+)`", rows[name])), (name, field)
+
+
+def test_what_is_printed_has_the_documented_fields(place: Place, project: Path) -> None:
+    rows = documented("`--output-format stream-json`")
+    with ScriptedServer(REPLIES, repeat_last=True) as server:
+        place.url = server.openai_url
+        done = place.run("run", "List the files", "--output-format", "stream-json")
+
+    assert done.code == 0
+    assert {"session_started", "replied", "tool_finished", "result"} <= {
+        line["type"] for line in done.lines
+    }
+    for line in done.lines[:-1]:
+        row = re.sub(r"\([^)]*\)", "", rows[line["type"]].partition(" | ")[2])
+        assert set(line) - {"type"} == set(re.findall(r"`(\w+)`", row)), line
 
 
 def test_the_fields_of_the_result_are_those_of_the_example() -> None:
@@ -115,10 +149,34 @@ def test_events_print_with_their_type_first() -> None:
     assert next(iter(event_object(events.Notice(text="x")))) == "type"
 
 
-def test_the_workflow_uses_flags_that_exist(place: Place) -> None:
-    workflow = re.search(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
-    assert workflow is not None
-    known = place.run("run", "--help").out
-    for flag in re.findall(r"kode run.*?(?=>)", workflow[1], re.S)[0].split():
-        if flag.startswith("--"):
-            assert flag in known
+def test_the_workflow_is_one_and_its_review_runs(place: Place, project: Path) -> None:
+    text = re.search(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
+    assert text is not None
+    workflow = yaml.safe_load(text[1])
+    [job] = workflow["jobs"].values()
+    [review] = [step for step in job["steps"] if step.get("name") == "Review"]
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "base"], cwd=project, check=True)
+    (project / "parse.py").write_text("def parse(text):\n    return text.strip()\n")
+    subprocess.run([*git, "commit", "-qam", "change"], cwd=project, check=True)
+    (place.folder / "step.sh").write_text(review["run"])
+
+    with ScriptedServer([{"text": "parse.py:2: strips too much"}]) as server:
+        place.url = server.openai_url
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(place.folder / "step.sh")],
+            cwd=project,
+            env={**place.environ, "PATH": PATH, "BASE": "HEAD~1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        asked = server.requests[0].body.decode()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert (project / "review.md").read_text() == "parse.py:2: strips too much\n"
+    assert "return text.strip()" in asked
+    assert set(review["env"]) == {"ANTHROPIC_API_KEY", "KODE_HOME", "BASE"}
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
