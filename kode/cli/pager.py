@@ -6,7 +6,9 @@ What is printed meanwhile waits; see `Editor.away`. What is shown is made elsewh
 import os
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +34,24 @@ async def show_paged(editor: "Editor", text: str, first_line: int = 1) -> bool:
     if command is None:
         return False
     return await editor.lend_terminal(lambda: _run(command, text))
+
+
+def page(text: str) -> bool:
+    """Shows a text of a command that ends with it; False where it fits the screen, nobody looks
+    at a terminal, or there is no pager: then the caller prints it."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        return False
+    command = pager_command()
+    if command is None:
+        return False
+    # Ctrl-C is the pager's: it stops a search, and must not leave it behind on the terminal.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        return _run(command, text)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(command: list[str], text: str) -> bool:

@@ -70,6 +70,8 @@ class Renderer:
     """What `/details` opens."""
     progress: Progress = field(default_factory=Progress)
     """What goes on right now."""
+    held: list[MemoryChanged] | None = None
+    """While a command about memory runs: changes that it tells of itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _streamed: bool = False
@@ -136,6 +138,8 @@ class Renderer:
                 self._line(_reduced(event), "dim")
             case TurnEnded():
                 self._ended(event)
+            case MemoryChanged() if self.held is not None:
+                self.held.append(event)
             case MemoryChanged():
                 self._line(_memory(event), "dim")
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
@@ -162,7 +166,8 @@ class Renderer:
             if self._last == "text" and not block.joined:
                 self.screen.print()
             self._gap("text")
-            self.screen.print_painted(self.screen.rendered(markdown(clean(block.text))))
+            rendered = markdown(clean(block.text), links=self.screen.links)
+            self.screen.print_painted(self.screen.rendered(rendered))
 
     def _settle_thinking(self) -> None:
         if not self._thinking:

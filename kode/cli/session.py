@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -11,9 +12,11 @@ from datetime import datetime
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.lines import clean, clip, money, one_line, plural
+from kode.cli.lines import clean, money, one_line, plural
 from kode.cli.main import Parser
 from kode.cli.output import to_json
+from kode.cli.pager import page
+from kode.cli.session_table import short_folder, table
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
@@ -76,15 +79,22 @@ def _list(parser: Parser, argv: Sequence[str]) -> int:
     if not found:
         print("No sessions here." if arguments.here else "No sessions yet. `kode` starts one.")
         return EXIT_OK
-    width = shutil.get_terminal_size().columns
-    for summary in found if arguments.all else found[:SHOWN]:
-        print(_line(summary, width, with_folder=not arguments.here))
+    shown = found if arguments.all else found[:SHOWN]
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        today = datetime.now().astimezone().date()
+        for line in table(shown, width, today=today, with_folder=not arguments.here):
+            print(line)
+    else:
+        for summary in shown:
+            print(_line(summary, with_folder=not arguments.here))
     if not arguments.all and len(found) > SHOWN:
         print("... and more: --all shows every session.")
     return EXIT_OK
 
 
-def _line(summary: index.Summary, width: int, *, with_folder: bool) -> str:
+def _line(summary: index.Summary, *, with_folder: bool) -> str:
+    """For a pipe: nothing is cut."""
     when = _local_time(summary.updated_at)
     if summary.damaged:
         return (
@@ -95,21 +105,13 @@ def _line(summary: index.Summary, width: int, *, with_folder: bool) -> str:
         pieces.append(money(summary.cost_usd))
     pieces.append(one_line(summary.model))
     if with_folder:
-        pieces.append(one_line(_short(summary.cwd)))
+        pieces.append(one_line(short_folder(summary.cwd)))
     pieces.append(one_line(summary.task))
-    if not sys.stdout.isatty():
-        return "  ".join(pieces)
-    # The id prints whole on the narrowest screen: what is cut is after it.
-    return clip("  ".join(pieces), max(width, len(summary.id)))
+    return "  ".join(pieces)
 
 
 def _local_time(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M") if at else "?"
-
-
-def _short(folder: str) -> str:
-    home = os.path.expanduser("~")
-    return "~" + folder[len(home) :] if folder.startswith(home + os.sep) else folder
 
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
@@ -120,28 +122,36 @@ def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Nam
 def _show(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
     parser.add_argument("--json", action="store_true", help="the document of `export`")
+    parser.add_argument("--no-pager", action="store_true", help="print it, however long it is")
     arguments, session_id = _session_argument(parser, argv)
     header, entries, faults = read(session_path(paths.home(), session_id))
     if arguments.json:
         print(to_json(as_json(header, entries)))
         return EXIT_OK
-    print(clean(as_markdown(header, entries)), end="")
-    _show_agents(session_id)
+    text = clean(as_markdown(header, entries)) + _agents(session_id)
+    if arguments.no_pager or not page(_with_headings(text)):
+        print(text, end="")
     for fault in faults:
         print(f"kode: {fault}", file=sys.stderr)
     return EXIT_OK
 
 
-def _show_agents(session_id: str) -> None:
+def _with_headings(text: str) -> str:
+    """The headings stand out, unless colours are not wanted."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    return re.sub(r"(?m)^(#{1,2} .*)$", "\x1b[1m\\1\x1b[0m", text)
+
+
+def _agents(session_id: str) -> str:
     """What became of the session's subagents."""
     folder = paths.agents_folder(paths.home(), session_id)
     if not folder.is_dir():
-        return
+        return ""
     from kode.subagents.records import describe
 
-    print("\n## Subagents\n")
-    for line in describe(folder):
-        print(f"- {clean(line)}")
+    lines = "".join(f"- {clean(line)}\n" for line in describe(folder))
+    return f"\n## Subagents\n\n{lines}"
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> int:

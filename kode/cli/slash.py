@@ -8,11 +8,13 @@ import base64
 import contextlib
 import difflib
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from kode.cli.changes import redo, show_diff, undo
@@ -23,6 +25,7 @@ from kode.errors import UserError
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
+    from kode.session.index import Summary
 
 MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 LISTED_SESSIONS = 20
@@ -70,22 +73,23 @@ async def start_new(desk: "Desk", argument: str) -> None:
 
 
 async def list_sessions(desk: "Desk", argument: str) -> None:
-    """The sessions of this directory, newest first."""
-    lines = _session_lines(desk)
-    if not lines:
+    """The sessions of this directory, newest first, numbered for `/resume`."""
+    if _print_sessions(desk):
+        note = "/resume with a number or an id opens one; `kode session list --all` lists all."
+        desk.screen.print(note, "dim")
+    else:
         desk.screen.print("No session of this directory is kept yet.", "dim")
-        return
-    for _, line in lines:
-        desk.screen.print(line)
-    desk.screen.print("/resume ID opens one; `kode session list --all` lists all.", "dim")
 
 
 async def resume(desk: "Desk", argument: str) -> None:
-    """Opens a session by the beginning of its id, or by its number in a list."""
+    """Opens a session by the beginning of its id, or by its number in the list."""
     from kode.session.index import find
 
     home, cwd = desk.conversation.home, desk.conversation.cwd
-    session_id = find(home, argument, cwd) if argument else await _pick_session(desk)
+    if not argument or (len(argument) <= 2 and argument.isdecimal()):
+        session_id = await _pick_session(desk, argument)
+    else:
+        session_id = find(home, argument, cwd)
     if session_id is None:
         return
     if session_id == desk.conversation.session.id:
@@ -98,36 +102,47 @@ async def resume(desk: "Desk", argument: str) -> None:
         desk.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
 
 
-async def _pick_session(desk: "Desk") -> str | None:
-    lines = _session_lines(desk)
-    if not lines:
+async def _pick_session(desk: "Desk", number: str) -> str | None:
+    """The session with this number in the list; without one the list is shown and it is asked."""
+    found = _own_sessions(desk)
+    if not found:
         desk.screen.print("There is no session to resume here.", "dim")
         return None
-    for number, (_, line) in enumerate(lines, 1):
-        desk.screen.print(f"{number:>3}  {line}")
-    answer = (await desk.read_answer("number (Enter: none): ") or "").strip()
-    if not answer:
+    if not number:
+        _print_sessions(desk)
+        number = (await desk.read_answer("number (Enter: none): ") or "").strip()
+    if not number:
         return None
-    if answer.isdecimal() and 1 <= int(answer) <= len(lines):
-        return lines[int(answer) - 1][0]
-    desk.screen.print(f"{one_line(answer)!r} is not in the list. Try /resume again.", "warning")
+    if number.isdecimal() and 1 <= int(number) <= len(found):
+        return found[int(number) - 1].id
+    desk.screen.print(f"{one_line(number)!r} is not in the list. Try /resume again.", "warning")
     return None
 
 
-def _session_lines(desk: "Desk") -> list[tuple[str, str]]:
-    """(id, line) of the newest sessions of this directory."""
+def _print_sessions(desk: "Desk") -> bool:
+    """The table; False when there is none to show."""
+    from kode.cli.session_table import table
+
+    found = _own_sessions(desk)
+    if not found:
+        return False
+    today = datetime.now().astimezone().date()
+    width = desk.screen.width - 1
+    for line in table(found, width, today=today, with_folder=False, numbered=True):
+        desk.screen.print(line)
+    return True
+
+
+def _own_sessions(desk: "Desk") -> list["Summary"]:
+    """The newest sessions of this directory; those of subagents belong to the one that started
+    them."""
     from kode.session.index import list_sessions
 
     found = list_sessions(
         desk.conversation.home, cwd=desk.conversation.cwd, limit=3 * LISTED_SESSIONS
     )
-    # Sessions of subagents belong to the one that started them.
     own = [row for row in found if not row.parent and not row.damaged and row.turns]
-    width = desk.screen.width - 5
-    return [
-        (row.id, clip(f"{row.id}  {plural(row.turns, 'turn'):>9}  {one_line(row.task)}", width))
-        for row in own[:LISTED_SESSIONS]
-    ]
+    return own[:LISTED_SESSIONS]
 
 
 async def use_model(desk: "Desk", argument: str) -> None:
@@ -148,14 +163,23 @@ async def memory(desk: "Desk", argument: str) -> None:
     except ValueError as error:
         desk.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
         return
-    desk.screen.print((await desk.conversation.memory_command(argv)).rstrip("\n"))
+    renderer = desk.renderer
+    renderer.held = []
+    try:
+        told = (await desk.conversation.memory_command(argv)).rstrip("\n")
+    finally:
+        held, renderer.held = renderer.held, None
+    desk.screen.print(re.sub(r"(?m)^undo with: kode memory ", "undo with: /memory ", told))
+    for event in held:
+        if event.text not in told:  # of a change that was not asked for
+            renderer.emit(event)
 
 
 async def compact(desk: "Desk", argument: str) -> None:
     """Makes room in the window now."""
     reduced = await desk.conversation.compact()
     if reduced is None:
-        desk.screen.print("There is nothing to compact yet.", "dim")
+        desk.screen.print("There is nothing to compact yet: a note would take as much room.", "dim")
 
 
 async def permissions(desk: "Desk", argument: str) -> None:
@@ -269,7 +293,7 @@ COMMANDS = {
     for command in (
         Command("/help", "commands and keys", show_help, while_busy=True),
         Command("/new", "start a new session", start_new),
-        Command("/resume", "open another session: /resume [ID]", resume),
+        Command("/resume", "open another session: /resume [NUMBER or ID]", resume),
         Command("/sessions", "list the sessions of this directory", list_sessions, while_busy=True),
         Command("/model", "show or change the model: /model [NAME]", use_model),
         Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),

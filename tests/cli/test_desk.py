@@ -10,6 +10,7 @@ from kode.cli.render import Renderer
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS, command_of
 from kode.errors import SessionError
+from kode.events import MemoryChanged
 from tests.cli.fake_conversation import FakeConversation
 
 
@@ -312,6 +313,7 @@ class Typist:
 
     asking = False
     away = False
+    notifier = SimpleNamespace(tell=lambda text: None)
 
     def __init__(self, stream, *answers):
         self.stream = stream
@@ -329,7 +331,7 @@ class Typist:
 
 @pytest.mark.parametrize(
     ("typed", "answers"),
-    [("/resume", ["1"]), ("/resume 20260101-000000-aaa", [])],
+    [("/resume", ["1"]), ("/resume 1", []), ("/resume 20260101-000000-aaa", [])],
 )
 async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
     room, tmp_path, typed, answers
@@ -355,11 +357,25 @@ async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
     assert "'7' is not in the list." in room.text
 
 
+async def test_a_command_about_memory_tells_of_its_change_once(room):
+    async def add(argv):
+        for text in ("added to user", "merged elsewhere"):
+            room.talk.emit(MemoryChanged(text=text, change_id="1"))
+        return "added to user\nundo with: kode memory undo 1\n"
+
+    room.talk.memory_command = add
+    text = await room.type("/memory add user x")
+    assert text.count("added to user") == 1
+    assert "undo with: /memory undo 1" in text
+    assert text.count("memory: merged elsewhere") == 1
+
+
 async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
     kept_session(tmp_path, tmp_path / "other", "20260101-000000-bbbbbb", "something else")
 
     text = await room.type("/sessions")
 
-    assert "20260101-000000-aaaaaa     1 turn  fix the parser\n" in text
+    assert "1  20260101-000000-aaaaaa  " in text
+    assert "      1     -  fix the parser\n" in text
     assert "bbbbbb" not in text

@@ -21,3 +21,9 @@ def test_without_a_pager_there_is_none(monkeypatch, tmp_path):
     assert pager_command() is None
     monkeypatch.setenv("PAGER", "it's broken")
     assert pager_command() is None
+
+
+def test_what_fits_or_is_piped_is_not_paged(monkeypatch, capsys):
+    from kode.cli.pager import page
+
+    assert not page("long\n" * 1000)
