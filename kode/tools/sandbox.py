@@ -115,9 +115,13 @@ class Sandbox:
         if kind == "landlock" and (fault := self._fault_of_landlock()):
             return fault
         try:
-            leaks = self._leaks(kind)
+            done = self._tested(kind)
+            leaks = json.loads(done.stdout or "null")
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             return f"its self-test failed ({error!r})"
+        if leaks is None:
+            said = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
+            return f"it does not start ({said})"
         return f"its self-test found that it {', '.join(leaks)}" if leaks else ""
 
     def _fault_of_landlock(self) -> str:
@@ -131,12 +135,12 @@ class Sandbox:
         inside = sandbox_view.cannot_hide(self.ground)
         return f"it cannot hide {inside} inside of the working folder" if inside else ""
 
-    def _leaks(self, kind: Kind) -> list[str]:
-        """Raises OSError or ValueError when it does not start."""
+    def _tested(self, kind: Kind) -> "subprocess.CompletedProcess[str]":
+        """The self-test, run inside; it prints what leaks."""
         probe = (confine.code_of("sandbox_probe"), self._probe(kind))
         wrapped = self.command(kind, (), probe=probe)
         try:
-            done = subprocess.run(
+            return subprocess.run(
                 wrapped.argv,
                 env={"PATH": _WHERE},
                 pass_fds=wrapped.descriptors,
@@ -148,10 +152,6 @@ class Sandbox:
             )
         finally:
             wrapped.settle()
-        if not done.stdout:
-            raise ValueError(f"it does not start: {done.stderr.strip()[-300:] or done.returncode}")
-        found: list[str] = json.loads(done.stdout)
-        return found
 
     def _probe(self, kind: Kind) -> dict[str, Any]:
         ground = self.ground

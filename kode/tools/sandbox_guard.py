@@ -166,10 +166,21 @@ def _put_aside(path: Path) -> str:
     return f"What the command made of {path} was put aside, as {aside.name}."
 
 
+def _make_way(folder: Path) -> None:
+    """Makes a folder that was real before the command be there, and be real."""
+    if os.path.realpath(folder) == str(folder) and folder.is_dir():
+        return
+    for path in (*reversed(folder.parents), folder):
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            _put_aside(path)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def _restore(path: Path, before: tuple[str, int, bytes] | None) -> None:
     if before is None:
         return
     kind, mode, data = before
+    _make_way(path.parent)
     if kind == "folder":
         path.mkdir()
     elif kind == "link":

@@ -204,10 +204,9 @@ def test_every_jump_of_the_filter_lands_inside(machine: str, internet: bool, alo
 def test_the_launcher_refuses_rather_than_run_unlimited(
     made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kinds = [kind for kind in KINDS if not made.fault(kind)]
     monkeypatch.setattr(confine, "seccomp_filter", lambda machine, **more: b"not a program..")
-    for kind in KINDS:
-        if made.fault(kind).startswith("not "):
-            continue
+    for kind in kinds:
         done = ran(made.command(kind, ("/bin/touch", str(work / "made"))), work)
         assert (done.code, "could not be entered" in done.err) == (126, True), done.err
         assert not (work / "made").exists()

@@ -234,6 +234,14 @@ def test_a_file_to_keep_is_the_same_after_every_command(run: Run, home: Path, wo
     for file in files:
         file.write_text("given")
     again = Run(opened(home, work, kept=files), run.kind)
-    for command in ("echo forged > given/a", "rm given/b", "mv given gone; mkdir given"):
+    commands = (
+        "echo forged > given/a",
+        "rm given/b",
+        "mv given gone",
+        "rm -rf given; ln -s ~/.ssh given",
+        "rm -rf given; echo > given",
+    )
+    for command in commands:
         again(command)
         assert [file.read_text() for file in files] == ["given", "given"], command
+    assert os.listdir(home / ".ssh") == ["id_rsa"]
