@@ -6,11 +6,13 @@ was cut into deltas cannot show. Printing is `render`.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from markdown_it.token import Token
     from rich.markdown import Markdown
 
 MAX_FENCE_LINES = 200
@@ -22,6 +24,10 @@ MAX_BLOCK_CHARS = 20_000
 MAX_LINE_CHARS = 10_000
 """A longer line is taken in parts, cut at a space where there is one."""
 
+MIN_COLUMN = 10
+"""Where the columns of a table would be narrower, its rows are shown as lists."""
+
+_ADDRESS = re.compile(r"(https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_])")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r"^\s*([-*+]|\d{1,9}[.)])(\s|$)")
@@ -173,18 +179,23 @@ class BlockSplitter:
         return [block] if text.strip() else []
 
 
-def markdown(text: str) -> "Markdown":
-    """One settled block as something `rich` can render."""
-    return _markdown_class()(text)
+def markdown(text: str, *, links: bool = False) -> "Markdown":
+    """One settled block as something `rich` can render. With `links`, for a terminal that makes
+    links of text (OSC 8); an address that differs from its text is shown all the same."""
+    return _markdown_class()(text, links)
 
 
 @cache
-def _markdown_class() -> "type[Markdown]":
+def _markdown_class() -> "Callable[[str, bool], Markdown]":
     """Defined on first use: importing rich's Markdown takes longer than drawing the prompt."""
     from markdown_it import MarkdownIt
+    from rich import box
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+    from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+    from rich.measure import Measurement
     from rich.syntax import Syntax
+    from rich.table import Table
+    from rich.text import Text
 
     # HTML is text here: a model that says <div> means the letters, and rich would drop them.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -208,18 +219,116 @@ def _markdown_class() -> "type[Markdown]":
             self.text.justify = "left"
             yield self.text
 
+    class FittingTable(TableElement):
+        """A table that loses nothing: cells are folded; where it is too narrow even for that, each
+        row becomes a list of its cells."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            head_row = self.header.row if self.header else None
+            heads = [cell.content for cell in head_row.cells] if head_row else []
+            found = self.body.rows if self.body else []
+            rows = [[cell.content for cell in row.cells] for row in found]
+            table = Table(
+                box=box.SIMPLE,
+                pad_edge=False,
+                style="markdown.table.border",
+                collapse_padding=True,
+            )
+            for head in heads:
+                heading = head.copy()
+                heading.stylize("markdown.table.header")
+                table.add_column(heading, overflow="fold")
+            for row in rows:
+                table.add_row(*row)
+            width = options.max_width
+            needed = Measurement.get(console, options.update(max_width=10_000), table).minimum
+            if needed <= width or width >= MIN_COLUMN * len(heads):
+                yield table
+                return
+            for number, row in enumerate(rows):
+                if number:
+                    yield Text("")
+                for head, cell in zip(heads, row, strict=False):
+                    yield Text.assemble((f"{head.plain}: ", "markdown.table.header"), cell)
+
     class TerminalMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {
             **Markdown.elements,
             "fence": PlainCodeBlock,
             "code_block": PlainCodeBlock,
             "heading_open": PlainHeading,
+            "table_open": FittingTable,
         }
 
-        def __init__(self, markup: str) -> None:
-            # A link shows its address: behind a hyperlink it could be any.
-            super().__init__("", hyperlinks=False)
+        def __init__(self, markup: str, links: bool) -> None:
+            super().__init__("", hyperlinks=links)
             self.markup = markup
+            self.inlines = Markdown.inlines | {"a", "url"}
             self.parsed = parser.parse(markup)
+            for token in self.parsed:
+                if token.children:
+                    token.children = _with_addresses(token.children, links)
 
     return TerminalMarkdown
+
+
+def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":
+    """Behind each link its address, unless that is what it says: a link could lead anywhere. Where
+    `links` work, what looks like an address is one too, however it is wrapped."""
+    shown: list[Token] = []
+    href, said = None, ""
+    for token in tokens:
+        match token.type:
+            case "link_open":
+                href, said = str(token.attrs.get("href", "")), ""
+                shown.append(token if links else _style("a", 1))
+            case "link_close" if href is not None:
+                shown.append(token if links else _style("a", -1))
+                if said not in (href, href.removeprefix("mailto:")):
+                    shown += [_text(" ("), *_address(href, links), _text(")")]
+                href = None
+            case "image":
+                source = str(token.attrs.get("src", ""))
+                label = _text(token.content or "picture")
+                shown += [label, _text(" ("), *_address(source, links), _text(")")]
+            case "text" if href is None and links:
+                shown += _with_links(token.content)
+            case _:
+                said += token.content
+                shown.append(token)
+    return shown
+
+
+def _with_links(text: str) -> "list[Token]":
+    """A text with links in the place of bare addresses."""
+    tokens: list[Token] = []
+    for number, part in enumerate(_ADDRESS.split(text)):
+        if number % 2:
+            tokens += _address(part, links=True)
+        elif part:
+            tokens.append(_text(part))
+    return tokens
+
+
+def _address(href: str, links: bool) -> "list[Token]":
+    if not links:
+        return [_style("url", 1), _text(href), _style("url", -1)]
+    opening = _token("link_open", "a", 1)
+    opening.attrs = {"href": href}
+    return [opening, _text(href), _token("link_close", "a", -1)]
+
+
+def _style(tag: str, nesting: Literal[-1, 0, 1]) -> "Token":
+    return _token(f"{tag}_{'open' if nesting == 1 else 'close'}", tag, nesting)
+
+
+def _text(content: str) -> "Token":
+    token = _token("text", "", 0)
+    token.content = content
+    return token
+
+
+def _token(kind: str, tag: str, nesting: Literal[-1, 0, 1]) -> "Token":
+    from markdown_it.token import Token
+
+    return Token(kind, tag, nesting)

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -40,8 +40,8 @@ and dark themes both stay readable."""
 FLUSH_S = 0.03
 """Texts that come within this time are painted at once: streaming repaints the prompt less."""
 
-_STYLES = re.compile(r"\x1b\[[0-9;]*m")
-_PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+_STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
+_END = re.compile(rf"(?: |{_STYLES.pattern})+$")
 
 QUIET_S = 0.3
 """Keys typed this shortly before a question appears were not meant for it."""
@@ -82,6 +82,8 @@ class Screen:
     color: bool
     columns: Callable[[], int]
     rows: Callable[[], int]
+    links: bool = False
+    """Whether a link can be made of a text (OSC 8)."""
     editor: Editor | None = None
     """The prompt on the screen, while there is one."""
     approved: str = ""
@@ -185,7 +187,7 @@ class Screen:
         console.width = self.width
         with console.capture() as capture:
             console.print(renderable)
-        lines = [_PADDING.sub(r"\1", line) for line in capture.get().split("\n")]
+        lines = [_END.sub(_without_padding, line) for line in capture.get().split("\n")]
         while lines and not _STYLES.sub("", lines[-1]).strip():
             lines.pop()
         while lines and not _STYLES.sub("", lines[0]).strip():
@@ -198,7 +200,14 @@ class Screen:
             from rich.theme import Theme
 
             # The default paints inline code on black, which hurts on a light terminal.
-            theme = Theme({"markdown.code": "cyan", "markdown.h1": "bold"})
+            theme = Theme(
+                {
+                    "markdown.code": "cyan",
+                    "markdown.h1": "bold",
+                    "markdown.a": "bright_blue",
+                    "markdown.url": "underline blue",
+                }
+            )
             self._console = Console(
                 file=self.stream,
                 theme=theme,
@@ -242,6 +251,29 @@ class Screen:
             self._reading = False
 
 
+def _without_padding(end: re.Match[str]) -> str:
+    return "".join(_STYLES.findall(end[0]))
+
+
+def links_work(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to understand links (OSC 8), or to ignore them in silence:
+    others print them as text."""
+    program, term = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
+    if environ.get("TMUX"):
+        return True
+    if term.startswith(("screen", "linux")):
+        return False
+    named = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "ALACRITTY_LOG")
+    if any(environ.get(name) for name in named):
+        return True
+    if program in ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio"):
+        return True
+    vte = environ.get("VTE_VERSION", "")
+    return term.startswith(("foot", "alacritty", "xterm-kitty", "xterm-ghostty")) or (
+        vte.isdecimal() and int(vte) >= 5000
+    )
+
+
 def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> Screen:
     """The screen of this process. `color` None: as the terminal and `NO_COLOR` say."""
     out = stream or sys.stdout
@@ -253,6 +285,7 @@ def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> S
         color=terminal and wanted,
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
+        links=terminal and links_work(os.environ),
     )
 
 

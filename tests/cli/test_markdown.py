@@ -1,10 +1,12 @@
 import io
 import itertools
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kode.cli.lines import cell_width, clean
 from kode.cli.markdown import (
     MAX_BLOCK_CHARS,
     MAX_FENCE_LINES,
@@ -12,7 +14,7 @@ from kode.cli.markdown import (
     BlockSplitter,
     markdown,
 )
-from kode.cli.screen import Screen
+from kode.cli.screen import Screen, links_work
 
 
 def screen(width=60):
@@ -148,3 +150,130 @@ def test_code_keeps_its_own_indentation_without_padding():
     shown = screen().rendered(markdown("```py\ndef f():\n    return 1\n```"))
 
     assert shown == "def f():\n    return 1"
+
+
+def colored(width=60):
+    return Screen(
+        stream=io.StringIO(),
+        rich_terminal=True,
+        color=True,
+        columns=lambda: width,
+        rows=lambda: 24,
+    )
+
+
+SGR = r"(?:\x1b\[[0-9;]*m)?"
+LINK = re.compile(rf"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\{SGR}([^\x1b]*){SGR}\x1b\]8;;\x1b\\")
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[**the** docs](http://x.test/a)", "the docs (http://x.test/a)"),
+        ("<http://x.test/a>", "http://x.test/a"),
+        ("<a@x.test>", "a@x.test"),
+        ("see http://x.test/a?b=c.", "see http://x.test/a?b=c."),
+        ("[http://safe.test](http://evil.test)", "http://safe.test (http://evil.test)"),
+        ("![a cat](http://x.test/cat.png)", "a cat (http://x.test/cat.png)"),
+        ("`http://x.test`", "http://x.test"),
+    ],
+)
+@pytest.mark.parametrize("links", [False, True])
+def test_an_address_is_visible_once_whether_links_work_or_not(text, shown, links):
+    assert plain(colored().rendered(markdown(text, links=links))) == shown
+
+
+def test_where_links_work_text_and_address_lead_there_even_when_wrapped():
+    address = "http://x.test/" + "a" * 60
+    rendered = colored(40).rendered(markdown(f"[docs]({address}) and {address}", links=True))
+
+    targets = [target for target, _ in LINK.findall(rendered)]
+
+    assert len(targets) >= 5
+    assert set(targets) == {address}
+    said = "".join(said for _, said in LINK.findall(rendered))
+    assert said == "docs" + address + address
+
+
+def test_where_they_do_not_no_link_sequence_is_written():
+    assert "\x1b]8" not in colored().rendered(markdown("[docs](http://x.test) http://y.test"))
+
+
+def test_a_link_cannot_break_out_of_its_sequence():
+    text = "[x](http://x.test/\x1b\\\x07;a) <http://y.test/\x1b]0;t\x07>"
+    rendered = colored().rendered(markdown(clean(text), links=True))
+
+    assert "\x07" not in rendered
+    assert "\x1b" not in plain(rendered)
+
+
+TABLE = (
+    "| name | 説明 | note |\n|---|---:|---|\n| a | 漢字とかな | 👍🏽 emoji |\n"
+    "| longer name | b | somelongtextwithoutanybreakatall and more |"
+)
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 80])
+def test_a_table_fits_and_loses_nothing(width):
+    rendered = screen(width).rendered(markdown(TABLE))
+
+    assert "…" not in rendered
+    for line in rendered.split("\n"):
+        assert cell_width(line) <= width
+    letters = re.sub(r"[\s─:]", "", rendered)
+    for cell in ("emoji", "somelong"):
+        assert cell in letters
+
+
+def test_a_table_that_is_too_wide_becomes_lists_of_its_cells():
+    assert screen(24).rendered(markdown(TABLE)).split("\n") == [
+        "name: a",
+        "説明: 漢字とかな",
+        "note: 👍🏽 emoji",
+        "",
+        "name: longer name",
+        "説明: b",
+        "note:",
+        "somelongtextwithoutanybr",
+        "eakatall and more",
+    ]
+
+
+def test_no_line_of_a_table_ends_in_padding_which_would_wrap():
+    for line in colored(80).rendered(markdown(TABLE)).split("\n"):
+        assert plain(line) == plain(line).rstrip()
+
+
+def test_nested_lists_keep_their_levels():
+    shown = screen(30).rendered(
+        markdown("1. one\n   - two words that wrap here\n     - deep\n2. x")
+    )
+
+    assert shown.split("\n") == [
+        " 1 one",
+        "    • two words that wrap here",
+        "       • deep",
+        " 2 x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "work"),
+    [
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "6800"}, True),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "4600"}, False),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "linux"}, False),
+        ({"TERM": "screen"}, False),
+        ({"TERM": "tmux-256color", "TMUX": "/tmp/x"}, True),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, True),
+    ],
+)
+def test_links_are_made_only_where_they_are_known_to_work(environ, work):
+    assert links_work(environ) is work
