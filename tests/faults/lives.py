@@ -279,7 +279,8 @@ def _lost_of_vault(place: Place, shown: Shown) -> list[str]:
     )
     for turn, title in list(enumerate(("First", "Second"), 1))[:ended]:
         waits = (root / f"pending/{session_of(shown)}.{turn:04d}.json").exists()
-        if not waits and not titles[f"## {title}"] and not undoing:
+        looked_back = titles[f"## {title}"] or titles["## Later"]
+        if not waits and not looked_back and not undoing:
             faults.append(f"the task of turn {turn} is neither waiting nor looked back on")
     return faults
 
@@ -328,7 +329,7 @@ VAULT = Life(
         ),
         ("memory", "undo"),
     ),
-    after=[_reflecting("First"), HERE],
+    after=[_reflecting("Later"), HERE],
     lost=_lost_of_vault,
     versions={"ships.txt": SHIPS},
 )

@@ -20,8 +20,8 @@ from tests.faults.lives import LIVES, SUBAGENTS, TIERED, Life
 from tests.faults.recorded import Recorded, live
 
 LONG = os.environ.get("FAULTS") == "all"
-SAMPLE = {"tiered": 14, "notes": 6, "subagents": 8}
-USUAL_SAMPLE = 5
+SAMPLE = {"tiered": 9, "subagents": 6}
+USUAL_SAMPLE = 4
 WORKERS = 2 if LONG else 1
 
 
