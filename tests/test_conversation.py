@@ -15,7 +15,7 @@ from kode import durable
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
-from kode.events import Event, silent
+from kode.events import Event, Working, silent
 from kode.messages import text_of
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session import log
@@ -218,6 +218,36 @@ async def test_the_model_learns_of_the_end_of_a_background_command_with_the_next
     assert "has ended: exit status 3" in told
 
 
+async def test_the_model_learns_of_it_with_the_next_result_of_the_same_turn(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done")
+    other = shell("touch go; until [ -e ended ]; do sleep 0.02; done")
+    conversation = await opened(serve, other, {"text": "done"}, mode="full")
+    turn = asyncio.ensure_future(conversation.turn("serve"))
+    while not (project / "begun").exists():
+        await asyncio.sleep(0.01)
+    assert conversation.commands.move()
+    while not (project / "go").exists():
+        await asyncio.sleep(0.01)
+    [command] = conversation.commands.commands
+    assert command.watch is not None
+    await command.watch
+    (project / "ended").touch()
+    await turn
+
+    results = [
+        part.text
+        for message in conversation.session.messages
+        if message.role == "tool"
+        for part in message.parts
+    ]
+    assert "It runs on" in results[0]
+    assert "bg1 (`touch begun" in results[1]
+    assert conversation.commands.news(conversation.session.id) == ""
+
+
 async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:
     serve = shell("touch begun; sleep 60")
     conversation = await opened(serve, {"text": "it runs"}, mode="full")
@@ -267,3 +297,15 @@ def test_a_short_session_still_removes_what_crashes_left(
 
     assert len(done) == 2
     assert not left.exists()
+
+
+async def test_what_takes_time_is_told_before_it_begins(opened: Open, events: list[Event]) -> None:
+    conversation = await opened({"text": "one"}, {"text": "a hand-over note"})
+    await conversation.turn("first " * 20_000)
+
+    await conversation.compact()
+
+    kinds = [event.type for event in events]
+    assert kinds.index("working") < kinds.index("context_reduced")
+    [working] = [event for event in events if isinstance(event, Working)]
+    assert working.what == "Compacting the conversation"
