@@ -7,9 +7,12 @@ import asyncio
 import codecs
 import contextlib
 import os
+import secrets
 import signal
 from collections.abc import Callable
 from pathlib import Path
+
+from kode.tools.orphans import WATCH
 
 MAX_KEPT_CHARACTERS = 20_000
 """How much of the end of an output goes with the next message."""
@@ -28,12 +31,16 @@ async def run_shell_line(command: str, cwd: Path, show: Callable[[str], None]) -
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
+    # Nobody would see its output once kode is killed. Only the group: the environment is theirs.
+    watched = secrets.token_hex(12)
+    WATCH.runs(watched, process.pid)
     try:
         output = await _read(process, show)
         return await process.wait(), output
     finally:
         if process.returncode is None:
             await _stop(process)
+        WATCH.is_over(watched)
 
 
 async def _read(process: asyncio.subprocess.Process, show: Callable[[str], None]) -> str:

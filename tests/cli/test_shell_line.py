@@ -4,6 +4,7 @@ import subprocess
 import time
 
 from kode.cli.shell_line import MAX_KEPT_CHARACTERS, run_shell_line
+from kode.tools.orphans import WATCH
 
 
 async def test_output_is_shown_as_it_comes_and_given_back(tmp_path):
@@ -53,3 +54,13 @@ def gone(process_id):
             return True
         time.sleep(0.01)
     return False
+
+
+async def test_it_is_watched_while_it_runs_so_that_it_ends_should_kode_be_killed(tmp_path):
+    shown = []
+
+    await run_shell_line("echo $$", tmp_path, lambda line: shown.append((line, dict(WATCH.open))))
+
+    ((group, watched),) = shown
+    assert group in watched.values()
+    assert group not in WATCH.open.values()
