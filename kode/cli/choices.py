@@ -27,6 +27,11 @@ Choice = tuple[str, str]
 Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
 """The words before the one that is typed → what may stand there."""
 
+BACKGROUND_WORDS = (
+    ("list", "what runs in the background"),
+    ("read", "the output of one: /bg read ID"),
+    ("kill", "end one: /bg kill ID"),
+)
 OFFERED_SESSIONS = 50
 TASK_COLUMNS = 50
 SERVER_TIMEOUT_S = 1.0
@@ -60,7 +65,23 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
 
         return () if before else MODE_MEANS.items()
 
+    def background(before: tuple[str, ...]) -> Iterable[Choice]:
+        if desk.opened is None:
+            return ()
+        known = desk.opened.commands.commands
+        match before:
+            case ():
+                return BACKGROUND_WORDS
+            case ("kill",):
+                known = [command for command in known if command.runs]
+            case ("read",):
+                pass
+            case _:
+                return ()
+        return [(command.name, clip(one_line(command.command), TASK_COLUMNS)) for command in known]
+
     return {
+        "/bg": background,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,

@@ -23,7 +23,6 @@ MAX_WALKED = 30_000
 LIST_TIMEOUT_S = 10.0
 FRESH_S = 10.0
 """A listing older than this is made again when somebody completes; meanwhile the old one serves."""
-FIRST_WAIT_S = 2.0
 
 GIT = (
     *("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false"),
@@ -49,14 +48,15 @@ class FileIndex:
     """What was listed, the last query, and what fits it: a longer query searches only these."""
     _listed_at: float = float("-inf")
     _listing: threading.Thread | None = None
+    _may_search: threading.Event = field(default_factory=threading.Event)
+    """Set once there is a listing, or nobody may wait for one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, query: str, limit: int = 50) -> list[str]:
-        """The best matches of a fuzzy query, best first. Waits for the very first listing only,
-        and not for long; so do not call it on the loop's thread."""
-        thread = self._refresh()
-        if thread is not None and self._listed_at == float("-inf"):
-            thread.join(FIRST_WAIT_S)
+        """The best matches of a fuzzy query, best first. Waits for the very first listing only, and
+        not after `close`; so do not call it on the loop's thread."""
+        self._refresh()
+        self._may_search.wait(LIST_TIMEOUT_S)
         among, known = self._paths, self._narrowed
         if known is not None and known[0] is among and query.startswith(known[1]):
             fitting = known[2].matching(query)
@@ -65,19 +65,23 @@ class FileIndex:
         self._narrowed = (among, query, fitting)
         return fitting.best(query, limit)
 
-    def _refresh(self) -> threading.Thread | None:
+    def close(self) -> None:
+        """Lets go of everybody who waits for the first listing: leaving must not."""
+        self._may_search.set()
+
+    def _refresh(self) -> None:
         with self._lock:
             if self._listing is not None and self._listing.is_alive():
-                return self._listing
+                return
             if time.monotonic() - self._listed_at < FRESH_S:
-                return None
+                return
             self._listing = threading.Thread(target=self._list, daemon=True)
             self._listing.start()
-            return self._listing
 
     def _list(self) -> None:
         self._paths = Paths.of(list_files(self.root))
         self._listed_at = time.monotonic()
+        self._may_search.set()
 
 
 def list_files(root: Path) -> list[str]:

@@ -82,10 +82,11 @@ async def _run_editor(
     from kode.cli.files import FileIndex
     from kode.cli.history import open_history
 
+    files = FileIndex(folder)
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},
         arguments=choices_of(desk),
-        files=FileIndex(folder),
+        files=files,
     )
     desk.editor = Editor(
         desk,
@@ -109,6 +110,7 @@ async def _run_editor(
     try:
         await desk.editor.run(drawn)
     finally:
+        files.close()
         desk.screen.flush()
         desk.screen.editor = None
         desk.leave()

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from kode.cli.choices import (
@@ -63,6 +65,23 @@ def test_the_words_of_memory_are_those_of_its_commands():
     assert dict(memory_choices(("add",))) == {"user": "", "env": ""}
     assert list(memory_choices(("add", "user"))) == []
     assert list(memory_choices(("nonsense",))) == []
+
+
+def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tmp_path):
+    desk = Desk(screen=None, renderer=None)
+    desk.opened = FakeConversation(tmp_path, tmp_path)
+    desk.opened.commands = SimpleNamespace(
+        commands=[
+            SimpleNamespace(name="b1", command="make test", runs=True),
+            SimpleNamespace(name="b2", command="make", runs=False),
+        ]
+    )
+    offered = choices_of(desk)["/bg"]
+
+    assert [word for word, _ in offered(())] == ["list", "read", "kill"]
+    assert offered(("read",)) == [("b1", "make test"), ("b2", "make")]
+    assert offered(("kill",)) == [("b1", "make test")]
+    assert list(offered(("list",))) == []
 
 
 def test_nothing_is_offered_before_the_conversation_is_open(tmp_path):

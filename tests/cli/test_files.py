@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -97,3 +98,23 @@ def test_a_repository_s_settings_run_nothing(project, tmp_path):
     assert "src/app.py" in list_files(project)
 
     assert not ran.exists()
+
+
+def test_who_waits_for_the_first_listing_gets_it_and_nobody_waits_after_the_end(
+    project, monkeypatch
+):
+    listed = threading.Event()
+    monkeypatch.setattr(files, "list_files", lambda root: listed.wait(30) and ["app.py"])
+    index = FileIndex(project)
+    closed = FileIndex(project)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(index.find("app")))
+    waiting.start()
+
+    closed.close()
+    assert closed.find("app") == []
+    assert found == []
+
+    listed.set()
+    waiting.join(10)
+    assert found == [["app.py"]]
