@@ -70,7 +70,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
     ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
-    await system.open(_context(working_directory(arguments), ask_model=ask_model), {})
+    await system.open(outside_context(working_directory(arguments), ask_model=ask_model), {})
     try:
         return await run_command(system, arguments)
     finally:
@@ -89,8 +89,8 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         for name in (arguments.source, arguments.into)
     )
     cwd = working_directory(arguments)
-    await source.open(_context(cwd, read_only=True), {})
-    await target.open(_context(cwd, read_only=arguments.dry_run), {})
+    await source.open(outside_context(cwd, read_only=True), {})
+    await target.open(outside_context(cwd, read_only=arguments.dry_run), {})
     try:
         return await copy(source, target, dry_run=arguments.dry_run)
     finally:
@@ -98,10 +98,10 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         await source.close(1.0)
 
 
-def _context(
+def outside_context(
     cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
 ) -> MemoryContext:
-    """Memory as it is outside a session."""
+    """What memory may know outside a session."""
     return MemoryContext(
         root=paths.memory_folder(paths.home()),
         cwd=cwd,
