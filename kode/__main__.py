@@ -6,10 +6,7 @@ import sys
 def main() -> int:
     """Runs the command line and returns its exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        from kode import __version__
-
-        sys.stdout.write(f"kode {__version__}\n")
-        return 0
+        return _show_version()
     import gc
 
     # Thousands of objects come with the imports, and all of them stay: looking through them again
@@ -18,6 +15,18 @@ def main() -> int:
     from kode.cli.main import main as run
 
     return run(sys.argv[1:])
+
+
+def _show_version() -> int:
+    from kode import __version__
+
+    try:
+        sys.stdout.write(f"kode {__version__}\n")
+        sys.stdout.flush()
+    except (OSError, AttributeError):  # a full disk, a reader that left, a closed stream
+        sys.stdout = None  # what is left in it must not be tried again
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -5,15 +5,17 @@ never become part of a task: only an argument with white space in it opens the R
 """
 
 import argparse
+import contextlib
 import difflib
 import errno
 import importlib
+import io
 import os
 import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
@@ -107,22 +109,33 @@ def nearest(word: str, known: Sequence[str] | dict[str, argparse.Action]) -> str
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
-    # A stream that the caller closed is None; what would be written there is not wanted.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    _settle_streams()
+    code = _answered([_in_utf8(argument) for argument in argv])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # a terminal that was closed
+            _give_up(stream)
+            code = code or EXIT_FAILED
+    return code
+
+
+def _answered(argv: Sequence[str]) -> int:
     try:
         return _dispatch(list(argv))
+    except SystemExit as done:  # `--help` of a command
+        return done.code if isinstance(done.code, int) else EXIT_FAILED if done.code else 0
     except KodeError as error:
         return _report(argv, error)
     except BrokenPipeError:
-        _give_up_output()
+        _give_up(sys.stdout)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return _report(argv, Interrupted("Interrupted before the task had begun. Start it again."))
     except OSError as error:
         if error.errno not in OUTPUT_FAULTS or error.filename is not None:
             return _own_fault(argv, error)
-        _give_up_output()
+        _give_up(sys.stdout)
         text = (
             f"The output could not be written ({error.strerror}). Make room, or send it elsewhere; "
             "what a session holds is kept: `kode session list`."
@@ -132,9 +145,32 @@ def main(argv: Sequence[str]) -> int:
         return _own_fault(argv, error)
 
 
-def _give_up_output() -> None:
+def _settle_streams() -> None:
+    """Streams that every part can write any text to."""
+    # The numbers of streams that the caller closed are taken, or the next file that is opened, a
+    # session perhaps, would be standard output to somebody.
+    while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(taken)
+    # A closed stream is None; what would be written there is not wanted.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal's encoding lacks is a question mark there, and no fault.
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _in_utf8(argument: str) -> str:
+    """An argument as it was typed, where the locale is ASCII and the terminal is not. Bytes that
+    are no UTF-8 either stay as they are: they may name a file."""
+    if argument.isascii():
+        return argument
+    return os.fsencode(argument).decode("utf-8", "surrogateescape")
+
+
+def _give_up(stream: TextIO) -> None:
     """Nobody can take our output any more; what is left to flush must not raise again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _own_fault(argv: Sequence[str], error: Exception) -> int:
@@ -150,6 +186,7 @@ def _dispatch(argv: list[str]) -> int:
         width = max(map(len, COMMANDS))
         lines = (f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        sys.stdout.flush()
         return 0
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
@@ -177,7 +214,8 @@ def _report(argv: Sequence[str], error: KodeError) -> int:
         from kode.cli.lines import fold
 
         text = fold(text, shutil.get_terminal_size().columns)
-    print(text, file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
     if wanted_format(argv) != "text":
         sys.stdout.write(failure_object(argv, error) + "\n")
     return error.exit_code

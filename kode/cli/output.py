@@ -59,10 +59,10 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line. Lone surrogates, which no stream can carry, are escaped."""
+    """JSON on one line. What standard output cannot carry, lone surrogates among it, is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     try:
-        text.encode()
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value)
     return text

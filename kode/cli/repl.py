@@ -20,7 +20,7 @@ from kode.cli.lines import clip
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS
-from kode.errors import EXIT_OK
+from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -50,7 +50,7 @@ async def run_repl(
         opening = conversation
     else:
         desk.opened, folder, opening = conversation, conversation.cwd, None
-    with _signals(desk):
+    with _signals(desk) as ended_by:
         _greet(screen, folder)
         if screen.rich_terminal and sys.stdin.isatty():
             await _run_editor(desk, opening, first_task, folder, warm_up)
@@ -59,7 +59,7 @@ async def run_repl(
         await desk.finish()
     if desk.fault is not None:
         raise desk.fault
-    return EXIT_OK
+    return EXIT_INTERRUPTED if ended_by else EXIT_OK
 
 
 def _greet(screen: Screen, folder: Path) -> None:
@@ -164,19 +164,26 @@ def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
 
 
 @contextlib.contextmanager
-def _signals(desk: Desk) -> Iterator[None]:
-    """SIGINT acts as Ctrl-C, SIGTERM and SIGHUP as leaving: nothing is torn out of its course."""
+def _signals(desk: Desk) -> Iterator[list[signal.Signals]]:
+    """SIGINT acts as Ctrl-C, SIGTERM and SIGHUP as leaving: nothing is torn out of its course.
+    Gives those that made kode leave."""
     loop = asyncio.get_running_loop()
+    ended_by: list[signal.Signals] = []
+
+    def leave(number: signal.Signals) -> None:
+        ended_by.append(number)
+        desk.leave()
+
     actions: dict[signal.Signals, Callable[[], object]] = {
         signal.SIGINT: lambda: _sigint(desk),
-        signal.SIGTERM: desk.leave,
-        signal.SIGHUP: desk.leave,
+        signal.SIGTERM: lambda: leave(signal.SIGTERM),
+        signal.SIGHUP: lambda: leave(signal.SIGHUP),
     }
     before = {number: signal.getsignal(number) for number in actions}
     for number, action in actions.items():
         loop.add_signal_handler(number, action)
     try:
-        yield
+        yield ended_by
     finally:
         for number, handler in before.items():
             loop.remove_signal_handler(number)

@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.flags import (
     add_conversation_flags,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024
 STDIN_HINT_AFTER_S = 3.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_ATTACHED_BYTES = 256 * 1024
 
 
@@ -57,6 +58,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
 
     Raises: UserError, SessionError or StorageError when it could not start.
     """
+    _interrupted_by_signals()
     text = read_task(task)
     if not text.strip():
         raise ConfigError(
@@ -93,7 +95,10 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
             ended = await _ended(task)
         _print_result(arguments, ended, conversation.session.id, cwd)
     finally:
-        await conversation.close()
+        closing = asyncio.ensure_future(conversation.close())
+        with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
+            # Interrupted, memory leaves its work for the next start.
+            await closing
     return EXIT_CODES[ended.status]
 
 
@@ -246,15 +251,30 @@ def _way_on(ended: TurnEnded, session_id: str | None) -> str:
     return f" What was done is saved: `kode continue --id {session_id}` goes on."
 
 
+def _interrupted_by_signals() -> None:
+    """Before there is a turn SIGTERM and SIGHUP end kode as Ctrl-C does: with a word about it, in
+    the format asked for."""
+    for number in _heeded():
+        if number != signal.SIGINT:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """SIGHUP stays ignored where whoever started kode wants that (`nohup`)."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in SIGNALS if number != signal.SIGHUP or not ignored]
+
+
 @contextlib.contextmanager
-def _cancelled_by_signals(task: "asyncio.Future[TurnEnded]") -> Iterator[None]:
+def _cancelled_by_signals(task: "asyncio.Future[Any]") -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP end the turn, which saves what there is; so does a second one."""
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in signals:
+    before = {number: signal.getsignal(number) for number in _heeded()}
+    for number in before:
         loop.add_signal_handler(number, task.cancel)
     try:
         yield
     finally:
-        for number in signals:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -19,7 +19,7 @@ from typing import Any
 
 from kode import durable, paths
 from kode.errors import SessionError
-from kode.session.log import ID, read
+from kode.session.log import ID, read, writable_path
 from kode.session.told import effective, turns_of
 
 HEAD_BYTES = 8_192
@@ -218,7 +218,8 @@ def _header(head: bytes) -> dict[str, Any]:
 def _is_of(header: dict[str, Any], cwd: Path) -> bool:
     folder = _text(header, "cwd")
     return bool(folder) and (
-        folder == str(cwd) or os.path.realpath(folder) == os.path.realpath(cwd)
+        folder in (str(cwd), writable_path(cwd))
+        or os.path.realpath(folder) == os.path.realpath(cwd)
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
-from kode.errors import BusyError, SessionError
+from kode.errors import BusyError, SessionError, StorageError
 from kode.images import copy_to as copy_image
 from kode.images import kept_beside
 from kode.messages import Image, Message, Usage, calls_of, images_of
@@ -187,7 +187,10 @@ def create(
 ) -> Session:
     """A new session with its file, header written. Raises: StorageError."""
     folder = paths.sessions_folder(home)
-    durable.make_folder(folder)
+    try:
+        durable.make_folder(folder)
+    except StorageError as error:
+        raise StorageError(f"{error} Or keep nothing of the session: --no-session.") from error
     while True:
         session_id = new_session_id()
         path = paths.session_file(home, session_id)
@@ -197,7 +200,7 @@ def create(
     header = Header(
         id=session_id,
         created_at=timestamp(),
-        cwd=str(cwd),
+        cwd=writable_path(cwd),
         model=model,
         provider=provider,
         parent=parent,
@@ -212,6 +215,11 @@ def create(
             file.close()
             raise
     return Session(header=header, path=path, file=file)
+
+
+def writable_path(path: Path) -> str:
+    """A path as JSON can hold it: bytes of it that are no UTF-8 are escaped with a backslash."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def in_memory(*, cwd: Path, model: str, provider: str) -> Session:

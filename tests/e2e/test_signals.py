@@ -1,0 +1,224 @@
+"""Signals from outside: the session is saved, what was started has ended, the terminal is as it
+was, and the exit code says that kode was interrupted.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+pytestmark = pytest.mark.e2e
+
+STREAM = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
+SLEEP = {
+    "calls": [
+        {"name": "shell", "arguments": {"command": "echo $$ > pid; touch begun; exec sleep 60"}}
+    ]
+}
+BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+RESTORED = b"\x1b[?2004l"
+"""Bracketed paste is off again."""
+
+
+@pytest.fixture
+def serve(place: Place) -> Iterator[Callable[..., ScriptedServer]]:
+    servers: list[ScriptedServer] = []
+
+    def start(*replies: dict[str, Any]) -> ScriptedServer:
+        servers.append(ScriptedServer(list(replies)).__enter__())
+        place.url = servers[-1].openai_url
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def until(holds: Callable[[], object], timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def last_turn(place: Place) -> dict[str, Any]:
+    (session,) = place.session_files
+    turn: dict[str, Any] = json.loads(session.read_text().splitlines()[-1])
+    assert turn["type"] == "turn"
+    return turn
+
+
+def is_gone(pid_file: Path) -> bool:
+    try:
+        os.kill(int(pid_file.read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@BOTH
+def test_in_a_stream_the_beginning_of_the_answer_is_printed_and_saved(
+    place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
+) -> None:
+    server = serve(STREAM)
+    with place.start("run", "--output-format", "stream-json", "hi") as process:
+        assert process.stdout is not None
+        until(lambda: server.requests)
+        told = [json.loads(process.stdout.readline())]
+        while told[-1]["type"] != "text_delta":
+            told.append(json.loads(process.stdout.readline()))
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=20)
+
+    result = json.loads(out.splitlines()[-1])
+    assert process.returncode == 130
+    assert (result["type"], result["status"]) == ("result", "interrupted")
+    assert result["result"].startswith("word")
+    assert last_turn(place)["status"] == "interrupted"
+
+
+@BOTH
+def test_in_a_command_the_command_ends_too(
+    place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
+) -> None:
+    serve(SLEEP)
+    with place.start("run", "--permission-mode", "full", "hi") as process:
+        until((place.project / "begun").exists)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert "What was done is saved" in err
+    assert last_turn(place)["status"] == "interrupted"
+    assert is_gone(place.project / "pid")
+
+
+def test_before_the_task_is_read_it_is_told_in_the_format_asked_for(place: Place) -> None:
+    with place.start("run", "--output-format", "json", "-", stdin=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert "waiting for standard input" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert json.loads(out)["status"] == "interrupted"
+
+
+def test_who_ignores_the_end_of_the_terminal_is_not_ended_by_it(
+    place: Place, serve: Callable[..., ScriptedServer]
+) -> None:
+    server = serve({"text": "Done.", "wire": {"stall_before_s": 1.0}})
+    with place.start(
+        "run", "hi", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ) as process:
+        until(lambda: server.requests)
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=20)
+
+    assert (process.returncode, out) == (0, "Done.\n")
+
+
+def test_a_stop_in_a_stream_costs_nothing(
+    place: Place, serve: Callable[..., ScriptedServer]
+) -> None:
+    server = serve({"text": "word " * 30, "wire": {"chunk_delay_s": 0.05}})
+    with place.start("run", "hi") as process:
+        until(lambda: server.requests)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate(timeout=20)
+
+    assert (process.returncode, out.split()) == (0, ["word"] * 30)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_a_reader_that_leaves_ends_it_quietly(
+    place: Place, serve: Callable[..., ScriptedServer], form: str
+) -> None:
+    serve({"text": "word " * 20_000})
+    command = f'"{KODE}" run --output-format {form} hi | head -c 1'
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=place.project, env=place.environ, capture_output=True, timeout=60
+    )
+
+    assert done.stderr == b""
+    assert last_turn(place)["status"] == "success"
+
+
+def terminal(place: Place, *arguments: str) -> Terminal:
+    return Terminal(KODE, list(arguments), cwd=place.project, env=place.environ)
+
+
+def exit_code(open_terminal: Terminal, number: signal.Signals) -> int | None:
+    os.kill(open_terminal.process.pid, number)
+    code: int | None = open_terminal.ended()
+    return code
+
+
+@BOTH
+def test_at_the_prompt_kode_leaves_and_the_terminal_is_as_before(
+    place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
+) -> None:
+    serve({"text": "x"})
+    with terminal(place) as prompt:
+        prompt.until("/help", "0% of")
+        assert exit_code(prompt, number) == 130
+        assert RESTORED in prompt.raw
+        assert "Traceback" not in prompt.text
+
+
+def test_at_the_prompt_a_turn_ends_and_the_way_back_is_told(
+    place: Place, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve({"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}})
+    with terminal(place) as prompt:
+        prompt.until("/help", "0% of")
+        prompt.type("hi", "enter")
+        prompt.until("one line")
+        assert exit_code(prompt, signal.SIGTERM) == 130
+        assert "Resume with: kode continue --id" in prompt.text
+        assert RESTORED in prompt.raw
+    assert last_turn(place)["status"] == "interrupted"
+
+
+def test_a_question_ends_with_kode_and_nothing_was_run(
+    place: Place, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(SLEEP)
+    with terminal(place) as prompt:
+        prompt.until("/help", "0% of")
+        prompt.type("hi", "enter")
+        prompt.until("allow once")
+        assert exit_code(prompt, signal.SIGTERM) == 130
+        assert RESTORED in prompt.raw
+    assert last_turn(place)["status"] == "interrupted"
+    assert not (place.project / "begun").exists()
+
+
+def test_a_terminal_that_is_closed_ends_the_turn_and_its_command(
+    place: Place, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(SLEEP)
+    with terminal(place, "--permission-mode", "full") as prompt:
+        prompt.until("/help", "0% of")
+        prompt.type("hi", "enter")
+        until(lambda: prompt.read() and (place.project / "begun").exists())
+        prompt.process.ptyproc.fileobj.close()
+        until(lambda: os.waitpid(prompt.process.pid, os.WNOHANG)[0])
+        prompt.process.ptyproc.fd = prompt.process.child_fd = -1
+        prompt.process.ptyproc.terminated = prompt.process.terminated = True
+        prompt.process.ptyproc.closed = prompt.process.closed = True
+
+    assert last_turn(place)["status"] == "interrupted"
+    assert is_gone(place.project / "pid")

@@ -1,0 +1,143 @@
+"""The installed command where little is as it should be: streams, encodings, folders, names."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+
+pytestmark = pytest.mark.e2e
+
+LATIN = "Größe 💡"
+
+
+def script(place: Place, *replies: dict[str, object]) -> str:
+    path = place.folder / "script.json"
+    path.write_text(json.dumps(list(replies)))
+    return str(path)
+
+
+def run_raw(place: Place, shell: str) -> "subprocess.CompletedProcess[bytes]":
+    """A line of shell, in the project; `kode` is the installed one."""
+    environ = {**place.environ, "K": KODE, "S": script(place, {"match": ".", "text": LATIN})}
+    return subprocess.run(
+        ["sh", "-c", shell], cwd=place.project, env=environ, capture_output=True, timeout=60
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["session list", "--help", "run --script $S hi"])
+def test_an_output_that_cannot_be_written_is_one_sentence(place: Place, command: str) -> None:
+    run_raw(place, "$K run --script $S hi")
+
+    done = run_raw(place, f"$K {command} >/dev/full")
+
+    assert done.returncode == 1
+    assert b"could not be written (No space left on device)" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)]
+)
+def test_closed_streams_stop_nothing(place: Place, closed: str, code: int) -> None:
+    done = run_raw(place, f"$K run --script $S hi {closed}")
+
+    assert (done.returncode, done.stderr) == (code, b"")
+    (session,) = place.session_files
+    assert session.read_text().count('"type":"turn"') == 1
+
+
+@pytest.mark.parametrize("locale", ["LC_ALL=POSIX PYTHONCOERCECLOCALE=0 PYTHONUTF8=0"])
+def test_an_ascii_terminal_gets_question_marks_and_json_gets_escapes(
+    place: Place, locale: str
+) -> None:
+    told = run_raw(place, f"{locale} $K run --script $S 'größer 💡'")
+    listed = run_raw(place, f"{locale} $K session list")
+    object_ = run_raw(place, f"{locale} $K run --output-format json --script $S hi")
+
+    assert told.stdout == b"Gr??e ?\n"
+    assert told.returncode == listed.returncode == 0
+    assert b"gr??er ?" in listed.stdout
+    assert json.loads(object_.stdout.decode("ascii"))["result"] == LATIN
+    assert "größer 💡" in place.session_files[0].read_text()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"b\xff\xfed", "line\nbreak 💡 -x ".encode(), b"-rf", b"x" * 255],
+    ids=["no UTF-8", "line feed, emoji, space", "dash", "255 bytes"],
+)
+def test_a_working_directory_may_be_called_anything(place: Place, name: bytes) -> None:
+    folder = os.path.join(os.fsencode(place.folder), name)
+    os.mkdir(folder)
+    first = script(place, {"match": ".", "text": "Here."})
+
+    begun = place.run("run", "--script", first, "hi", cwd=folder)
+    gone_on = place.run("continue", "--script", first, "again", cwd=folder)
+    listed = place.run("session", "list", "--here", cwd=folder)
+
+    assert (begun.code, gone_on.code, listed.code) == (0, 0, 0), gone_on.err
+    assert "2 turns" in listed.out
+
+
+def test_a_working_directory_that_is_gone_is_one_sentence(place: Place) -> None:
+    done = run_raw(place, 'mkdir gone && cd gone && rmdir ../gone && "$K" run --script $S hi')
+
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"kode: the working directory is not there.")
+
+
+def test_a_working_directory_that_goes_in_a_turn_ends_in_a_report(place: Place) -> None:
+    folder = place.folder / "going"
+    folder.mkdir()
+    going = script(
+        place,
+        {"calls": [{"name": "shell", "arguments": {"command": f"rm -r {folder}"}}]},
+        {
+            "calls": [
+                {"name": "list_files", "arguments": {}},
+                {"name": "read_file", "arguments": {"path": "a.txt"}},
+                {"name": "shell", "arguments": {"command": "true"}},
+            ]
+        },
+        {"text": "It is gone."},
+    )
+    flags = ("--permission-mode", "full", "--script", going)
+
+    done = place.run("run", *flags, "clean up", cwd=folder)
+
+    assert (done.code, done.out) == (0, "It is gone.\n")
+    assert "Traceback" not in done.err
+    (session,) = place.session_files
+    assert session.read_text().count('"is_error":true') >= 2
+
+
+def test_a_home_that_is_a_file_is_one_sentence(place: Place) -> None:
+    place.home.write_text("")
+
+    done = place.run("run", "--script", script(place, {"text": "x"}), "hi")
+
+    assert done.code == 3
+    assert "KODE_HOME" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -> None:
+    if os.geteuid() == 0:
+        home = Path("/proc/kode-home")  # a file system where nobody makes a folder
+    else:
+        home = place.folder / "locked"
+        home.mkdir(mode=0o500)
+    place.extra["KODE_HOME"] = str(home)
+    hi = script(place, {"match": ".", "text": "Here."})
+
+    refused = place.run("run", "--script", hi, "hi")
+    done = place.run("run", "--no-session", "--script", hi, "hi")
+
+    assert refused.code == 1
+    assert "--no-session" in refused.err
+    assert (done.code, done.out) == (0, "Here.\n")
