@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,6 +132,8 @@ class Session:
         with file:
             if not self.loaded and self.path is not None and not self._has_messages():
                 durable.remove(self.path)
+                # Pictures that were to go with a first message.
+                shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
 
     def _has_messages(self) -> bool:
         return any(isinstance(entry, MessageEntry) for entry in self.entries)

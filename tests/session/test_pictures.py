@@ -61,6 +61,17 @@ def test_a_fork_has_the_picture_when_the_first_session_is_deleted(tmp_path, sess
     assert not paths.session_folder(tmp_path, session_id).exists()
 
 
+def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
+    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    assert session.id is not None
+    folder = paths.session_folder(tmp_path, session.id)
+    keep(paths.images_folder(folder), "shot.png", pictures.png())
+
+    session.close()
+
+    assert not folder.exists()
+
+
 def test_an_export_says_what_was_shown_and_does_not_hold_it(tmp_path, session_id):
     header, entries, _ = read(session_path(tmp_path, session_id))
 
