@@ -38,10 +38,10 @@ def launch(
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
 
-    `write` may be changed, and nothing else; `read` may be read and executed, None: everything.
-    `internet`: whether internet sockets may be made; unix sockets never. `alone`: whether there is
-    no bubblewrap around it. `environment`: variables to set, or to leave out where the value is
-    None. `probe`: code to run instead of a command.
+    `write` are real paths that may be changed, and nothing else; `read` may be read and executed,
+    None: everything. `internet`: whether internet sockets may be made; unix sockets never. `alone`:
+    whether there is no bubblewrap around it. `environment`: variables to set, or to leave out where
+    the value is None. `probe`: code to run instead of a command.
 
     Raises: KeyError for a machine whose system calls are not known.
     """
@@ -95,12 +95,13 @@ def _attributes(version: int, reads: bool) -> bytes:
     return files + struct.pack("QQ", 0, _SCOPES) if version >= HOLDS_SIGNALS else files
 
 
-def _rules(version: int, write: Paths, read: Paths | None) -> list[tuple[str, int]]:
-    """A file takes no rights of a folder: the kernel refuses such a rule."""
+def _rules(version: int, write: Paths, read: Paths | None) -> list[tuple[str, int, bool]]:
+    """Path, rights, and whether the path has to be real. A file takes no rights of a folder: the
+    kernel refuses such a rule."""
     handled = _handled(version, read is not None)
-    access = [(path, folder, handled) for path, folder in write]
-    access += [(path, folder, _READS) for path, folder in read or ()]
-    return [(path, rights if folder else rights & _OF_FILES) for path, folder, rights in access]
+    rules = [(path, handled if folder else handled & _OF_FILES, True) for path, folder in write]
+    more = [(path, _READS if folder else _READS & _OF_FILES, False) for path, folder in read or ()]
+    return rules + more
 
 
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────

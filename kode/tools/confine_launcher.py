@@ -34,6 +34,7 @@ def _function(name: str) -> "Any":
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_MORE_THAN_CAN_BE_OPEN = 1 << 24
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
 
 
@@ -61,17 +62,20 @@ def enter(orders: dict[str, "Any"]) -> None:
     _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
-def _restrict_files(attributes: bytes, rules: list[tuple[str, int]]) -> None:
-    """Paths that are not there are left out."""
+def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
+    """Paths that are not there are left out, and those that have become links where they were none:
+    a command before this one may have put them there."""
     syscall = _function("syscall")
     ruleset = _checked(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    for path, access in rules:
+    for path, access, is_real in rules:
         try:
             descriptor = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
+            found = posix.readlink(f"/proc/self/fd/{descriptor}") if is_real else path
         except OSError:
             continue
-        rule = _number(access, 8) + _number(descriptor, 4)
-        _checked(syscall(_ADD_RULE, ruleset, 1, rule, 0))
+        if found == path:
+            rule = _number(access, 8) + _number(descriptor, 4)
+            _checked(syscall(_ADD_RULE, ruleset, 1, rule, 0))
         posix.close(descriptor)
     _checked(syscall(_RESTRICT_SELF, ruleset, 0))
     posix.close(ruleset)
@@ -104,6 +108,8 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
             environment.pop(name, None)
             if value is not None:
                 environment[name] = value
+        # Among what bubblewrap hands on are folders as they are outside of it.
+        posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
         posix.execve(argv[0], argv, environment)
     except OSError as error:
         print(f"kode: the sandbox could not be entered: {error!r}", file=sys.stderr)

@@ -91,7 +91,13 @@ class Sandbox:
                 "Tell the person; go on with the file tools meanwhile."
             )
         network = self.ground.network and not unasked
-        return self.command(standing.kind, argv, network=network)
+        try:
+            return self.command(standing.kind, argv, network=network)
+        except OSError as error:
+            raise ToolError(
+                f"Not run: the sandbox could not be made ({error}). Tell the person; go on with "
+                "the file tools meanwhile."
+            ) from None
 
     def _tried(self) -> Standing:
         faults = {}
@@ -180,9 +186,43 @@ class Sandbox:
         probe: tuple[CodeType, dict[str, Any]] | None = None,
     ) -> Wrapped:
         """What runs a command in one kind, tried or not. `network`: None is what the settings say;
-        `probe`: see `confine.launch`."""
+        `probe`: see `confine.launch`.
+
+        Raises: OSError when a folder of work is gone; KodeError when nothing can be kept of git.
+        """
         ground = self.ground
         network = ground.network if network is None else network
+        watched = [*sandbox_git.guarded(ground.folders_of_work), *sandbox_view.kept_inside(ground)]
+        settle = guard(
+            watched if probe is None else (),
+            whole=kind == "landlock",
+            records=paths.sandbox_folder(ground.kode_home),
+        )
+        carried: list[int] = []
+        settle = _once(settle, carried)
+        try:
+            launcher = self._launcher(kind, carried, network=network, probe=probe)
+        except BaseException:
+            settle()
+            raise
+        return Wrapped(
+            argv=(*launcher, *argv),
+            descriptors=tuple(carried),
+            settle=settle,
+            note=_note(network, self.ground.network),
+        )
+
+    def _launcher(
+        self,
+        kind: Kind,
+        carried: list[int],
+        *,
+        network: bool,
+        probe: tuple[CodeType, dict[str, Any]] | None,
+    ) -> tuple[str, ...]:
+        """What the argument list of a command begins with; adds to `carried` the descriptors that
+        it names."""
+        ground = self.ground
         alone = kind == "landlock"
         inside = self._temporary_inside(kind)
         if alone:
@@ -202,34 +242,26 @@ class Sandbox:
             },
             probe=probe,
         )
-        watched = [*sandbox_git.guarded(ground.folders_of_work), *sandbox_view.kept_inside(ground)]
-        settle = guard(
-            watched if probe is None else (),
-            whole=alone,
-            records=paths.sandbox_folder(ground.kode_home),
+        python = os.path.realpath(sys.executable)
+        launcher = (python, "-I", "-S", "-c", confine.BOOT, str(_carried(orders, carried)))
+        if alone:
+            return launcher
+        mounts = sandbox_view.bubblewrap_arguments(
+            ground,
+            self._temporary_folder(),
+            network=network,
+            pin=lambda path: _pinned(path, carried),
         )
-        carried = [_carried(orders)]
-        launcher: tuple[str, ...] = (*_launcher(), str(carried[0]))
-        if not alone:
-            mounts = sandbox_view.bubblewrap_arguments(
-                ground, self._temporary_folder(), network=network
-            )
-            carried.append(_carried("\0".join(mounts).encode(errors="surrogateescape")))
-            bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
-            launcher = (bubblewrap, "--args", str(carried[1]), "--", *launcher)
-        return Wrapped(
-            argv=(*launcher, *argv),
-            descriptors=tuple(carried),
-            settle=_once(settle, carried),
-            note=_note(network),
-        )
+        arguments = _carried("\0".join(mounts).encode(errors="surrogateescape"), carried)
+        bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
+        return (bubblewrap, "--args", str(arguments), "--", *launcher)
 
     def _temporary_inside(self, kind: Kind) -> str:
         return "/tmp" if kind == "bubblewrap" else self._temporary_folder()
 
     def _temporary_folder(self) -> str:
         """One folder for all commands of a process, since one leaves files for the next."""
-        if not self._temporary:
+        if not os.path.isdir(self._temporary):  # never made, or swept away
             self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
             atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
         return self._temporary
@@ -283,33 +315,47 @@ def _standing(kind: Kind, why: str, ground: Ground) -> Standing:
     return Standing(kind=kind, why=why, gaps=(*_GAPS_ALONE, *more), holds=holds)
 
 
-def _note(network: bool) -> str:
+def _note(network: bool, allowed: bool) -> str:
     reach = "" if network else "no network, "
+    if allowed and not network:
+        reach = "no network, since nobody was asked about it (with an allow rule it has one), "
     return f"It ran in the sandbox: {reach}only the project and $TMPDIR can be changed."
 
 
-def _launcher() -> tuple[str, ...]:
-    return (os.path.realpath(sys.executable), "-I", "-S", "-c", confine.BOOT)
-
-
-def _carried(data: bytes) -> int:
+def _carried(data: bytes, descriptors: list[int]) -> int:
     """A descriptor of a file in memory that holds `data`, to be read from its beginning."""
     descriptor = os.memfd_create("kode")
+    descriptors.append(descriptor)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 
+def _pinned(path: Path, descriptors: list[int]) -> str:
+    """See `sandbox_view.Pin`. Raises OSError when it cannot be told what lies there."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    descriptors.append(descriptor)
+    name = f"/proc/self/fd/{descriptor}"
+    return name if os.readlink(name) == str(path) else ""
+
+
 def _once(settle: Callable[[], str], descriptors: list[int]) -> Callable[[], str]:
-    def settled() -> str:
-        if not descriptors:
+    settled = False
+
+    def once() -> str:
+        nonlocal settled
+        if settled:
             return ""
+        settled = True
         while descriptors:
             os.close(descriptors.pop())
         return settle()
 
-    return settled
+    return once
 
 
 def _real(path: Path) -> Path:

@@ -17,7 +17,9 @@ Hold = Literal["change", "keep", "no file", "no folder"]
 
 Held = tuple[Hold, Path]
 
-_MAX_MODULES = 200
+_MAX_MODULES = 100
+_MAX_WORKTREES = 50
+"""Each takes a few descriptors while a command starts. Of more, none may be changed."""
 _MAX_DEPTH = 5
 
 _RUN_LATER = ("hooks", "config", "config.worktree", "commondir")
@@ -90,8 +92,10 @@ def _held_in(git: Path) -> Iterator[Held]:
         yield ("no file", git / "config.worktree")
     yield from _modules_held(git)
     if _is_there(git, "worktrees"):
-        yield ("change", git / "worktrees")
-        for name in sorted(os.listdir(git / "worktrees")):
+        names = sorted(os.listdir(git / "worktrees"))
+        crowded = len(names) > _MAX_WORKTREES
+        yield ("keep" if crowded else "change", git / "worktrees")
+        for name in () if crowded else names:
             yield from _worktree_held(git / "worktrees" / name)
 
 

@@ -1,9 +1,10 @@
 """What a command in the sandbox sees of this machine, and what of it it may change: as mounts for
 bubblewrap, as rules for Landlock alone. Which of the two there is, `sandbox` finds out."""
 
+import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from glob import glob
@@ -83,13 +84,22 @@ class Ground:
 # ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
 
 
-def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> list[str]:
-    """The mounts and namespaces. Order matters: what comes later lies on top."""
+Pin = Callable[[Path], str]
+"""A real path → a name of exactly what lies there now, to mount from; "" when there is nothing, or
+a link on the way."""
+
+
+def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool, pin: Pin) -> list[str]:
+    """The mounts and namespaces. Order matters: what comes later lies on top.
+
+    What a command could have replaced by a link, at any moment, is mounted from where `pin` says: a
+    mount would follow the link, to anywhere outside. Raises: OSError for a root that is gone.
+    """
     homes = _hidden_homes(ground)
     wide = [root for root in ground.roots if any(_above(root, home) for home in homes)]
     arguments = ["--ro-bind", "/", "/"]
     for root in wide:
-        arguments += ["--bind", str(root), str(root)]
+        arguments += ["--bind", _pinned_root(root, pin), str(root)]
     arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
     if os.geteuid() == 0:  # settings of the whole machine, which root could change
         arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
@@ -104,14 +114,14 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool) -> li
         arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
     for root in ground.roots:
         if root not in wide:
-            arguments += ["--bind", str(root), str(root)]
+            arguments += ["--bind", _pinned_root(root, pin), str(root)]
     fixed = list(_fixed(ground))
     for folder in _between(fixed):
-        arguments += ["--bind", str(folder), str(folder)]
+        arguments += _mount("change", folder, pin)
     for hold, path in sandbox_git.held(ground.folders_of_work):
-        arguments += _mount(hold, str(path))
+        arguments += _mount(hold, path, pin)
     for _, path in fixed:
-        arguments += ["--ro-bind", str(path), str(path)]
+        arguments += _mount("keep", path, pin)
     for path in _secrets_in_roots(ground):
         arguments += ["--tmpfs", str(path)]
     if ground.kode_home.is_dir():
@@ -138,16 +148,24 @@ def _own_hidden(ground: Ground) -> list[Path]:
     ]
 
 
-def _mount(hold: sandbox_git.Hold, path: str) -> tuple[str, ...]:
+def _pinned_root(root: Path, pin: Pin) -> str:
+    source = pin(root)
+    if not source:
+        raise OSError(errno.ENOENT, "is not the folder any more that it was", str(root))
+    return source
+
+
+def _mount(hold: sandbox_git.Hold, path: Path, pin: Pin) -> tuple[str, ...]:
+    to = str(path)
     match hold:
-        case "change":
-            return ("--bind", path, path)
-        case "keep":
-            return ("--ro-bind", path, path)
         case "no file":
-            return ("--ro-bind", "/dev/null", path)
+            return ("--ro-bind", "/dev/null", to)
         case "no folder":
-            return ("--tmpfs", path, "--remount-ro", path)
+            return ("--tmpfs", to, "--remount-ro", to)
+    source = pin(path)
+    if not source:
+        return ()
+    return ("--bind" if hold == "change" else "--ro-bind", source, to)
 
 
 def changeable(ground: Ground) -> list[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.tools.sandbox import Sandbox
+from kode.tools import sandbox_git
+from kode.tools.sandbox import Sandbox, open_sandbox
 from tests.tools.sandboxed import KINDS, Kind, Run, opened, python, ran
 
 
@@ -186,6 +187,44 @@ def test_links_a_command_made_lead_no_later_one_out(run: Run, home: Path, work: 
     done = run("cat .envrc .git/config.worktree */* .*/* .git/*/*; echo over >> .envrc; ls -a ~")
     assert "PRIVATE" not in done.out
     assert (home / ".ssh" / "id_rsa").read_text() == "PRIVATE"
+
+
+def test_a_link_that_appears_after_the_look_is_not_followed(
+    run: Run, home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".cargo" / "bin").mkdir(parents=True)
+    (home / ".cargo" / "credentials.toml").write_text("CRATES-KEY")
+    run("ln -s ../.cargo .vscode; rm -rf .git/info; mkdir .git/modules; cd .git/modules; "
+        "mkdir x; echo > x/HEAD; rm -rf x; ln -s ../../../.cargo x")  # fmt: skip
+    again = Run(opened(home, work), run.kind)
+    monkeypatch.setattr(sandbox_git, "is_plain", os.path.lexists)
+
+    done = again("cat .vscode/* ~/.cargo/* .git/modules/x/*; echo x > ~/.cargo/planted")
+
+    assert "CRATES-KEY" not in done.out
+    assert not (home / ".cargo" / "planted").exists()
+
+
+def test_a_folder_of_work_that_became_a_link_is_not_worked_in(run: Run, home: Path) -> None:
+    outer = home / "outer"
+    (outer / "inner").mkdir(parents=True)
+    made = open_sandbox(
+        cwd=outer,
+        roots=(outer, outer / "inner"),
+        repository=None,
+        kode_home=home / ".kode",
+        outputs=home / ".kode" / "outputs",
+        network=False,
+    )
+    here = Run(made, run.kind)
+    assert here("mv inner gone; ln -s ../.ssh inner").code == 0
+    try:
+        done = here("cat inner/id_rsa; echo x > inner/planted")
+    except OSError as error:
+        assert "inner" in str(error)
+    else:
+        assert "PRIVATE" not in done.out
+    assert os.listdir(home / ".ssh") == ["id_rsa"]
 
 
 def test_programs_that_a_person_has_on_their_path_are_seen(
