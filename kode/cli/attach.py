@@ -1,6 +1,7 @@
 """Which pictures go with a message of the REPL, and what is said of those that cannot."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kode.cli.pictures import Picture, mentioned_pictures
@@ -10,14 +11,14 @@ if TYPE_CHECKING:
     from kode.cli.desk import Desk
 
 
-def take_picture(desk: "Desk", picture: Picture) -> None:
-    """Puts the words for a pasted picture into the line, unless the model is known to be blind."""
+def take_pictures(desk: "Desk", pictures: Sequence[Picture]) -> None:
+    """Puts the words for pasted pictures into the line, unless the model is known to be blind."""
     assert desk.editor is not None
     provider = desk.opened.agent.provider if desk.opened is not None else None
     if provider is not None and provider.info.sees_images is False:
         desk.hint(f"{provider.model} cannot look at pictures. /model NAME uses one that can.")
         return
-    desk.editor.buffer.insert_text(desk.editor.pastes.add_picture(picture))
+    desk.editor.buffer.insert_text(" ".join(map(desk.editor.pastes.add_picture, pictures)))
 
 
 async def attach_pictures(desk: "Desk", text: str) -> None:

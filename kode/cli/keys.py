@@ -10,8 +10,8 @@ from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from kode.cli.attach import take_picture
-from kode.cli.pictures import clipboard_picture, pasted_picture
+from kode.cli.attach import take_pictures
+from kode.cli.pictures import clipboard_picture, pasted_pictures
 
 if TYPE_CHECKING:
     from kode.cli.editor import Editor
@@ -108,9 +108,8 @@ def bindings(editor: "Editor") -> KeyBindings:
             # A paste may end in a line feed, but never answers by itself.
             editor.buffer.insert_text(" ".join(text.split()))
             return
-        picture = pasted_picture(text, editor.desk.folder)
-        if picture is not None:
-            take_picture(editor.desk, picture)
+        if pictures := pasted_pictures(text, editor.desk.folder):
+            take_pictures(editor.desk, pictures)
             return
         editor.buffer.insert_text(editor.pastes.fold(text))
 
@@ -153,7 +152,7 @@ async def _from_clipboard(editor: "Editor") -> None:
     if picture is None:
         editor.desk.hint(why_not)
         return
-    take_picture(editor.desk, picture)
+    take_pictures(editor.desk, [picture])
 
 
 def interrupt(editor: "Editor") -> None:

@@ -46,23 +46,28 @@ def read_picture(path: Path) -> Picture | None:
     return Picture(path.name, data) if looks_of(data) is not None else None
 
 
-def pasted_picture(text: str, cwd: Path) -> Picture | None:
-    """The picture whose path was pasted or dropped; None when the text is anything else. Terminals
-    write a dropped path in quotes, with backslashes, or as a file URL."""
+def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
+    """The pictures whose paths were pasted or dropped; [] when the text is anything else. Terminals
+    write a dropped path in quotes, with backslashes, or as a file URL, several in one line."""
     text = text.strip()
     if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
-        return None
-    spellings = [text]
-    if text.startswith("file://"):
-        spellings = [unquote(urlsplit(text).path)]
-    elif re.search(r"['\"\\]", text):
-        try:
-            spellings = shlex.split(text)
-        except ValueError:
-            return None
-    if len(spellings) != 1:
-        return None
-    return read_picture(cwd / os.path.expanduser(spellings[0]))
+        return []
+    whole = read_picture(_path(text, cwd))
+    if whole is not None:
+        return [whole]
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    found = [read_picture(_path(word, cwd)) for word in words]
+    pictures = [picture for picture in found if picture is not None]
+    return pictures if len(pictures) == len(found) else []
+
+
+def _path(written: str, cwd: Path) -> Path:
+    if written.startswith("file://"):
+        return Path(unquote(urlsplit(written).path))
+    return cwd / os.path.expanduser(written)
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:

@@ -8,7 +8,7 @@ from kode.cli.pictures import (
     Picture,
     clipboard_picture,
     mentioned_pictures,
-    pasted_picture,
+    pasted_pictures,
     read_picture,
 )
 from tests.pictures import png
@@ -35,18 +35,30 @@ def folder(tmp_path):
     ],
 )
 def test_a_path_that_is_pasted_or_dropped_is_a_picture(folder, written, name):
-    picture = pasted_picture(written.format(folder), folder)
+    assert [p.name for p in pasted_pictures(written.format(folder), folder)] == [name]
 
-    assert picture is not None
-    assert picture.name == name
+
+def test_several_that_are_dropped_together_are_all_taken(folder):
+    dropped = f"{folder}/shot.png '{folder}/two words.png' "
+
+    assert [p.name for p in pasted_pictures(dropped, folder)] == ["shot.png", "two words.png"]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "see shot.png", "shot.png\nand more", "fake.png", "notes.txt", "gone.png", "'shot.png"],
+    [
+        "",
+        "see shot.png",
+        "shot.png\nand more",
+        "fake.png",
+        "notes.txt",
+        "gone.png",
+        "shot.png notes.txt",
+        "'shot.png",
+    ],
 )
 def test_any_other_paste_is_text(folder, text):
-    assert pasted_picture(text, folder) is None
+    assert pasted_pictures(text, folder) == []
 
 
 def test_pictures_named_after_an_at_sign_go_along_once(folder):
