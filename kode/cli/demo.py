@@ -8,13 +8,15 @@ It works in a folder of its own, with a home of its own, and leaves nothing behi
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+import termios
+import tty
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.main import Parser
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
 
 SCRIPTS = Path(__file__).parent
-PAUSE_S = 1.2
-"""Between the parts, for a reader; none in a pipe."""
-
 PROJECT = {
     "dates.py": (
         'def is_leap(year):\n    """Whether a year has 366 days."""\n    return year % 4 == 0\n'
@@ -41,17 +40,22 @@ PROJECT = {
 }
 
 
+class Left(Exception):
+    """The person has seen enough."""
+
+
 def main(argv: Sequence[str]) -> int:
-    """Plays the demo; Ctrl-C leaves it. Returns the exit code."""
+    """Plays the demo; Ctrl-C, or q at a pause, leaves it. Returns the exit code."""
     parser = Parser("kode demo", "The whole experience without a key, on a scratch project.")
     parser.add_argument("--fast", action="store_true", help="without pauses")
     arguments = parser.parse(argv)
-    pause_s = 0.0 if arguments.fast or not sys.stdout.isatty() else PAUSE_S
+    paused = not arguments.fast and sys.stdin is not None
+    pausing = paused and sys.stdin.isatty() and sys.stdout.isatty()
     with scratch() as project:
         try:
-            return asyncio.run(_play(project, pause_s))
-        except KeyboardInterrupt:
-            print("\nLeft the demo; nothing stays behind.")
+            return asyncio.run(_until_left(_play(project, _pause if pausing else _no_pause)))
+        except (KeyboardInterrupt, asyncio.CancelledError, Left):
+            print("\nLeft the demo; nothing stays behind. `kode init` sets up a real model.")
             return EXIT_INTERRUPTED
 
 
@@ -59,45 +63,92 @@ def main(argv: Sequence[str]) -> int:
 def scratch() -> Iterator[Path]:
     """A project and a home that go when this ends."""
     folder = Path(tempfile.mkdtemp(prefix="kode-demo-")).resolve()
-    saved = os.environ.get("KODE_HOME")
+    saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
     try:
         project = folder / "leap-years"
         project.mkdir()
         for name, text in PROJECT.items():
             (project / name).write_text(text, encoding="utf-8")
         os.environ["KODE_HOME"] = str(folder / "home")
+        if shutil.which("python3") is None:  # then the one that runs this is used
+            here = os.path.dirname(sys.executable)
+            os.environ["PATH"] = os.pathsep.join([here, saved["PATH"] or os.defpath])
         yield project
     finally:
-        if saved is None:
-            os.environ.pop("KODE_HOME", None)
-        else:
-            os.environ["KODE_HOME"] = saved
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _play(project: Path, pause_s: float) -> int:
-    def say(text: str) -> None:
-        print(f"\n── {text}", flush=True)
-        time.sleep(pause_s)
+async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
+    """A closed terminal and an end that is asked for leave nothing behind either."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(playing)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    return await task
 
-    say(f"A scratch project with a failing test ({project}). The model is a script, the rest real.")
+
+async def _no_pause() -> None:
+    return None
+
+
+async def _pause() -> None:
+    """Waits for a key. Raises: Left."""
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+    pressed: asyncio.Future[None] = loop.create_future()
+
+    def press() -> None:
+        if not pressed.done():
+            pressed.set_result(None)
+
+    print("   [any key goes on, q leaves] ", end="", flush=True)
+    before = termios.tcgetattr(number)
+    tty.setcbreak(number)
+    loop.add_reader(number, press)
+    try:
+        await pressed
+        key = os.read(number, 64)
+    finally:
+        loop.remove_reader(number)
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        print("\r\x1b[K", end="", flush=True)
+    if key.lower() in (b"q", b"\x1b", b"\x04", b""):
+        raise Left
+
+
+async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
+    async def say(text: str) -> None:
+        print(f"\n── {text}", flush=True)
+        await pause()
+
+    print(
+        "A tour of two minutes: a fix with real tools, something to remember, leaving, coming\n"
+        "back, and an undo. The model is a script; everything else is real."
+    )
+    await say(f"1 of 5 · A scratch project with a failing test ({project}).")
     conversation = await _open(project, None)
     session_id = conversation.session.id
     try:
         if not await _ask(conversation, "python3 test_dates.py fails. Find out why and fix it."):
             return EXIT_FAILED
-        say("What changed, as `/diff` shows it:")
+        await say("2 of 5 · What changed, as `/diff` shows it:")
         print(conversation.diff())
-        say("Tell it something to keep:")
+        await say("3 of 5 · Tell it something to keep:")
         await _ask(conversation, "Please remember: I want the edge cases named in every summary.")
     finally:
         await conversation.close()
-    say(f"Left. Now `kode continue --id {session_id}`, a new process as far as memory knows:")
+    await say("4 of 5 · Left. What `kode memory show` says now, and every new session is told:")
     conversation = await _open(project, session_id)
     try:
+        print(await conversation.memory_command(["show"]))
+        print(f"\nComing back with `kode continue --id {session_id}`:")
         await _ask(conversation, "What do you know about how I like summaries?")
-        say("And `/undo` takes the edit back:")
+        await say("5 of 5 · `/undo` takes the edit back:")
         print(await conversation.undo())
+        print("\n$ cat dates.py\n" + (project / "dates.py").read_text(), end="")
     finally:
         await conversation.close()
     print(
@@ -132,6 +183,8 @@ async def _ask(conversation: "Conversation", text: str) -> bool:
     ended = await conversation.turn(text)
     sys.stderr.flush()
     print(f"\n{ended.result}", flush=True)
+    if ended.status == "interrupted":
+        raise Left
     if ended.error:
         print(f"kode: {ended.error}", file=sys.stderr)
     return ended.status == "success"

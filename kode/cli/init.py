@@ -1,26 +1,43 @@
 """`kode init`: guided set-up, and the first run of a machine without key or config.
 
-Offers a key, a local server that it has found, or the demo; writes a config file with mode 0600,
-never over an existing one without `--force`.
+Offers a key, a local server that it has found, or the demo; tries what was chosen, says what it
+writes and where, and writes a config file with mode 0600, never over an existing one without
+`--force`.
 """
 
+import difflib
 import getpass
 import json
+import os
 import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
+from kode.cli.lines import one_line
 from kode.cli.main import Parser
 from kode.errors import EXIT_OK, ConfigError, UserError
+
+if TYPE_CHECKING:
+    from kode.cli.reach import Reached
+    from kode.config.model import ProviderName
 
 LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
 """The servers people run at home, on their usual ports; all speak Chat Completions."""
 
+SERVICES = (
+    ("sk-or-", "OpenRouter", "https://openrouter.ai/api/v1"),
+    ("gsk_", "Groq", "https://api.groq.com/openai/v1"),
+    ("xai-", "xAI", "https://api.x.ai/v1"),
+    ("AIza", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
+)
+"""Compatible services whose keys tell which it is: beginning, name, base URL."""
+
 PROBE_TIMEOUT_S = 0.3
+LISTED_MODELS = 20
 MAX_TRIES = 3
 
 
@@ -54,10 +71,17 @@ def main(argv: Sequence[str]) -> int:
             "OPENAI_API_KEY or ANTHROPIC_API_KEY instead, or write the file yourself: "
             "docs/configuration.md has every key."
         )
+    print(
+        f"This sets up a model and writes one file, {target}, readable by you alone:\n"
+        "provider, key, address and model, as far as you give them. Everything else keeps its\n"
+        "default until you set it. What you choose is tried with one request for the list of\n"
+        "models, which costs nothing.\n"
+    )
     settings = choose()
     if settings is None:
         return _demo()
     write_config(target, settings)
+    print("Run `kode` in a project of yours. `kode doctor` looks at the rest of this machine.")
     return EXIT_OK
 
 
@@ -66,7 +90,10 @@ def first_run(home: Path) -> int | None:
 
     Raises: UserError when the person leaves without choosing.
     """
-    print("Welcome to kode. It needs a model to work with; nothing is set up yet.\n")
+    print(
+        "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
+        f"What you choose goes into {paths.config_file(home)}, readable by you alone.\n"
+    )
     settings = choose()
     if settings is None:
         return _demo()
@@ -137,19 +164,75 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
 
 
 def _with_key() -> dict[str, Any]:
-    for _ in range(MAX_TRIES):
+    for left in reversed(range(MAX_TRIES)):
         key = _secret("API key (not shown while you type): ").strip()
-        if key and key.isascii() and key.isprintable() and " " not in key:
-            break
-        print("That does not look like a key: one word without spaces. Try again, or q to leave.")
+        if not (key and key.isascii() and key.isprintable() and " " not in key):
+            print("That does not look like a key: one word without spaces. Again, or q to leave.")
+            continue
+        settings, reached = _tried(key)
+        if reached.state != "refused":
+            return _with_model(settings, reached)
+        print(f"{reached.url}: {reached.detail}." + (" Again, or q to leave." if left else ""))
+    raise UserError("No key that works was given. Run `kode init` again, or try `kode demo`.")
+
+
+def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
+    """Where the key belongs, and what the server there says to it."""
+    from kode.cli.reach import reach
+    from kode.config.choice import SDK_VARIABLES, ProviderChoice
+
+    provider: ProviderName = "anthropic" if provider_of_key(key) == "anthropic" else "openai"
+    settings: dict[str, Any] = {"provider": provider, "api_key": key}
+    if provider_of_key(key) is None:
+        settings["base_url"] = _base_url(key)
+    elif os.environ.get(SDK_VARIABLES[provider][1]):
+        settings["base_url"] = os.environ[SDK_VARIABLES[provider][1]]
+    print("Trying it ...", flush=True)
+    choice = ProviderChoice(
+        name=provider, model=None, base_url=settings.get("base_url"), api_key=key
+    )
+    return settings, reach(choice)
+
+
+def _base_url(key: str) -> str:
+    for beginning, name, url in SERVICES:
+        if key.startswith(beginning):
+            print(f"That is a key of {name}: {url}")
+            return url
+    from kode.config.choice import is_url
+
+    for _ in range(MAX_TRIES):
+        url = _ask("Base URL of the service (as https://host/v1): ")
+        if is_url(url):
+            return url
+        print("That is no address: it begins with https:// or http://. Again, or q to leave.")
+    raise UserError("No address was given. Run `kode init` again, or try `kode demo`.")
+
+
+def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
+    """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
+    if reached.state == "ok":
+        print(f"It works: {reached.url} takes the key.")
     else:
-        raise UserError("No key was given. Run `kode init` again, or try `kode demo`.")
-    provider = provider_of_key(key)
-    settings: dict[str, Any] = {"provider": provider or "openai", "api_key": key}
-    if provider is None:
-        settings["base_url"] = _ask("Base URL of the service (as https://host/v1): ")
-        settings["model"] = _ask("Model name: ")
-    return settings
+        print(f"It could not be tried ({reached.detail}); it is written all the same.")
+    if "base_url" not in settings or provider_of_key(settings["api_key"]):
+        return settings
+    names = reached.models
+    if len(names) == 1:
+        return {**settings, "model": names[0]}
+    if 1 < len(names) <= LISTED_MODELS:
+        for number, name in enumerate(names, 1):
+            print(f"  {number}  {one_line(name)}")
+        answer = _ask(f"Which model? Number [1-{len(names)}]: ")
+        return {**settings, "model": names[_index(answer, len(names))]}
+    for _ in range(MAX_TRIES):
+        model = _ask("Model name: ")
+        if model and (not names or model in names):
+            return {**settings, "model": model}
+        near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
+        hint = f" Near to it: {', '.join(map(one_line, near))}." if near else ""
+        print(f"It has no model of that name.{hint}")
+    raise UserError("No model was chosen. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_server(server: LocalServer) -> dict[str, Any]:
