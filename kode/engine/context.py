@@ -10,7 +10,7 @@ summary by the model, the person's own words, the lists of files, and the latest
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kode.contracts import InjectReason, Request, ToolSpec
+from kode.contracts import Drop, InjectReason, Request, ToolSpec
 from kode.engine.act import parse_arguments
 from kode.engine.agent import Agent
 from kode.engine.reply import Partial, ask
@@ -44,6 +44,8 @@ SUMMARY_TOKENS = 2_000
 KEPT_TAIL_SHARE = 0.1
 """Share of the window that the latest messages may take after a compaction (and at most a quarter
 of what there was, or little would be gained by it)."""
+MIN_COMPACTED_TOKENS = 1_000
+"""What a hand-over note with its lists may take."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 BYTES_OF_A_CALL_IN_A_TRANSCRIPT = 2_000
@@ -64,6 +66,8 @@ class Context:
     known_messages: int = 0
     fruitless: int = 0
     """Compactions in a row that freed nothing."""
+    memory_declined_at: int = 0
+    """Messages there were when memory wanted to take some in, and then could not."""
 
 
 async def open_context(
@@ -118,8 +122,8 @@ async def prepare(agent: Agent, session: Session, context: Context, emit: Emit) 
         request; StorageError.
     """
     limit = int(agent.provider.info.context_window * agent.limits.compact_at)
-    if _outgrows_memory_window(agent, session):
-        await compact(agent, session, context, emit)
+    if _outgrows_memory_window(agent, session, context):
+        await _let_memory_take(agent, session, context, emit)
     if context_tokens(session, context) > limit:
         prune(agent, session, context, emit)
     while context_tokens(session, context) > limit:
@@ -159,9 +163,11 @@ def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
     return dropped, following
 
 
-async def compact(agent: Agent, session: Session, context: Context, emit: Emit) -> ContextReduced:
+async def compact(
+    agent: Agent, session: Session, context: Context, emit: Emit, drop: Drop | None = None
+) -> ContextReduced:
     """Replaces the messages told so far by a summary, the person's words, the lists of files and
-    the latest messages, as one entry.
+    the latest messages, as one entry. `drop` is what memory wants, where it was asked already.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -176,7 +182,7 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
     window = agent.provider.info.context_window
     messages = list(session.messages)
     before_tokens = context_tokens(session, context)
-    drop = await agent.memory.before_drop(messages, "window")
+    drop = drop or await agent.memory.before_drop(messages, "window")
     kept = _kept_from(messages, drop.keep, min(int(window * KEPT_TAIL_SHARE), before_tokens // 4))
     dropped, tail = messages[:kept], messages[kept:]
     summary = drop.recap
@@ -196,6 +202,7 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
             tokens_before=before_tokens,
         )
     )
+    context.memory_declined_at = 0
     await open_context(agent, session, context, "compacted")
     if context.pending_first_user:
         session.append_message(
@@ -209,6 +216,17 @@ async def compact(agent: Agent, session: Session, context: Context, emit: Emit) 
     )
     emit(event)
     return event
+
+
+async def _let_memory_take(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
+    """Memory wants to take messages in, though the model's window has room. When it then cannot,
+    nothing is dropped, and it is asked again only once the session has grown: a memory that fails
+    must not cost a compaction with every request. Raises as `compact`."""
+    drop = await agent.memory.before_drop(list(session.messages), "window")
+    if drop.keep is None:
+        context.memory_declined_at = len(session.messages)
+        return
+    await compact(agent, session, context, emit, drop)
 
 
 async def make_room_after_overflow(
@@ -282,14 +300,21 @@ def transcript_of(messages: Sequence[Message]) -> str:
     return "\n".join(lines)
 
 
-def _outgrows_memory_window(agent: Agent, session: Session) -> bool:
+def _outgrows_memory_window(agent: Agent, session: Session, context: Context) -> bool:
     """Whether memory wants to take messages in before the model's window is full: user messages
     and final answers count, tool traffic does not."""
     window = agent.memory.message_window
     if window is None or len(session.messages) <= window:
         return False
+    if context.memory_declined_at and len(session.messages) < context.memory_declined_at + window:
+        return False
     spoken = sum(bool(text_of(m)) and not calls_of(m) for m in session.messages if m.role != "tool")
     return spoken > window
+
+
+def is_worth_compacting(session: Session) -> bool:
+    """Whether a compaction by hand would free anything: a note takes room too."""
+    return sum(map(tokens_of, session.messages)) >= MIN_COMPACTED_TOKENS
 
 
 def _kept_from(messages: Sequence[Message], keep: int | None, room: int) -> int:

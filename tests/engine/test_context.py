@@ -1,6 +1,7 @@
 from kode.contracts import Drop
 from kode.engine.context import compact, context_tokens, prepare
 from kode.events import ContextReduced
+from kode.memory.guarded import Guarded
 from kode.memory.null import NullMemory
 from kode.messages import results_of, text_of
 from kode.session import log
@@ -88,6 +89,30 @@ async def test_memory_may_ask_for_a_drop_and_give_its_own_recap(bench: MakeBench
     assert said[-2:] == ["question 2", "answer 2"]
     assert "question 0" not in str(said)
     assert [e.kind for e in run.of(ContextReduced)] == ["compaction"]
+
+
+async def test_a_memory_that_fails_to_take_messages_in_costs_no_compaction(
+    bench: MakeBench,
+) -> None:
+    class Windowed(NullMemory):
+        asked = 0
+
+        @property
+        def message_window(self):
+            return 4
+
+        async def before_drop(self, messages, reason):
+            self.asked += 1
+            raise OSError("broken")
+
+    inside = Windowed()
+    run = bench(*[says(f"answer {n}") for n in range(7)], memory=Guarded(inside))
+    for number in range(7):
+        ended = await run.turn(f"question {number}")
+        assert ended.status == "success", ended.error
+    assert run.of(ContextReduced) == []
+    assert [text_of(m) for m in run.session.messages][:2] == ["question 0", "answer 0"]
+    assert inside.asked == 3  # at 5 messages, at 9, at 13
 
 
 async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
