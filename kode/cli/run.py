@@ -20,6 +20,7 @@ from kode.cli.flags import (
     started,
     working_directory,
 )
+from kode.cli.lines import clean, one_line
 from kode.cli.main import Parser
 from kode.cli.output import (
     EXIT_CODES,
@@ -237,11 +238,15 @@ def _print_result(
             print_line(to_json({"type": "result", **result_object(ended, session_id, cwd)}))
         case _:
             if ended.result.strip():
-                print_line(ended.result.rstrip("\n"))
+                result = ended.result.rstrip("\n")
+                # A program gets what was said; a terminal must not be controlled by it.
+                print_line(clean(result) if sys.stdout.isatty() else result)
             if ended.error:
                 print(f"kode: {ended.error}{_way_on(ended, session_id)}", file=sys.stderr)
             elif not arguments.quiet and ended.files_changed:
-                names = ", ".join(relative_path(path, cwd) for path in ended.files_changed)
+                names = ", ".join(
+                    one_line(relative_path(path, cwd)) for path in ended.files_changed
+                )
                 print(f"changed: {names}", file=sys.stderr)
 
 
