@@ -148,6 +148,7 @@ def spinner_line(
     end = f" {int(now - since)}s" if since is not None else ""
     if stop:
         end += f" · {stop}"
-    dots = "" if what.endswith("…") else "…"
     room = width - len(end) - 3
-    return clip(f"{frame} {clip(what, room) if room >= 8 else what}{dots}{end}", width)
+    shown = clip(what, room) if room >= 8 else what
+    dots = "" if shown.endswith("…") else "…"
+    return clip(f"{frame} {shown}{dots}{end}", width)

@@ -53,6 +53,8 @@ from kode.messages import Text, Thinking
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
 MAX_TAIL_LINES = 10
+MAX_THINKING_CHARS = 400
+"""Of thinking, both ends are kept for the screen; all of it is in `details`."""
 LINE_EVERY_S = 0.1
 
 Kind = Literal["start", "person", "text", "tool", "line"]
@@ -77,6 +79,8 @@ class Renderer:
     _streamed: bool = False
     """Whether text of the present step has come as deltas."""
     _thinking: str = ""
+    """The beginning of what is thought: its first line stays."""
+    _thinking_tail: str = ""
     _thinking_since: float = 0.0
     _thought: bool = False
     """Whether thinking of the present step has come as deltas."""
@@ -102,7 +106,7 @@ class Renderer:
         if tail:
             lines += [("", line) for line in wrap(clean(tail), width)[-MAX_TAIL_LINES:]]
         elif self._thinking:
-            lines += [("dim", line) for line in wrap(clean(self._thinking[-400:]), width)[-2:]]
+            lines += [("dim", line) for line in wrap(clean(self._thinking_tail), width)[-2:]]
         lines += [("dim", line) for line in progress.output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         lines += [("dim", line) for line in progress.agent_lines(width)]
@@ -126,7 +130,7 @@ class Renderer:
             case ThinkingDelta():
                 if not self._thinking:
                     self._thinking_since = self.clock()
-                self._thinking += event.text
+                self._think(event.text)
                 self._thought = True
             case RetryScheduled():
                 self._retry(event)
@@ -169,19 +173,23 @@ class Renderer:
             rendered = markdown(clean(block.text), links=self.screen.links)
             self.screen.print_painted(self.screen.rendered(rendered))
 
+    def _think(self, text: str) -> None:
+        self._thinking = (self._thinking + text)[:MAX_THINKING_CHARS]
+        self._thinking_tail = (self._thinking_tail + text)[-MAX_THINKING_CHARS:]
+
     def _settle_thinking(self) -> None:
         if not self._thinking:
             return
         seconds = self.clock() - self._thinking_since
         took = f" for {duration(seconds)}" if seconds >= 1 else ""
         first = one_line(self._thinking.strip().split("\n", 1)[0].strip("*# "))
-        self._thinking = ""
+        self._thinking = self._thinking_tail = ""
         self._gap("line")
         self.screen.print(clip(f"Thought{took}: {first}", self.screen.width), "dim")
 
     def _retry(self, event: RetryScheduled) -> None:
         said = self._streamed or bool(self._thinking)
-        self._thinking = ""
+        self._thinking = self._thinking_tail = ""
         if event.discards_text:
             self._splitter.drop()
             self._streamed = False

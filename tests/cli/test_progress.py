@@ -112,3 +112,4 @@ def test_the_line_fits_and_says_how_to_stop_where_there_is_room(width):
     assert cell_width(line) <= width
     if width >= 30:
         assert line.endswith("12s · Ctrl-C stops")
+        assert "……" not in line

@@ -250,6 +250,16 @@ def test_thinking_is_folded_to_one_line():
     assert "Then that" not in text
 
 
+def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ThinkingDelta(text="First this. " + "and that " * 500))
+    desk.show(ThinkingDelta(text="so in the end: yes."))
+
+    assert desk.live()[-2].endswith("so in the end: yes.")
+    assert len(desk.live()) == 3
+    assert "Thought: First this." in desk.show(TextDelta(text="Hi\n\n"))
+
+
 def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     desk = Desk()
     retry = RetryScheduled(
