@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench faults clean
+.PHONY: run test check bench faults soak clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -23,6 +23,9 @@ bench: $(READY)
 
 faults: $(READY)
 	FAULTS=all $(BIN)/pytest tests/faults -s $(ARGS)
+
+soak: $(READY)
+	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

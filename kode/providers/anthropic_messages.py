@@ -29,7 +29,7 @@ from kode.providers.boundary import Endpoint, check_key, from_status, missing_ke
 from kode.providers.draft import Draft
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import (
-    WireCache,
+    Encoded,
     encoded,
     picture,
     picture_note,
@@ -86,7 +86,7 @@ class AnthropicMessages:
             api_key=(api_key or os.environ.get("ANTHROPIC_API_KEY") or "").strip(),
         )
         self._client: AsyncAnthropic | None = None
-        self._messages: WireCache[Blocks] = WireCache(self._blocks_of)
+        self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     @property
@@ -169,7 +169,7 @@ class AnthropicMessages:
         if request.system.strip():
             block = encoded({"type": "text", "text": request.system})
             pieces.append(b',"system":[' + _marked(block) + b"]")
-        turns = wire_turns([self._messages.of(message) for message in request.messages])
+        turns = wire_turns(self._messages.of(request.messages))
         pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
         return b"".join(pieces)
 

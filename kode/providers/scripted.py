@@ -41,7 +41,7 @@ from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import new_call_id
-from kode.providers.wire import WireCache, used_ids
+from kode.providers.wire import Encoded, used_ids
 
 PIECES = 6
 """At most so many pieces does a text stream in."""
@@ -97,7 +97,7 @@ class Scripted:
         self._next = 0
         self._following: dict[str, ScriptedReply] = {}
         """By the id of the call whose result it follows."""
-        self._sizes: WireCache[int] = WireCache(_chars_of)
+        self._sizes: Encoded[int] = Encoded(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; see `kode.contracts.Provider`."""
@@ -166,7 +166,7 @@ class Scripted:
             yield ToolCall(id=call_id, name=call.name, arguments=call.arguments)
 
     def _estimated(self, request: Request, reply: ScriptedReply) -> Usage:
-        sent = len(request.system) + sum(map(self._sizes.of, request.messages))
+        sent = len(request.system) + sum(self._sizes.of(request.messages))
         sent += sum(len(tool.description) + 200 for tool in request.tools)
         said = len(reply.text) + len(reply.thinking)
         said += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)

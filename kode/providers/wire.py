@@ -1,8 +1,8 @@
 """What both wire formats share on the way out: JSON bytes of messages, made once and kept.
 
 A request holds every message said so far. Each is encoded when it is first sent; later requests
-join the same bytes. So a message is byte for byte the same in every request, which is what a
-provider's cache needs, and the work per request stays that of joining.
+of the session join the same bytes. So a message is byte for byte the same in every request, which
+is what a provider's cache needs, and the work per request stays that of joining.
 """
 
 import base64
@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import re
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -22,65 +21,79 @@ from kode.providers.draft import is_whole_object
 Wire = TypeVar("Wire")
 
 
-class WireCache(Generic[Wire]):
-    """Wire forms by the identity of the message. An entry goes when its message does.
-
-    By identity, since hashing a message would read all of its text again.
-    """
-
-    def __init__(self, encode: Callable[[Message], Wire]) -> None:
-        self._encode = encode
-        self._kept: dict[int, tuple[weakref.ref[Message], Wire]] = {}
-
-    def of(self, message: Message) -> Wire:
-        """The wire form of a message, encoded now or before."""
-        identity = id(message)
-        entry = self._kept.get(identity)
-        if entry is not None and entry[0]() is message:
-            return entry[1]
-        wire = self._encode(message)
-        kept = self._kept
-
-        def forget(reference: weakref.ref[Message]) -> None:
-            found = kept.get(identity)
-            if found is not None and found[0] is reference:
-                del kept[identity]
-
-        kept[identity] = (weakref.ref(message, forget), wire)
-        return wire
+FEW = 8
+"""So few messages are encoded each time: the questions that memory asks beside a session, and a
+summary's, do not take the place of what is kept of the session."""
 
 
-class Joined:
-    """The wire forms of a growing list of messages, joined by commas: what was joined for the last
-    request is taken as it is, and only what came since is looked at.
+class Growing:
+    """Follows one growing list: what came since it was last looked at.
 
     A session appends to one list and puts another in its place when the past changes, so the same
     list with the same message at the old end holds the same messages before it.
     """
 
-    def __init__(self, encode: Callable[[Message], bytes]) -> None:
-        self._cache: WireCache[bytes] = WireCache(encode)
+    def __init__(self) -> None:
         self._messages: Sequence[Message] = ()
         self._count = 0
         self._last: Message | None = None
-        self._bytes = b""
 
-    def of(self, messages: Sequence[Message]) -> bytes:
-        """The bytes of all messages; those that have no wire form are left out."""
-        if not self._continues(messages):
-            self._messages, self._count, self._last, self._bytes = messages, 0, None, b""
-        new = [wire for m in messages[self._count :] if (wire := self._cache.of(m))]
-        self._bytes = b",".join([self._bytes, *new] if self._bytes else new)
-        self._count = len(messages)
-        self._last = messages[-1] if messages else None
-        return self._bytes
-
-    def _continues(self, messages: Sequence[Message]) -> bool:
-        return (
+    def count(self, messages: Sequence[Message]) -> int:
+        """How many of these messages were there the last time; 0 for another list."""
+        same = (
             messages is self._messages
             and 0 < self._count <= len(messages)
             and messages[self._count - 1] is self._last
         )
+        return self._count if same else 0
+
+    def note(self, messages: Sequence[Message]) -> None:
+        """All of these have been looked at."""
+        self._messages, self._count = messages, len(messages)
+        self._last = messages[-1] if messages else None
+
+
+class Encoded(Generic[Wire]):
+    """The wire forms of a growing list of messages, each made once. They go with the list, so that
+    nothing is kept of messages that a compaction has dropped."""
+
+    def __init__(self, encode: Callable[[Message], Wire]) -> None:
+        self._encode = encode
+        self._growing = Growing()
+        self._wires: list[Wire] = []
+
+    def of(self, messages: Sequence[Message]) -> list[Wire]:
+        """The wire forms of all messages. Read the list, do not change it."""
+        if len(messages) < FEW:
+            return [self._encode(message) for message in messages]
+        count = self._growing.count(messages)
+        new = [self._encode(message) for message in messages[count:]]
+        if not count:
+            self._wires = []
+        self._wires += new
+        self._growing.note(messages)
+        return self._wires
+
+
+class Joined:
+    """The bytes of a growing list of messages, joined by commas: what was joined for the last
+    request is taken as it is."""
+
+    def __init__(self, encode: Callable[[Message], bytes]) -> None:
+        self._encode = encode
+        self._growing = Growing()
+        self._bytes = b""
+
+    def of(self, messages: Sequence[Message]) -> bytes:
+        """The bytes of all messages; those that have no wire form are left out."""
+        if len(messages) < FEW:
+            return b",".join(filter(None, map(self._encode, messages)))
+        count = self._growing.count(messages)
+        new = filter(None, map(self._encode, messages[count:]))
+        before = [self._bytes] if count and self._bytes else []
+        self._bytes = b",".join([*before, *new])
+        self._growing.note(messages)
+        return self._bytes
 
 
 def encoded(value: Any) -> bytes:

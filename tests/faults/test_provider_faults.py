@@ -37,6 +37,7 @@ from tests.faults.provider_faults import (
 from tests.scripted_server import Recorded, ScriptedServer, chunks
 from tests.wire_rules import faults_of
 
+ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("FAULTS") == "all"
 HANDFUL = {
     "refuses the connection",
@@ -103,6 +104,7 @@ def stand(
     server = ScriptedServer(port=free_port())
     place.url = server.openai_url
     place.extra = {
+        "PYTHONPATH": str(ROOT),
         "ANTHROPIC_BASE_URL": server.anthropic_url,
         "ANTHROPIC_API_KEY": place.environ["OPENAI_API_KEY"],
     }

@@ -23,6 +23,7 @@ from tests.faults.provider_faults import ASKING, Reply, told_lines, wire
 from tests.scripted_server import ScriptedServer
 from tests.wire_rules import faults_of
 
+ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("FAULTS") == "all"
 MAX_ROUNDS = 10
 """They take one or two."""
@@ -122,7 +123,11 @@ def test_ctrl_c_ends_the_installed_command_with_130_and_what_had_arrived(
     (place.home / "config.json").write_text('{"memory": {"enabled": false}}')
     with ScriptedServer([reply, {"text": "Fine again."}]) as server:
         place.url = server.openai_url
-        place.extra = {"ANTHROPIC_BASE_URL": server.anthropic_url, "ANTHROPIC_API_KEY": "k" * 20}
+        place.extra = {
+            "PYTHONPATH": str(ROOT),
+            "ANTHROPIC_BASE_URL": server.anthropic_url,
+            "ANTHROPIC_API_KEY": "k" * 20,
+        }
         flags = ["--provider", provider, "--model", "some-model"]
         with place.start("run", "Look.", *flags, "--output-format", "stream-json") as process:
             lines = until(process, moment)
