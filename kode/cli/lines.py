@@ -159,7 +159,8 @@ def tool_line(event: ToolFinished, width: int) -> str:
 
     Where it is narrow the subject gives way first: the outcome is what one looks for.
     """
-    verb = VERBS.get(event.name, (event.name, event.name))[1]
+    # What failed was not done.
+    verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
     outcome = one_line(event.summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     end = "".join(f" · {part}" for part in (outcome, time) if part)
@@ -167,6 +168,20 @@ def tool_line(event: ToolFinished, width: int) -> str:
     room = width - cell_width(verb) - cell_width(end) - 1
     subject = _subject(event.name, event.subject, room) if room >= 4 else ""
     return clip(f"{verb} {subject}".rstrip() + end, width)
+
+
+def command_failed(event: ToolFinished) -> bool:
+    """Whether a command ran and ended otherwise than well, which is no error of the call."""
+    ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
+    return event.name == "shell" and ill and event.summary != "exit status 0"
+
+
+def command_output(text: str) -> str:
+    """The output of a command without the notes on how it ended."""
+    lines = text.rstrip("\n").split("\n")
+    while lines and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def _subject(name: str, subject: str, width: int) -> str:

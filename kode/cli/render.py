@@ -17,6 +17,8 @@ from kode.cli.lines import (
     agent_line,
     clean,
     clip,
+    command_failed,
+    command_output,
     count,
     duration,
     money,
@@ -52,6 +54,8 @@ from kode.messages import Text, Thinking
 
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
+MAX_FAILED_LINES = 3
+"""Of the output of a command that did not end well."""
 MAX_TAIL_LINES = 10
 MAX_THINKING_CHARS = 400
 """Of thinking, both ends are kept for the screen; all of it is in `details`."""
@@ -212,7 +216,7 @@ class Renderer:
     def _finished(self, event: ToolFinished) -> None:
         screen = self.screen
         self._gap("tool")
-        mark, style = ("✗", "error") if event.is_error else ("●", "good")
+        mark, style = _mark(event)
         told_below = event.is_error and _same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
         line = tool_line(shown, screen.width - 2)
@@ -225,6 +229,8 @@ class Renderer:
             screen.print(_indented(event.text, 20), "dim")
         elif event.is_error:
             screen.print(_indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+        elif command_failed(event):
+            screen.print(_indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")
@@ -321,7 +327,7 @@ class ProgressRenderer:
                 return
 
     def _tool(self, event: ToolFinished) -> None:
-        mark = "✗" if event.is_error else "●"
+        mark, _ = _mark(event)
         told_below = event.is_error and _same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
         self.screen.print(f"{mark} {tool_line(shown, max(self.screen.width - 2, 60))}")
@@ -372,6 +378,13 @@ def _memory(event: MemoryChanged) -> str:
 
 def _notice(event: Notice) -> str:
     return {"info": "", "warning": "Warning: ", "error": "Error: "}[event.level] + event.text
+
+
+def _mark(event: ToolFinished) -> tuple[str, str]:
+    """The sign before a call's line, and its style."""
+    if event.is_error:
+        return "✗", "error"
+    return ("✗", "warning") if command_failed(event) else ("●", "good")
 
 
 def _same_beginning(text: str, summary: str) -> bool:

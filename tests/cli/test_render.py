@@ -1,6 +1,8 @@
 import asyncio
 import io
 import itertools
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -300,7 +302,7 @@ def test_a_diff_that_was_just_approved_is_not_shown_again():
 def test_a_failed_tool_shows_the_end_of_what_it_said():
     text = Desk().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
 
-    assert "✗ Ran pytest -q · exit 1 · 1.5s" in text
+    assert "✗ Running pytest -q · exit 1 · 1.5s" in text
     assert "  … 24 more lines\n  line 24" in text
     assert "line 29" in text
 
@@ -371,7 +373,7 @@ def test_progress_is_a_plain_line_for_each_tool_call():
 
     assert stream.getvalue().splitlines() == [
         "overloaded. Asking again in 2.0s (2 of 3).",
-        "✗ Ran pytest -q · exit 1 · 1.5s",
+        "✗ Running pytest -q · exit 1 · 1.5s",
         "● Edited a.py · exit 0 · 1.5s",
         "context: compacted, 90k → 9k tokens",
         'memory: merged into env "a"',
@@ -484,3 +486,33 @@ async def test_elsewhere_nothing_is_painted_over(options):
 
     assert "\r" not in text
     assert "\x1b" not in text
+
+
+def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
+    output = "\n".join(f"line {n}" for n in range(9))
+    desk = Desk(color=True)
+    failed = ToolFinished(
+        call_id="1",
+        name="shell",
+        subject="make",
+        is_error=False,
+        summary="exit status 2",
+        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+    )
+
+    text = desk.show(failed)
+
+    assert text.startswith("\x1b[33m✗\x1b[0m Ran make · exit status 2\n")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")[1:-1] == [
+        "  … 6 more lines",
+        "  line 6",
+        "  line 7",
+        "  line 8",
+    ]
+
+
+@pytest.mark.parametrize("summary", ["exit status 0", "runs on in the background as bg1"])
+def test_a_command_that_ended_well_or_runs_on_is_one_line(summary):
+    finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
+
+    assert Desk().show(finished).count("\n") == 1

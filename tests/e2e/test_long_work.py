@@ -64,8 +64,7 @@ def test_what_a_command_writes_and_asks_is_seen_while_it_runs_and_gone_after(rep
     assert "  2\n" not in text
     (tmp_path / "project" / "go").touch()
 
-    terminal.until("● Ran printf", "exit status 3", "Done.")
-    terminal.until_gone("Continue? [y/N]\n")
+    terminal.until("✗ Ran printf", "exit status 3 ·", "  Continue? [y/N]\n\nDone.")
 
 
 def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(repl, tmp_path):
