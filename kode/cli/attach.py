@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.pictures import Picture, mentioned_pictures
 from kode.errors import UserError
+from kode.images import told
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
@@ -31,6 +32,7 @@ async def attach_pictures(desk: "Desk", text: str) -> None:
     named = await asyncio.to_thread(lambda: list(mentioned_pictures(text, cwd)))
     for picture in (*pasted, *named):
         try:
-            desk.conversation.attach_picture(picture.name, picture.data)
+            image = desk.conversation.attach_picture(picture.name, picture.data)
+            desk.screen.print(f"with the picture {told(image)}", "dim")
         except UserError as error:
             desk.screen.print(str(error), "warning")

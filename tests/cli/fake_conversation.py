@@ -28,7 +28,8 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.messages import Message, Text, Usage
+from kode.images import keep
+from kode.messages import Image, Message, Text, Usage
 from kode.session.checkpoints import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
@@ -92,10 +93,11 @@ class FakeConversation:
     def gate(self):
         return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
 
-    def attach_picture(self, name: str, data: bytes) -> None:
+    def attach_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
             raise UserError(f"{self.model} cannot look at pictures, so {name} is not shown to it.")
         self.pictures.append(name)
+        return keep(self.home / "images", name, data)
 
     def take_back_last_message(self) -> bool:
         self.taken_back = True
