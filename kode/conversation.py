@@ -147,7 +147,7 @@ class Conversation:
             self.emit(Notice(text=str(error), level="error"))
         return ended
 
-    def attach_picture(self, name: str, data: bytes) -> None:
+    def attach_picture(self, name: str, data: bytes) -> Image:
         """Lets a picture go with the next turn; kode keeps a copy with the session.
 
         Raises: UserError for what is no picture, too large, or not for this model's eyes;
@@ -163,7 +163,9 @@ class Conversation:
             folder = self.checkpoints.folder
         else:
             folder = paths.session_folder(self.home, self.session.id)
-        self.attachments += (images.keep(paths.images_folder(folder), name, data),)
+        image = images.keep(paths.images_folder(folder), name, data)
+        self.attachments += (image,)
+        return image
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;
