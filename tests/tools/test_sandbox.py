@@ -175,6 +175,18 @@ def test_without_bubblewrap_the_gaps_are_named(
     assert made.holds_anything()
 
 
+@pytest.mark.parametrize(("version", "kind", "holds"), [(2, "none", False), (5, "landlock", False)])
+def test_an_old_landlock_is_worth_less(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch, version: int, kind: str, holds: bool
+) -> None:
+    if made.fault("landlock"):
+        pytest.skip(made.fault("landlock"))
+    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: version)
+    assert (made.standing().kind, made.holds_anything()) == (kind, holds)
+    assert "too old" in made.standing().why or "can be ended" in str(made.standing().gaps)
+
+
 def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
