@@ -4,7 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pytest_socket import socket_allow_hosts
+
+# How long an example takes is the machine's business, not the test's.
+settings.register_profile("kode", deadline=None)
+settings.load_profile("kode")
 
 
 @pytest.fixture(autouse=True)

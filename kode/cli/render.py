@@ -273,7 +273,7 @@ class ProgressRenderer:
         self._clock = clock
         self._live = live and not quiet and self.screen.rich_terminal
         self._tick: asyncio.TimerHandle | None = None
-        self._thinking = ""
+        self._thinking: list[str] = []
 
     def emit(self, event: Event) -> None:
         """Shows one event as a line, or not at all. Never raises."""
@@ -310,10 +310,10 @@ class ProgressRenderer:
             case _ if self.quiet:
                 return
             case ThinkingDelta() if self.verbose:
-                self._thinking += event.text
+                self._thinking.append(event.text)
             case Replied() if self._thinking:
-                self.screen.print(_indented(self._thinking, 1000), "dim")
-                self._thinking = ""
+                self.screen.print(_indented("".join(self._thinking), 1000), "dim")
+                self._thinking.clear()
             case ToolFinished():
                 self._tool(event)
             case AgentFinished():

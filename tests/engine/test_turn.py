@@ -280,6 +280,19 @@ async def test_after_five_attempts_the_turn_ends_with_the_next_step(
     assert len(run.provider.requests) == 5
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(150, "150 s"), (2400, "40 minutes"), (3 * 3600, "3 hours"), (9 * 86400, "9 days")],
+)
+async def test_a_long_pause_is_told_in_the_unit_that_says_most(
+    bench: MakeBench, seconds: float, told: str
+) -> None:
+    run = bench(TransientError("429", retry_after_s=seconds))
+    ended = await run.turn()
+    assert f"asks to wait {told} before" in ended.error
+    assert len(run.provider.requests) == 1
+
+
 @pytest.mark.parametrize("fault", [ProviderError("no"), AuthenticationError("bad key")])
 async def test_faults_of_the_callers_making_are_not_retried(bench: MakeBench, fault) -> None:
     run = bench(fault)

@@ -68,7 +68,7 @@ CALLED = (
     "assistant end: All",
 )
 
-IN_AN_HOUR = formatdate(time.time() + 3600, usegmt=True)
+IN_TEN_DAYS = formatdate(time.time() + 10 * 86400, usegmt=True)
 LONG_AGO = formatdate(time.time() - 3600, usegmt=True)
 
 FAULTS: tuple[Fault, ...] = (
@@ -142,8 +142,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="says 429 with Retry-After as a date",
-        replies=(limited(IN_AN_HOUR),),
-        says="HTTP 429.*asks to wait (59|60) minutes .*`kode continue`",
+        replies=(limited(IN_TEN_DAYS),),
+        says="HTTP 429.*asks to wait 10 days .*`kode continue`",
     ),
     Fault(
         name="says 429 with a date that has passed",
