@@ -9,6 +9,7 @@ import difflib
 import getpass
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
-from kode.cli.lines import one_line
+from kode.cli.lines import fold, one_line
 from kode.cli.main import Parser
 from kode.errors import EXIT_OK, ConfigError, UserError
 
@@ -65,13 +66,13 @@ def main(argv: Sequence[str]) -> int:
             f"{target} exists already. Edit it, see it with `kode config show`, or replace it "
             "with `kode init --force`."
         )
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise UserError(
             "`kode init` asks questions, and there is no terminal to ask at. In scripts set "
             "OPENAI_API_KEY or ANTHROPIC_API_KEY instead, or write the file yourself: "
             "docs/configuration.md has every key."
         )
-    print(
+    _say(
         f"This sets up a model and writes one file, {target}, readable by you alone:\n"
         "provider, key, address and model, as far as you give them. Everything else keeps its\n"
         "default until you set it. What you choose is tried with one request for the list of\n"
@@ -81,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
     if settings is None:
         return _demo()
     write_config(target, settings)
-    print("Run `kode` in a project of yours. `kode doctor` looks at the rest of this machine.")
+    _say("Run `kode` in a project of yours. `kode doctor` looks at the rest of this machine.")
     return EXIT_OK
 
 
@@ -90,7 +91,7 @@ def first_run(home: Path) -> int | None:
 
     Raises: UserError when the person leaves without choosing.
     """
-    print(
+    _say(
         "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
         f"What you choose goes into {paths.config_file(home)}, readable by you alone.\n"
     )
@@ -110,12 +111,12 @@ def choose() -> dict[str, Any] | None:
     options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
     options += [(f"{s.name} on this machine ({s.base_url})", str(i)) for i, s in enumerate(servers)]
     options += [("a demo first: everything works, no key needed", "demo")]
-    print("How should kode reach a model?")
+    _say("How should kode reach a model?")
     for number, (text, _) in enumerate(options, 1):
-        print(f"  {number}  {text}")
+        _say(f"  {number}  {text}")
     if not servers:
         names = ", ".join(name for name, _ in LOCAL_SERVERS)
-        print(f"     (no local server answered: looked for {names})")
+        _say(f"     (no local server answered: looked for {names})")
     answer = _ask(f"Number [1-{len(options)}], or q to leave: ")
     choice = options[_index(answer, len(options))][1]
     if choice == "demo":
@@ -160,19 +161,19 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
     """Writes the settings, 0600 in a folder 0700, and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
     durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
-    print(f"Wrote {target} (readable by you alone). `kode config show` explains every value.")
+    _say(f"Wrote {target} (readable by you alone). `kode config show` explains every value.")
 
 
 def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
         key = _secret("API key (not shown while you type): ").strip()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
-            print("That does not look like a key: one word without spaces. Again, or q to leave.")
+            _say("That does not look like a key: one word without spaces. Again, or q to leave.")
             continue
         settings, reached = _tried(key)
         if reached.state != "refused":
             return _with_model(settings, reached)
-        print(f"{reached.url}: {reached.detail}." + (" Again, or q to leave." if left else ""))
+        _say(f"{reached.url}: {reached.detail}." + (" Again, or q to leave." if left else ""))
     raise UserError("No key that works was given. Run `kode init` again, or try `kode demo`.")
 
 
@@ -187,7 +188,7 @@ def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
         settings["base_url"] = _base_url(key)
     elif os.environ.get(SDK_VARIABLES[provider][1]):
         settings["base_url"] = os.environ[SDK_VARIABLES[provider][1]]
-    print("Trying it ...", flush=True)
+    _say("Trying it ...")
     choice = ProviderChoice(
         name=provider, model=None, base_url=settings.get("base_url"), api_key=key
     )
@@ -197,7 +198,7 @@ def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
 def _base_url(key: str) -> str:
     for beginning, name, url in SERVICES:
         if key.startswith(beginning):
-            print(f"That is a key of {name}: {url}")
+            _say(f"That is a key of {name}: {url}")
             return url
     from kode.config.choice import is_url
 
@@ -205,16 +206,16 @@ def _base_url(key: str) -> str:
         url = _ask("Base URL of the service (as https://host/v1): ")
         if is_url(url):
             return url
-        print("That is no address: it begins with https:// or http://. Again, or q to leave.")
+        _say("That is no address: it begins with https:// or http://. Again, or q to leave.")
     raise UserError("No address was given. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
     """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
     if reached.state == "ok":
-        print(f"It works: {reached.url} takes the key.")
+        _say(f"It works: {reached.url} takes the key.")
     else:
-        print(f"It could not be tried ({reached.detail}); it is written all the same.")
+        _say(f"It could not be tried ({reached.detail}); it is written all the same.")
     if "base_url" not in settings or provider_of_key(settings["api_key"]):
         return settings
     names = reached.models
@@ -222,7 +223,7 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
         return {**settings, "model": names[0]}
     if 1 < len(names) <= LISTED_MODELS:
         for number, name in enumerate(names, 1):
-            print(f"  {number}  {one_line(name)}")
+            _say(f"  {number}  {one_line(name)}")
         answer = _ask(f"Which model? Number [1-{len(names)}]: ")
         return {**settings, "model": names[_index(answer, len(names))]}
     for _ in range(MAX_TRIES):
@@ -231,16 +232,16 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
             return {**settings, "model": model}
         near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
         hint = f" Near to it: {', '.join(map(one_line, near))}." if near else ""
-        print(f"It has no model of that name.{hint}")
+        _say(f"It has no model of that name.{hint}")
     raise UserError("No model was chosen. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_server(server: LocalServer) -> dict[str, Any]:
     model = server.models[0] if server.models else ""
     if len(server.models) > 1:
-        print("Its models:")
+        _say("Its models:")
         for number, name in enumerate(server.models, 1):
-            print(f"  {number}  {name}")
+            _say(f"  {number}  {name}")
         answer = _ask(f"Number [1-{len(server.models)}]: ")
         model = server.models[_index(answer, len(server.models))]
     if not model:
@@ -255,6 +256,13 @@ def _index(answer: str, count: int) -> int:
         if left:
             answer = _ask(f"Please give a number from 1 to {count}, or q to leave: ")
     raise UserError("Nothing was chosen. Run `kode init` when you are ready, or try `kode demo`.")
+
+
+def _say(text: str) -> None:
+    """Lines broken between words where the terminal is narrow."""
+    print(
+        fold(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text, flush=True
+    )
 
 
 def _ask(question: str) -> str:

@@ -29,7 +29,7 @@ def _head(undone: Undone, asked: Callable[[int], str], *, redo: bool) -> list[st
         nothing = "" if undone.touched or undone.notes else ": no file is different for it"
         return [f"{done} turn {undone.turn}" + (f" ({about})" if about else "") + nothing]
     if redo:
-        return ["Nothing to redo: no undo is the last thing that changed files."]
+        return ["Nothing to redo: what changed files last was no undo."]
     if undone.next_redo is not None:
         return ["Nothing more to undo. `/redo` brings back what was undone."]
     return ["Nothing to undo: no turn of this session has changed a file."]

@@ -101,6 +101,23 @@ def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Plac
     assert json.loads(out)["status"] == "interrupted"
 
 
+@pytest.mark.parametrize("words", [[], ["init"], ["doctor"], ["continue"]])
+def test_without_any_standard_input_kode_says_what_is_missing(
+    place: Place, words: list[str]
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" "$@" <&-', KODE, *words],
+        cwd=place.project,
+        env={**place.environ, "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in (1, 3)
+    assert "fault in kode" not in done.stderr
+    assert "kode" in done.stdout + done.stderr
+
+
 def test_a_found_local_server_is_offered_and_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
