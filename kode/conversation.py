@@ -26,7 +26,13 @@ from kode.assembly import (
 from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import InjectReason, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, context_tokens, open_context
+from kode.engine.context import (
+    Context,
+    compact,
+    context_tokens,
+    is_worth_compacting,
+    open_context,
+)
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import ConfigError, StorageError, UserError
@@ -183,7 +189,7 @@ class Conversation:
     async def compact(self) -> ContextReduced | None:
         """`/compact`: makes room now; None when there is nothing to compact. Raises KodeError."""
         await self.open()
-        if len(self.session.messages) < 2:
+        if not is_worth_compacting(self.session):
             return None
         return await compact(self.agent, self.session, self.context, self.emit)
 
