@@ -430,19 +430,33 @@ def _notes(place: Place) -> Iterator[Any]:
             connection.close()
 
 
-def _lost_of_notes(place: Place, shown: Shown) -> list[str]:
-    path = place.home / "memory/notes/notes.db"
-    if not path.exists():
-        return ["notes.db"]
-    active = "FROM memory_notes WHERE superseded_by IS NULL AND kind"
+def _held_by_notes(place: Place) -> tuple[set[str], list[str], set[str]]:
+    """Active notes: logs, souls, summaries. Raises: apsw.Error when not all of it is whole."""
+    import apsw
+
+    active = "SELECT content FROM memory_notes WHERE superseded_by IS NULL AND kind"
     with _notes(place) as connection:
         whole = connection.execute("PRAGMA integrity_check").fetchall()
         if whole != [("ok",)]:
-            return [f"notes.db: {whole}"]
-        logs = {text for (text,) in connection.execute(f"SELECT content {active} = 'log'")}
-        souls = [text for (text,) in connection.execute(f"SELECT content {active} = 'soul'")]
-        told = {text for (text,) in connection.execute(f"SELECT content {active} = 'summary'")}
+            raise apsw.CorruptError(str(whole))
+        logs, souls, told = (
+            [text for (text,) in connection.execute(f"{active} = '{kind}'")]
+            for kind in ("log", "soul", "summary")
+        )
         connection.execute("INSERT INTO note_words (note_words) VALUES ('integrity-check')")
+    return set(logs), souls, set(told)
+
+
+def _lost_of_notes(place: Place, shown: Shown) -> list[str]:
+    import apsw
+
+    path = place.home / "memory/notes/notes.db"
+    if not path.exists():
+        return ["notes.db"]
+    try:
+        logs, souls, told = _held_by_notes(place)
+    except apsw.Error as error:
+        return [f"notes.db: {error!r}"]
     found = (frozenset(logs), souls[0] == SOUL if len(souls) == 1 else souls)
     start = {BOATS, PLANES}
     states = [

@@ -20,6 +20,7 @@ from tests.faults.kode_run import (
     kode,
     outlive,
     session_of,
+    spread,
     task,
     unfit,
 )
@@ -27,6 +28,8 @@ from tests.faults.lives import LIVES, NOTES, SUBAGENTS, TIERED, Life
 from tests.faults.recorded import Recorded
 
 LONG = os.environ.get("FAULTS") == "all"
+MOST = 60
+"""Of the calls of a life, so many take an error once, and half as many from then on."""
 PAGE = 4096
 """Bytes; what a file takes of a tmpfs is a multiple of it."""
 
@@ -180,7 +183,7 @@ def faults_of_the_disk(recorded: Recorded) -> list[tuple[str, str, bool]]:
     # From one on: of syncs only, since every later write would be one to standard output too.
     lasting = [(name, f"{count}+", False) for name, count in calls if name.endswith("sync")]
     if LONG:
-        return once + lasting
+        return spread(once, MOST) + spread(lasting, MOST // 2)
     return [once[len(once) // 2], lasting[len(lasting) // 2]]
 
 
