@@ -271,6 +271,7 @@ class FakeConversation:
 
     async def close(self) -> None:
         self.closed = True
+        self.home.mkdir(exist_ok=True)
         (self.home / "closed").write_text(f"cancelled {self.cancelled}")
 
 

@@ -112,7 +112,7 @@ def test_a_hang_up_leaves_in_good_order(repl):
 
     os.kill(terminal.process.pid, signal.SIGTERM)
 
-    terminal.until("left with 0, closed True, cancelled 1")
+    terminal.until("left with 130, closed True, cancelled 1")
 
 
 def test_a_terminal_that_is_closed_ends_the_turn_in_good_order(repl, tmp_path):
@@ -291,7 +291,7 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal.until("> look [picture my shot.png] and")
     terminal.type("enter")
 
-    terminal.until("I see my shot.png.")
+    terminal.until("with the picture my shot.png, 4×3, 1 KB", "I see my shot.png.")
 
 
 def test_a_picture_named_after_an_at_sign_goes_with_the_message(repl, tmp_path):
@@ -457,7 +457,7 @@ def test_a_dumb_terminal_can_be_left_by_a_signal(repl):
 
     os.kill(terminal.process.pid, signal.SIGTERM)
 
-    terminal.until("left with 0, closed True")
+    terminal.until("left with 130, closed True")
 
 
 def test_a_first_task_starts_at_once(repl):
