@@ -15,7 +15,7 @@ from kode import durable
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
-from kode.events import Event, Working, silent
+from kode.events import Event, Notice, Working, silent
 from kode.messages import text_of
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session import log
@@ -130,6 +130,26 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     assert "Your uncommitted work is kept first: /undo brings it back." in questions[0].reason
     assert text.startswith("Took back turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` brings back turn 1.")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not(
+    opened: Open, events: list[Event], tmp_path: Path, broken: bool
+) -> None:
+    draft = tmp_path / "project" / "draft.txt"
+    draft.write_text("mine\n")
+    call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
+    conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
+    if broken:
+        conversation.checkpoints.contents.folder = tmp_path / "script-0.json"  # no folder
+    await conversation.turn("delete it")
+    assert not draft.exists()
+
+    await conversation.undo()
+
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert draft.exists() != broken
+    assert any("could not be kept first" in text for text in told) == broken
 
 
 async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(

@@ -97,7 +97,7 @@ def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept
         for folder in at_stake.discarded:
             _find_discarded(Path(folder), found, surveys)
         for path in _expanded(at_stake.deleted):
-            _find_deleted(path, found)
+            problem = _find_deleted(path, found, roots) or problem
         for path in _expanded(at_stake.changed):
             _find_changed(path, found, roots)
     except (GitError, OSError, ValueError) as error:
@@ -178,22 +178,30 @@ def _find_discarded(folder: Path, found: _Found, surveys: dict[Path, Survey]) ->
             found.add(path)
 
 
-def _find_deleted(path: str, found: _Found) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        _walk(path, found, frozenset())
-    elif os.path.lexists(path):
-        found.add(path)
+def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
+    """Why it cannot be kept; "" when it can."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        if os.path.lexists(path):
+            found.add(path)
+        return ""
+    if not _is_inside(os.path.realpath(path), roots):  # a home, a whole disk
+        return f"{path} is outside the folders of work"
+    _walk(path, found, frozenset())
+    return ""
 
 
 def _find_changed(path: str, found: _Found, roots: Sequence[Path]) -> None:
     """What is outside the folders of work is not the project's: a log in /tmp, say."""
     real = os.path.realpath(path)
-    inside = any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
-    if not inside or os.path.isdir(real):
+    if not _is_inside(real, roots) or os.path.isdir(real):
         return
     found.add(real)
     if os.path.islink(path):
         found.add(path)
+
+
+def _is_inside(real: str, roots: Sequence[Path]) -> bool:
+    return any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
 
 
 def _walk(folder: str, found: _Found, skipped: frozenset[str]) -> None:

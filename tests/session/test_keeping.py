@@ -223,6 +223,19 @@ def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_chang
     assert not record.files
 
 
+def test_a_folder_outside_the_folders_of_work_is_not_kept_and_the_question_says_so(
+    tmp_path: Path,
+) -> None:
+    root, other = tmp_path.resolve() / "plain", tmp_path.resolve() / "other"
+    for folder in (root, other):
+        folder.mkdir()
+        (folder / "a").write_text("x")
+    record = opened(root).would_keep(AtStake(deleted=(str(other), str(root))))
+    assert list(record.files) == [str(root / "a")]
+    assert f"{other} is outside the folders of work" in record.sentence()
+    assert "/undo may not bring it back" in record.sentence()
+
+
 def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     root.mkdir()
