@@ -39,10 +39,16 @@ SECRET_IN_SYSTEM = (
 TEMPORARY = ("/tmp", "/var/tmp")
 
 RUN_LATER = (
-    ".envrc", ".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".gitlab-ci.yml",
-    ".pre-commit-config.yaml",
+    ".envrc", ".vscode", ".idea", ".zed", ".husky", ".devcontainer", ".claude", ".cursor",
+    ".mcp.json", ".pre-commit-config.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", ".exrc", ".vimrc",
+    ".gdbinit", ".lldbinit", ".github/workflows", ".github/actions", ".forgejo/workflows",
+    ".gitea/workflows", ".circleci", ".buildkite", ".gitlab-ci.yml", ".travis.yml", ".drone.yml",
+    "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", "Jenkinsfile",
 )  # fmt: skip
 """Files of a project that other programs run unseen: read-only where they are there."""
+
+SETTINGS = "kode.json"
+"""What a project says of kode, its deny rules for one."""
 
 MAX_BESIDE = 1000
 """Landlock can only allow, one path at a time. Of a folder with more beside what is hidden,
@@ -238,8 +244,9 @@ def _fixed(ground: Ground) -> Iterator[tuple[Path, Path]]:
 
 
 def kept_inside(ground: Ground) -> list[Path]:
-    """Of the files to keep, those that lie where commands may write."""
-    inside = (path for path in ground.kept if any(root in path.parents for root in ground.roots))
+    """Of the files to keep, those that lie where commands may write; and kode's settings there."""
+    inside = [path for path in ground.kept if any(root in path.parents for root in ground.roots)]
+    inside += [root / SETTINGS for root in ground.roots]
     return [path for path in inside if sandbox_git.is_plain(path)]
 
 

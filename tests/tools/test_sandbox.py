@@ -120,6 +120,12 @@ def test_what_runs_later_stays_as_it_is(made: Sandbox, work: Path) -> None:
     assert list((work / ".github" / "workflows").iterdir()) == []
 
 
+def test_rules_of_the_project_stay(run: Run, work: Path) -> None:
+    (work / "kode.json").write_text('{"permissions": {"deny": ["shell(rm:*)"]}}')
+    run("echo {} > kode.json; rm kode.json; mv kode.json gone")
+    assert "deny" in (work / "kode.json").read_text()
+
+
 def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
     made = opened(home, home)
     if made.standing().kind != "bubblewrap":
