@@ -56,21 +56,7 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
 
     Raises: UserError for what is no picture or too large; StorageError.
     """
-    looks = looks_of(data)
-    if looks is None:
-        raise UserError(
-            f"{name} is no picture that a model can look at. Make it a PNG, JPEG, GIF or WebP."
-        )
-    if len(data) > MAX_BYTES:
-        raise UserError(
-            f"{name} has {len(data) / 1e6:.1f} MB, and servers take {MAX_BYTES / 1e6:.1f} MB. "
-            "Make it smaller, or cut out the part that matters."
-        )
-    if max(looks.width, looks.height) > MAX_SIDE:
-        raise UserError(
-            f"{name} has {looks.width}×{looks.height} pixels, and servers take {MAX_SIDE} a side. "
-            "Make it smaller, or cut out the part that matters."
-        )
+    looks = checked(name, data)
     # Here, since the prompt appears without them.
     import hashlib
 
@@ -88,6 +74,26 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
         size_bytes=len(data),
         kept_in=str(path),
     )
+
+
+def checked(name: str, data: bytes) -> Looks:
+    """What a picture is, when every server takes it. Raises: UserError with the next step."""
+    looks = looks_of(data)
+    if looks is None:
+        raise UserError(
+            f"{name} is no picture that a model can look at. Make it a PNG, JPEG, GIF or WebP."
+        )
+    if len(data) > MAX_BYTES:
+        raise UserError(
+            f"{name} is larger than {MAX_BYTES / 1e6:.1f} MB, the most that every server takes. "
+            "Make it smaller, or cut out the part that matters."
+        )
+    if max(looks.width, looks.height) > MAX_SIDE:
+        raise UserError(
+            f"{name} has {looks.width}×{looks.height} pixels, and servers take {MAX_SIDE} a side. "
+            "Make it smaller, or cut out the part that matters."
+        )
+    return looks
 
 
 def bytes_of(image: Image) -> bytes | None:

@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 from kode.cli.pictures import Picture, mentioned_pictures
 from kode.errors import UserError
-from kode.images import told
+from kode.images import checked, told
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
 
 
 def take_pictures(desk: "Desk", pictures: Sequence[Picture]) -> None:
-    """Puts the words for pasted pictures into the line, unless the model is known to be blind."""
+    """Puts the words for pasted pictures into the line, unless they are too large or the model is
+    known to be blind."""
     assert desk.editor is not None
     provider = desk.opened.agent.provider if desk.opened is not None else None
     if provider is not None and provider.info.sees_images is False:
         desk.hint(f"{provider.model} cannot look at pictures. /model NAME uses one that can.")
+        return
+    try:
+        for picture in pictures:
+            checked(picture.name, picture.data)
+    except UserError as error:
+        desk.hint(str(error))
         return
     desk.editor.buffer.insert_text(" ".join(map(desk.editor.pastes.add_picture, pictures)))
 

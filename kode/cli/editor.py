@@ -216,7 +216,7 @@ class Editor:
         async with self._one_question:
             question = _Question(label, loop.create_future(), self.buffer.document)
             self._question = question
-            self.buffer.reset()
+            self.clear()
             self.redraw()
             try:
                 return await question.answer
@@ -243,6 +243,11 @@ class Editor:
             return
         written = self.buffer.text
         self.buffer.reset(Document(f"{text}\n{written}" if written else text))
+
+    def clear(self) -> None:
+        """Empties the line; keys of vi are text again, since an answer or a message begins."""
+        self.buffer.reset()
+        self.app.vi_state.input_mode = InputMode.INSERT
 
     def set_text(self, text: str) -> None:
         """Puts a text into the line, in place of what is there."""
@@ -279,8 +284,7 @@ class Editor:
         if not text.strip():
             return
         self.buffer.history.append_string(self.pastes.unfold(text))
-        self.buffer.reset()
-        self.app.vi_state.input_mode = InputMode.INSERT
+        self.clear()
         self.desk.submit(text)
 
     def _key(self) -> None:

@@ -163,7 +163,7 @@ def interrupt(editor: "Editor") -> None:
         editor.answer(None)
         return
     if editor.buffer.text:
-        editor.buffer.reset()
+        editor.clear()
         editor.desk.replacing = False
         # SIGINT is no key: nothing else would paint the line anew.
         editor.redraw()

@@ -326,6 +326,16 @@ def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
     terminal.until("I see clipboard.png.")
 
 
+def test_a_picture_that_is_too_large_is_said_at_once(repl, tmp_path):
+    (tmp_path / "shot.png").write_bytes(png(more=b"x" * 4_000_000))
+    terminal = repl()
+
+    terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
+
+    text = terminal.until("shot.png is larger than 3.9 MB")
+    assert "[picture" not in text
+
+
 def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
     (tmp_path / "shot.png").write_bytes(png())
     terminal = repl(BLIND="1")
@@ -354,6 +364,16 @@ def test_the_keys_of_vi_where_the_config_says_so(repl):
     terminal.type("k", "A", "!")
 
     terminal.until("> echo!")
+
+
+def test_a_question_takes_text_where_keys_were_commands_of_vi(repl):
+    terminal = repl(VI_MODE="1")
+
+    terminal.type("ask", "enter", "esc")
+    terminal.until("[y] allow once", "answer:")
+    terminal.type("y", "enter")
+
+    terminal.until("The answer was once")
 
 
 def test_alt_enter_starts_a_line_with_the_keys_of_vi_too(repl):
