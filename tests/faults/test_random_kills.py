@@ -67,11 +67,11 @@ def script(worker: int, number: int) -> tuple[list[str], list[Any]]:
 def work(place: Place, worker: int, tried: Tried) -> None:
     draw = random.Random(f"{SEED} {worker}")
     number = 0
-    usual_s = 60.0
+    worked_s = 60.0
+    """From the first event to the end of a run that was left alone."""
     while tried.kills < KILLS:
         facts, replies = script(worker, number)
         argv = task(place, replies, "run", f"Task {number} of {worker}")
-        began = time.monotonic()
         process = subprocess.Popen(
             argv,
             env=place.environment(),
@@ -79,17 +79,21 @@ def work(place: Place, worker: int, tried: Tried) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,  # what is read ahead of a line would be lost
         )
+        assert process.stdout is not None
+        first = b"" if number and draw.random() < 0.1 else process.stdout.readline()
+        began = time.monotonic()
         try:  # the first is left alone, to see how long it takes
-            out, err = process.communicate(
-                timeout=usual_s * draw.uniform(0.5, 1.1) if number else usual_s
-            )
+            left_s = worked_s * draw.uniform(0.0, 1.2) if number else worked_s
+            out, err = process.communicate(timeout=left_s)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             out, err = process.communicate()
+        out = first + out
         killed = process.returncode == -signal.SIGKILL
-        if not killed:
-            usual_s = time.monotonic() - began
+        if not killed and first:
+            worked_s = time.monotonic() - began
         with tried.lock:
             tried.kills += killed
             shown = events(out)
