@@ -99,13 +99,17 @@ class Details:
 
     def rendered(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
         """The entries as painted text, the newest last, and the number of the line, from 1, where
-        the last one begins. `newest` of them, or all."""
-        chosen = list(self.entries)[-newest:] if newest else list(self.entries)
+        the last call begins. `newest` calls and what was thought since, or all."""
+        chosen = list(self.entries)
         if self._thinking.strip():
             chosen.append(ThoughtDetails(self._thinking))
+        calls = [at for at, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
+        if newest and calls:
+            first = calls[-newest:][0]
+            chosen, calls = chosen[first:], [at - first for at in calls[-newest:]]
         texts = [_entry(screen, entry) for entry in chosen]
-        before = "\n\n".join(texts[:-1])
-        return "\n\n".join(texts), before.count("\n") + 3 if len(texts) > 1 else 1
+        before = texts[: calls[-1]] if calls else []
+        return "\n\n".join(texts), sum(text.count("\n") + 2 for text in before) + 1
 
 
 def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:

@@ -120,6 +120,23 @@ def test_the_newest_is_last_and_its_line_is_told(screen):
     assert "one" not in newest
 
 
+def test_what_was_thought_since_the_last_call_is_below_it(screen):
+    kept = details(
+        replied(call(command="one"), call("c2", command="two")),
+        finished(subject="one", text="1"),
+        finished("c2", subject="two", text="2\n3"),
+        ThinkingDelta(text="So it is."),
+    )
+
+    text, line = kept.rendered(screen, 1)
+    whole, whole_line = kept.rendered(screen)
+
+    assert line == 1
+    assert text.startswith("── Ran two")
+    assert text.endswith("So it is.")
+    assert whole.split("\n")[whole_line - 1].startswith("── Ran two")
+
+
 def test_arguments_that_are_no_json_are_shown_as_they_are(screen):
     asked = ToolCall(id="c1", name="shell", arguments='{"command": "ls')
 
