@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -283,7 +283,8 @@ class Conversation:
         Raises: StorageError.
         """
         entries = self.session.entries
-        midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        # Made local after the fact: on a day that changes the clocks midnight has another offset.
+        midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()
         day = await asyncio.to_thread(spending_since, self.home, midnight)
         turn, session = spending_of(last_turn(entries)), spending_of(entries)
         return {"turn": turn, "session": session, "day": day}

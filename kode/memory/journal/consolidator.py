@@ -73,9 +73,11 @@ class Consolidator:
         """
         context = self._context
         session = context.session_id or ""
-        items = [
-            Item(
-                id=new_id(session),
+        items: list[Item] = []
+        known = self._queue.ids(session)
+        for batch in batches(entries):
+            item = Item(
+                id=new_id(session, known),
                 session=session,
                 turn=turn,
                 at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -85,8 +87,8 @@ class Consolidator:
                 session_path=str(context.session_path or ""),
                 tainted=tainted,
             )
-            for batch in batches(entries)
-        ]
+            items.append(item)
+            known.append(item.id)
         for item in items:
             self._queue.write(item)
         return items

@@ -143,9 +143,12 @@ class Queue:
         return self.folder / "done" / f"{id}.json"
 
 
-def new_id(session: str) -> str:
-    """An id of a new item: items of a session are in the order they were put down."""
-    return f"{session}.{time.time_ns():020d}{secrets.token_hex(3)}"
+def new_id(session: str, known: Iterable[str]) -> str:
+    """An id of a new item: items of a session are in the order they were put down, whatever the
+    clock does. `known` are those that wait."""
+    last = max((id.rpartition(".")[2][:20] for id in known if _of(id) == session), default="")
+    now = max(time.time_ns(), int(last) + 1 if last.isdecimal() else 0)
+    return f"{session}.{now:020d}{secrets.token_hex(3)}"
 
 
 def valid_session(session: str | None) -> bool:
