@@ -7,6 +7,7 @@ loop's thread. How they are offered is `complete` and `completion`.
 import argparse
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kode.cli.lines import clip, count, one_line, plural
-from kode.errors import KodeError
+from kode.errors import KodeError, UserError
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
+    from kode.config import Config
     from kode.contracts import ModelInfo
 
 Choice = tuple[str, str]
@@ -46,14 +48,10 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
     def models(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or desk.opened is None:
             return ()
-        provider = desk.opened.agent.provider
         config = desk.opened.config
-        own = config.base_url or next(
-            (part.base_url for name, part in config.providers.items() if name == provider.name),
-            None,
-        )
         named = [config.model or "", *config.prices]
-        return model_choices(provider.name, named, server.of(own) if own else ())
+        served = server.of(_base_url(config))
+        return model_choices(desk.opened.agent.provider.name, named, served)
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or desk.opened is None:
@@ -87,6 +85,15 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
         "/permissions": modes,
         "/memory": memory_choices,
     }
+
+
+def _base_url(config: "Config") -> str:
+    """Where requests go, when that is not the provider's own address; "" else."""
+    from kode.config.choice import resolve_provider
+
+    with contextlib.suppress(UserError):
+        return resolve_provider(config, os.environ).base_url or ""
+    return ""
 
 
 def model_choices(
@@ -189,7 +196,8 @@ def _served(base_url: str) -> tuple[str, ...]:
             url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S
         )
         with contextlib.closing(connection):
-            connection.request("GET", f"{url.path.rstrip('/')}/models")
+            # Addresses of the one format end in /v1, those of the other do not have to.
+            connection.request("GET", f"{url.path.rstrip('/') or '/v1'}/models")
             data = json.loads(connection.getresponse().read(1 << 20))["data"]
             names = [str(model["id"]) for model in data]
             return tuple(name for name in names if name.isprintable() and name)

@@ -84,7 +84,7 @@ def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tm
     assert list(offered(("list",))) == []
 
 
-def test_nothing_is_offered_before_the_conversation_is_open(tmp_path):
+def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatch):
     desk = Desk(screen=None, renderer=None)
     offered = choices_of(desk)
 
@@ -92,7 +92,11 @@ def test_nothing_is_offered_before_the_conversation_is_open(tmp_path):
     assert list(offered["/resume"](())) == []
 
     desk.opened = FakeConversation(tmp_path, tmp_path)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert "claude-sonnet-5-5" in dict(offered["/model"](()))
+    with ScriptedServer() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        assert list(dict(offered["/model"](()))) == list(ServedModels().of(server.openai_url))
     assert [mode for mode, _ in offered["/permissions"](())] == [
         "ask",
         "auto-edit",
