@@ -60,8 +60,10 @@ def _opened(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if durable.is_at(descriptor, path):
-            return descriptor
+        # By identity, not by name: links may lead to the home.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
         # Another kode has shortened the file while this one waited for the lock.
         os.close(descriptor)
 

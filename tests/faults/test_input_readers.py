@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from kode.cli.history import open_history
 from kode.cli.output import event_object, to_json
 from kode.config import load_config
 from kode.credentials import redact
@@ -241,3 +242,32 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
         told_of_agent("1-abcd", "look", child.result, tmp_path, 100).encode()
     assert 0 <= delegation.spend.cost_usd < float("inf")
     assert delegation.spend.steps >= 0
+
+
+HISTORY = (
+    "\n# 2026-03-01 12:00:00\n+fix the tests\n\n# 2026-03-01 12:01:00\n+größer\n+💡\n".encode()
+)
+
+
+@EXAMPLES
+@given(found=damaged(HISTORY))
+def test_a_damaged_history_of_the_prompt_is_read_and_goes_on(tmp_path: Path, found: Bytes) -> None:
+    path = tmp_path / "home" / "history"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(found.data)
+
+    opened = open_history(path)
+    list(opened.load_history_strings())
+    opened.store_string("new one")
+
+    assert next(iter(opened.load_history_strings())) == "new one"
+    assert path.read_bytes().startswith(found.data)
+
+
+def test_a_home_behind_a_link_has_a_history(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+
+    open_history(tmp_path / "home" / "history").store_string("kept")
+
+    assert b"+kept" in (tmp_path / "real" / "history").read_bytes()
