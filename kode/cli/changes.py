@@ -3,6 +3,7 @@
 What was changed, and taking it back, is `kode.session.checkpoints`.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ async def show_diff(desk: "Desk", argument: str) -> None:
     than the screen goes to the pager."""
     from kode.cli.pager import show_paged
 
-    diffs = desk.conversation.diffs()
+    # In a thread: comparing long files takes a while, and a turn may be running.
+    diffs = await asyncio.to_thread(desk.conversation.diffs)
     if not diffs:
         desk.screen.print("This session has changed no file through tools.", "dim")
         return

@@ -46,7 +46,7 @@ class Keeper:
             return
         turn = self.turn()
         kept = await asyncio.to_thread(self.checkpoints.begin_command, turn, at_stake)
-        if at_stake.is_lost and (kept.problem or kept.left_out):
+        if kept.problem or (at_stake.is_lost and kept.left_out):
             self.emit(Notice(text=kept.sentence()))
         try:
             yield

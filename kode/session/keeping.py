@@ -45,8 +45,9 @@ class Kept:
 
     def sentence(self) -> str:
         """For the question: what is kept; "" where there is nothing to lose."""
-        discards = bool(self.at_stake.discarded)
-        what = "Your uncommitted work" if discards else "What it deletes"
+        what = "What it deletes" if self.at_stake.deleted else "What it changes"
+        if self.at_stake.discarded:
+            what = "Your uncommitted work"
         if self.problem:
             return f"{what} could not be kept first ({self.problem}): /undo may not bring it back."
         held = any(seen.state is not None for seen in self.files.values())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode.session import log
+from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
 
@@ -93,3 +94,23 @@ def test_a_run_without_a_session_leaves_none(place: Place) -> None:
     place.kode("run", "--no-session", *place.flags, "one")
 
     assert not list(place.home.glob("sessions/*"))
+
+
+def test_a_long_transcript_is_paged_on_a_terminal_and_only_there(
+    place: Place, tmp_path: Path
+) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
+    pager.chmod(0o755)
+    place.kode("run", *place.flags, "line\n" * 50)
+    session = place.only_session()
+    environ = {"HOME": str(tmp_path), "KODE_HOME": str(place.home), "PAGER": f"{pager} --its-own"}
+    for words, paged in ((["--no-pager"], False), ([], True)):
+        show = ["session", "show", session, *words]
+        with Terminal(KODE, show, cwd=place.project, env=environ) as terminal:
+            assert terminal.ended() == 0
+            assert ("PAGED" in terminal.text) == paged
+            assert "## You" in terminal.text
+    piped = place.kode("session", "show", session)
+    assert "PAGED" not in piped
+    assert "\x1b" not in piped

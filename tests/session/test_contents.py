@@ -1,7 +1,10 @@
 import os
 from pathlib import Path
 
-from kode.session.contents import Contents, drop_oldest_of_all
+from kode import paths
+from kode.messages import user_message
+from kode.session import log, upkeep
+from kode.session.contents import FOLDER_NAME, Contents, drop_oldest_of_all
 
 
 def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Path) -> None:
@@ -37,6 +40,16 @@ def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
     drop_oldest_of_all(tmp_path, 3000)
     left = [contents.data(state) is not None for contents, state in kept.values()]
     assert left == [False, True]
+
+
+def test_what_a_session_keeps_goes_with_it(tmp_path: Path) -> None:
+    made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
+    made.append_message(user_message("hi"))
+    made.close()
+    contents = Contents(folder=paths.session_folder(tmp_path, made.header.id) / FOLDER_NAME)
+    contents.put(b"kept")
+    upkeep.delete(tmp_path, made.header.id)
+    assert [path for path in (tmp_path / "sessions").rglob("*") if path.is_file()] == []
 
 
 def test_a_damaged_content_is_not_given_out(tmp_path: Path) -> None:
