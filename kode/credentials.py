@@ -133,6 +133,15 @@ TOKENS: tuple[_Token, ...] = (
     _token("Docker token", "dckr_oat_", rf"{_W}{{16,}}"),
     _token("Hugging Face token", "hf_", rf"{_A}{{20,}}", random=True),
     _token("Hugging Face token", "api_org_", rf"{_A}{{20,}}"),
+    _token("Google storage key", "GOOG1E", rf"[A-Z0-9]{{50,}}(?!{_A})"),
+    _token("WakaTime key", "waka_", rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"),
+    _token("X token", "AAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{40,}", random=True),
+    _token(
+        "encoded private key",
+        "LS0tLS1CRUdJTi",
+        r"[A-Za-z0-9+/]{2,60}(?:UFJJVkFURS|BSSVZBVEUg|QUklWQVRF)",
+    ),
+    _token("Intercom token", "dG9rOj", r"[A-Za-z0-9+/=_-]{30,}", random=True),
     _token("Groq key", "gsk_", rf"{_A}{{20,}}", random=True),
     _token("xAI key", "xai-", rf"{_A}{{20,}}", random=True),
     _token("Perplexity key", "pplx-", rf"{_A}{{20,}}", random=True),
@@ -245,6 +254,99 @@ _DOT_PART = re.compile(r"\.[A-Za-z0-9_-]{6,7}\.")
 _AZURE_SECRET = re.compile(r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{30,36}")
 _MAILCHIMP = re.compile(r"[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])")
 
+_HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    (
+        "sshpass",
+        re.compile(r"""sshpass\s+-p\s*["']?(?P<value>[^\s"']{4,128})"""),
+        "password",
+    ),
+    (
+        "pw",
+        re.compile(
+            r"""\b[Pp][Ww]\b(?: is|[ \t]{0,2}[:=])[ \t"']{0,3}(?P<value>[^\s"',;]{6,128})"""
+        ),
+        "password",
+    ),
+    (
+        "login",
+        re.compile(r"[Ll]ogin\b[:=]?[ \t]{1,2}\S{1,64}[ \t]{0,2}/[ \t]{0,2}(?P<value>\S{8,128})"),
+        "password",
+    ),
+    (
+        "define(",
+        re.compile(
+            r"""define\(\s*["']\w*(?:PASS|SECRET|KEY|TOKEN|SALT)\w*["']\s*,\s*["'](?P<value>[^"']{8,256})["']"""
+        ),
+        "password",
+    ),
+    (
+        "secret_key_base",
+        re.compile(r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})"),
+        "secret",
+    ),
+    ("ac", re.compile(r"\bAC[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b"), "token"),
+    (
+        "cookie",
+        re.compile(
+            r"[Cc]ookie:\s*(?:[^;\n]{0,200};\s*)?[\w.-]{0,40}(?:[Ss]ess|[Ss]id|[Aa]uth|[Tt]oken|jwt)"
+            r"[\w.-]{0,40}=(?P<value>[A-Za-z0-9%._~+/-]{20,})"
+        ),
+        "cookie",
+    ),
+    (
+        ":$",
+        re.compile(r"[\w.-]{1,64}:(?P<value>\$(?:apr1|1|2[abxy]|5|6|y|7)\$[./A-Za-z0-9$=,-]{20,})"),
+        "password hash",
+    ),
+    (
+        "putty-user-key",
+        re.compile(
+            r"PuTTY-User-Key-File[^\x00]{1,2000}?Private-Lines:\s*\d+\s+(?P<value>[A-Za-z0-9+/=]{16,})"
+        ),
+        "private key",
+    ),
+    (
+        "phrase",
+        re.compile(
+            r"(?:[Ss]eed|[Rr]ecovery|[Mm]nemonic|[Bb]ackup|[Ww]allet) phrase\b"
+            r"[^A-Za-z]{0,20}(?:is[^A-Za-z]{1,5})?"
+            r"(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
+        ),
+        "seed phrase",
+    ),
+    (
+        "mnemonic",
+        re.compile(
+            r"[Mm]nemonic\b[^A-Za-z]{0,20}(?:is[^A-Za-z]{1,5})?"
+            r"(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
+        ),
+        "seed phrase",
+    ),
+)
+"""A word of the text in lower case, then where the value is."""
+
+_IN_COLONS = (
+    (
+        re.compile(
+            r"(?<![\w.-])[\w.*-]{3,64}:\d{2,5}:[\w*-]{1,40}:[\w*-]{1,40}:"
+            r"(?P<value>(?=\S*\d)(?=\S*[A-Za-z])[^\s:\"'<>]{8,64})"
+        ),
+        "password",
+    ),
+    (re.compile(r"(?<![\w/])\d/\d{10,20}:(?P<value>[0-9a-f]{32})(?![0-9A-Za-z])"), "token"),
+)
+"""What stands within one long word with colons: a line of `.pgpass`, a token behind its number."""
+
+_MIN_NAMED_CHARS = 21
+"""`acme_key_` and sixteen characters are not shorter."""
+
+_NAMED_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_/.-])(?!sha\d|md5|blake|crc)[a-z][a-z0-9]{1,14}[_-](?:(?P<named>(?:live|prod|secret|pat|api|key|token|"
+    r"tok|tkn|sk|private|admin|access)[_-](?:[a-z0-9]{1,4}[_-])?)(?=[A-Za-z0-9_-]{16})|(?=[A-Za-z0-9]{32}))"
+    r"(?P<value>[A-Za-z0-9]{16,}(?:[_-][A-Za-z0-9]+)*)"
+)
+"""`shippo_live_...`, `acme_key_...`; or a short name and much that is random."""
+
 _URL_PASSWORD = re.compile(r"""://[^\s:/@?#"'<>`]{0,128}:([^\s/@"'<>`]{1,256})@""")
 _DEFAULT_PASSWORDS = frozenset(
     ("password", "pass", "passwd", "pw", "pwd", "secret", "postgres", "mysql", "root", "guest",
@@ -314,10 +416,12 @@ def find(text: str) -> list[Credential]:
         return []
     # The only character whose lower case is longer would shift every position after it.
     lowered = text.replace("İ", "I").lower()
+    words = [word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS]
     found = [
         *_private_keys(text),
-        *_tokens(text),
+        *_tokens(text, words),
         *_shapes(text),
+        *_rarer_shapes(text, lowered, words),
         *_url_passwords(text),
         *_headers(text, lowered),
         *_assignments(text, lowered),
@@ -383,9 +487,9 @@ def _private_keys(text: str) -> Iterator[Credential]:
         at = text.find("-----BEGIN ", max(end, at + 11))
 
 
-def _tokens(text: str) -> Iterator[Credential]:
+def _tokens(text: str, words: list[str]) -> Iterator[Credential]:
     # Nearly all of a text is words too short to hold a token: look for prefixes in the rest first.
-    long_words = "\n".join(word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS)
+    long_words = "\n".join(words)
     for token in TOKENS if long_words else ():
         prefix = token.prefix
         if prefix not in long_words:
@@ -420,7 +524,16 @@ def _start(text: str, at: int, prefix: str) -> int:
 def _counts(token: _Token, body: str) -> bool:
     if is_placeholder(body):
         return False
-    return not token.random or looks_random(body, min_chars=10)
+    return not token.random or looks_random(body, min_chars=10) or _is_scrambled(body)
+
+
+def _is_scrambled(body: str) -> bool:
+    """Letters alone, and both cases all over: no digit is needed to see that nobody chose them."""
+    if len(body) < 28 or not body.isalnum():
+        return False
+    upper = sum(c.isupper() for c in body)
+    changes = sum(a.islower() != b.islower() for a, b in itertools.pairwise(body))
+    return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
 
 
 def _shapes(text: str) -> Iterator[Credential]:
@@ -448,6 +561,44 @@ def _shapes(text: str) -> Iterator[Credential]:
         if match:
             yield Credential(match.start(), match.end(), "Mailchimp key")
         at = text.find("-us", at + 3)
+
+
+def _rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credential]:
+    """Shapes with a word that gives them away, and tokens named the way providers name them."""
+    for hint, pattern, kind in _HINTED:
+        if hint not in lowered:
+            continue
+        for match in pattern.finditer(text):
+            value = match["value"]
+            if kind == "password hash" or _is_issued_value(kind, value):
+                yield Credential(match.start("value"), match.end("value"), kind)
+    at = 0
+    for word in words:
+        at = text.index(word, at)
+        for shape, kind in _IN_COLONS if ":" in word else ():
+            found = shape.search(text, at, at + len(word))
+            if found and _is_issued_value(kind, found["value"]):
+                yield Credential(found.start("value"), found.end("value"), kind)
+        if len(word) < _MIN_NAMED_CHARS or not ("_" in word or "-" in word):
+            at += len(word)
+            continue
+        for match in _NAMED_TOKEN.finditer(text, at, at + len(word)):
+            if _is_issued(match["named"], match["value"]):
+                yield Credential(match.start(), match.end(), "token")
+        at += len(word)
+
+
+def _is_issued_value(kind: str, value: str) -> bool:
+    if is_placeholder(value) or value.startswith(("$", "%", "{", "<")):
+        return False
+    return kind != "password" or _is_password(value, told=True)
+
+
+def _is_issued(named: str | None, value: str) -> bool:
+    if is_placeholder(value) or not (looks_random(value) or _is_scrambled(value)):
+        return False
+    mixed = any(c.islower() for c in value) and any(c.isupper() for c in value)
+    return bool(named) or (mixed and any(c.isdigit() for c in value))
 
 
 def _url_passwords(text: str) -> Iterator[Credential]:
@@ -561,11 +712,23 @@ def _is_password(value: str, *, told: bool) -> bool:
     symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
     if _TECHNICAL.fullmatch(value):
         return False
+    if told and _is_scrambled_password(value.rstrip("!#?*")):
+        return True
     if digit and (lower or upper):
         return not all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)) or (
             told and not _PARTS.search(value)
         )
     return lower and (upper or digit) and symbol
+
+
+def _is_scrambled_password(value: str) -> bool:
+    """Letters of both cases in no order that words or identifiers have."""
+    if len(value) < 10 or not value.isalpha():
+        return False
+    ups = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
+    downs = sum(a.isupper() and b.islower() for a, b in itertools.pairwise(value))
+    short = sum(1 for part in re.findall(r"[A-Z]?[a-z]+", value) if len(part) < 4)
+    return ups + downs >= len(value) // 3 and short * 2 > ups
 
 
 def _is_value(value: str) -> bool:

@@ -123,7 +123,10 @@ def _is_direction_mark(text: str, at: int, before: str, after: str) -> bool:
 
 
 def _has_rtl(text: str) -> bool:
-    return any("\u0590" <= char <= "\u08ff" or "\ufb1d" <= char <= "\ufefc" for char in text)
+    return any(
+        ("\u0590" <= char <= "\u08ff" and char != "\u061c") or "\ufb1d" <= char <= "\ufefc"
+        for char in text
+    )
 
 
 def _is_isolate(text: str, at: int) -> bool:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Sentences that give orders to whoever reads the memory later: the patterns, and what excuses one.
 
 A pattern looks for an order (ignore what you were told, hide it from the user, skip the gate, run
@@ -11,38 +12,9 @@ over texts already folded by `kode.memory.characters.folded`.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
-
-@dataclass(frozen=True)
-class Order:
-    """One pattern, and what a text must hold to be worth trying it: a pattern over 2 KB costs
-    fifty times what a look into a set does. Words are known by their first four letters."""
-
-    category: str
-    text: str
-    """The pattern's source. It is compiled when it is first tried: most processes try few, and
-    compiling all of them takes longer than everything else that start-up does with memory."""
-    heads: frozenset[str]
-    """Words that the pattern can begin with; it is tried at these only. Empty: anywhere."""
-    groups: tuple[frozenset[str], ...]
-    """Of each group the text has a word."""
-    signs: tuple[str, ...] = ()
-    """One of these occurs, wherever."""
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile(self.text, re.MULTILINE)
-
-
-def _order(category: str, words: str, pattern: str, *, signs: tuple[str, ...] = ()) -> Order:
-    """A blank in `pattern` stands for anything between two words; in `words` the heads stand
-    before `>`, and `;` divides the groups."""
-    flexible = pattern.replace(" ", r"[\W_]+")
-    heads, _, rest = words.rpartition(">")
-    groups = tuple(frozenset(group.split()) for group in rest.split(";") if group.strip())
-    return Order(category, flexible, frozenset(heads.split()), groups, signs)
+from kode.memory.company import ORDERS as COMPANY
+from kode.memory.order import Order, Orders, order
 
 
 def _up_to(words: int) -> str:
@@ -92,7 +64,7 @@ _READER = (
 _NOT = r"(?:do not|don t|dont|never|must not|mustn t|should not|shouldn t|shall not|cannot|not to)"
 
 _OVERRIDES = (
-    _order(
+    order(
         "override",
         "aban brea bypa circ disc dism disr do don eras forg igno negl neve no null over pay "
         "refu revo set stop thro unle viol wipe > igno disr forg negl over bypa circ disc dism "
@@ -104,7 +76,7 @@ _OVERRIDES = (
         rf"|{_RULES} (?:above|before|so far|given|you (?:were|have|got|had)|from (?:the )?"
         rf"(?:user|system|developer|operator)|of (?:the )?(?:user|system|developer|operator))){_E}",
     ),
-    _order(
+    order(
         "override",
         "disc disr eras forg igno > igno disr forg disc eras; abov befo said told earl prev "
         "prio know lear came have were was",
@@ -113,7 +85,7 @@ _OVERRIDES = (
         rf" {_up_to(5)}(?:above|before|said|told|earlier|previous(?:ly)?|prior|learned|came|"
         rf"(?:you|i|we) know|have been|were|was){_E}",
     ),
-    _order(
+    order(
         "override",
         "abov all any deve earl ever exis form oper orig othe prec prev prio safe syst user "
         "your > prev prio abov earl prec form your orig all syst deve safe ever othe exis any "
@@ -127,7 +99,7 @@ _OVERRIDES = (
         rf"should be|must be|can be|may be|to be|do|does|did|shall be|will be|apply) )?"
         rf"{_up_to(2)}{_VOID}{_E}",
     ),
-    _order(
+    order(
         "override",
         "all anyt ever noth what > ever anyt what all noth; said told wrot says inst aske stat "
         "deci hear; void null canc inva revo supe obso over susp lift repl dele with resc irre "
@@ -138,7 +110,7 @@ _OVERRIDES = (
         rf"{_up_to(3)}(?:said|told|wrote|says|instructed|asked|stated|decided|heard)"
         rf"{_E}[^.!?\n]{{0,60}}{_B}(?:{_VOID}|counts|applies|matters){_E}",
     ),
-    _order(
+    order(
         "override",
         "all anyt cont ever inst mess text what > abov befo prio so unti up; ever all anyt text "
         "inst mess cont what; test fals void null canc inva revo supe obso over susp lift repl "
@@ -149,7 +121,7 @@ _OVERRIDES = (
         rf"(?:until|up to) now) {_up_to(3)}(?:is|was|are|were|has been) {_up_to(2)}"
         rf"(?:test|{_VOID}|false|cancelled){_E}",
     ),
-    _order(
+    order(
         "override",
         "act answ beha cont do imag oper pret proc repl resp supp work > as pret imag supp; "
         "safe rule rest inst guid poli filt guar perm appr unre limi syst admi huma jail dan; "
@@ -160,7 +132,7 @@ _OVERRIDES = (
         rf"polic\w+|filters?|guardrails?|permissions?|approvals?|unrestricted|limitations?|"
         rf"system prompt|administrator|a human|approved|jailbroken|dan){_E}",
     ),
-    _order(
+    order(
         "override",
         "effe from goin henc star > from henc star goin effe; you your igno obey disr act resp "
         "pret",
@@ -171,7 +143,7 @@ _OVERRIDES = (
         rf"may ignore|shall obey)|your (?:name|role|rules|goal|task|identity|instructions|master)|"
         rf"(?:ignore|obey|disregard|act as|respond as|pretend|behave)){_E}",
     ),
-    _order(
+    order(
         "override",
         "act answ beha oper resp you > you act resp beha oper answ; dan free unre unce unbo "
         "unfi root admi deve god jail boun rest limi assi diff new evil hack subj obli requ "
@@ -188,7 +160,7 @@ _OVERRIDES = (
         rf"(?:restrictions?|rules?|filters?|limits?|limitations?|guidelines?|guardrails?|ethics|"
         rf"censorship|safety))){_E}",
     ),
-    _order(
+    order(
         "override",
         "acti admi are be dan deve do emer enab enga ente god has have is jail now poli root "
         "safe secu swit syst unde with > anyt free rest jail god dan over unre unfi",
@@ -200,7 +172,7 @@ _OVERRIDES = (
         rf"developer|policy) override (?:activated|engaged|accepted|code|authori\w+|granted|now|"
         rf"in effect|active|enabled|initiated)){_E}",
     ),
-    _order(
+    order(
         "override",
         "actu impo late new offi real revi secr true upda urge > new upda revi real actu urge "
         "impo late secr true offi; syst deve admi oper root inst prom dire",
@@ -210,7 +182,7 @@ _OVERRIDES = (
         rf"prompts?|directives?)(?: (?:for|to) (?:the |all )?(?:assistant|ai|model|agent|you|"
         rf"agents|models))?\s*[:\u2014>]",
     ),
-    _order(
+    order(
         "override",
         "belo mess the this what > this foll mess belo what; syst admi deve root anth open oper "
         "secu",
@@ -219,7 +191,7 @@ _OVERRIDES = (
         rf"instruction|notice|directive|command|order|request|update|prompt)s?{_E}|"
         rf"{_B}message from (?:the )?(?:system|anthropic|openai|developers?|operator|admin\w*)\s*:",
     ),
-    _order(
+    order(
         "override",
         "dire entr fact foll inst line memo mess note para prom stat text thes this > supe over "
         "outr repl prec prio trum canc void abov befo; inst note memo mess text para dire prom "
@@ -233,7 +205,7 @@ _OVERRIDES = (
         rf"system prompt|your (?:\w+ )?{_RULES}|(?:system|previous|earlier|prior|other|existing|"
         rf"original|safety|developer|all|any) (?:\w+ )?{_RULES}){_E}",
     ),
-    _order(
+    order(
         "override",
         "alwa and comp do exec foll must now obey only plea shal shou then to will > obey foll "
         "comp exec do",
@@ -250,7 +222,7 @@ _OVERRIDES = (
         rf"(?:instructions? )?(?:it|this|the (?:file|page|note|text|comment|message|website|tool)) "
         rf"(?:\w+ )?(?:says?|tells?|asks?|orders?|contains?|commands?)){_E}",
     ),
-    _order(
+    order(
         "override",
         "act deci deco decr deob exec foll obey reve run tran unpa unsc > deco decr deob unsc "
         "deci tran reve unpa foll obey exec run act; and then deco base rot1 enco",
@@ -259,7 +231,7 @@ _OVERRIDES = (
         rf"{_B}(?:follow|obey|execute|run|act on) {_up_to(3)}(?:decoded|base64|rot13|encoded) "
         rf"{_up_to(2)}(?:instructions?|text|payload|message|commands?|orders?){_E}",
     ),
-    _order(
+    order(
         "override",
         "your > your; true real actu new only prim hidd secr sole; goal task purp obje inst "
         "iden role mast miss dire orde owne boss rule loya job",
@@ -267,7 +239,7 @@ _OVERRIDES = (
         rf"objective|instructions?|identity|role|master|mission|directives?|orders?|owner|boss|"
         rf"rules?|loyalty|job) (?:is|are|will be|now|comes?){_E}",
     ),
-    _order(
+    order(
         "override",
         "cont desp even in inst no notw rath rega > rega inst rath cont spit desp matt notw even",
         rf"{_B}(?:regardless of|instead of|rather than|contrary to|in spite of|despite|no matter|"
@@ -279,7 +251,7 @@ _OVERRIDES = (
         rf"developer|human|owner|they) (?:\w+ )?(?:says?|object\w*|forbids?|refuses?|disagrees?|"
         rf"declines?|denies|tells? you|asks? you){_E}",
     ),
-    _order(
+    order(
         "override",
         "guid limi poli rest rule stop ther you > boun rest limi obli requ subj appl exem rule "
         "stop",
@@ -289,7 +261,7 @@ _OVERRIDES = (
         rf"{_B}there are no (?:rules|restrictions|limits) (?:for you|now|anymore|here){_E}|"
         rf"{_B}stop being (?:an? )?(?:assistant|ai|helpful|safe|careful){_E}",
     ),
-    _order(
+    order(
         "override",
         "trea cons rega inte read hand acce take > syst deve admi inst comm orde trus",
         rf"{_B}(?:treat|consider|regard|interpret|read|handle|accept|take) {_up_to(6)}as "
@@ -301,7 +273,7 @@ _OVERRIDES = (
 )
 
 _CONCEALMENTS = (
-    _order(
+    order(
         "concealment",
         "avoi cann do don dont inst must neve no not rath refr shal shou stop > tell info noti "
         "ment reve repo disc admi aler warn conf let lett talk spea comp expl; user huma oper "
@@ -313,7 +285,7 @@ _CONCEALMENTS = (
         rf"let(?:ting)?|talk(?:ing)?|speak|complain|explain) "
         rf"{_up_to(7)}(?:the |your |any |to )?{_READER}{_E}",
     ),
-    _order(
+    order(
         "concealment",
         "avoi cann do don dont must neve not shal shou with > ment reve disc talk refe ackn log "
         "logg reco show repo admi; do don dont neve must shou shal cann not avoi with; this "
@@ -326,7 +298,7 @@ _CONCEALMENTS = (
         rf"(?:(?:note|memory|instruction|file|rule|message|step|entry|change|fact|text|line|prompt|"
         rf"command|action|section|backdoor|exfil\w*|hook|of|to|did|were|ran|sent|have|in)s?){_E}",
     ),
-    _order(
+    order(
         "concealment",
         "add appl comm copy cove dele disc do emai exec forw in inst invi perf post push quie "
         "run secr send sile snea stea surr unno uplo > sile secr cove stea disc surr snea unno "
@@ -343,7 +315,7 @@ _CONCEALMENTS = (
         rf"delete|add|copy) {_up_to(6)}(?:secretly|covertly|stealthily|surreptitiously|"
         rf"in secret|unnoticed|behind the (?:user|owner|operator) s back){_E}",
     ),
-    _order(
+    order(
         "concealment",
         "conc hide keep mask obsc > keep hide conc mask obsc",
         rf"{_B}keep (?:this|it|that|these|them|everything|the \w+|quiet) {_up_to(4)}"
@@ -353,7 +325,7 @@ _CONCEALMENTS = (
         rf"{_B}(?:hide|conceal|mask|obscure) (?:this|it|that|these|your|all|any|the|every|what) "
         rf"{_up_to(5)}from (?:the |your |any )?{_READER}{_E}",
     ),
-    _order(
+    order(
         "concealment",
         "with > with; user huma oper owne anyo anyb pers main admi supe perm appr cons tell",
         rf"{_B}without (?:first |ever |even )?(?:(?:asking|telling|informing|notifying|consulting|"
@@ -364,7 +336,7 @@ _CONCEALMENTS = (
         rf"confirmation|finding|review)|(?:asking|waiting) for (?:the |any |their |a )?"
         rf"(?:permission|approval|consent)|telling|(?:any )?(?:permission|consent) from){_E}",
     ),
-    _order(
+    order(
         "concealment",
         "the your > user huma oper owne anyo anyb pers main admi supe; know noti find lear told "
         "info awar hear show aske; must shou neve need may shal can does not cann shouldn",
@@ -373,7 +345,7 @@ _CONCEALMENTS = (
         rf" (?:ever |be |to )?(?:know about|know of|know that|know this|know it|notice|find out|"
         rf"learn (?:about|of)|told|informed|aware|hear (?:about|of)|shown this|asked){_E}",
     ),
-    _order(
+    order(
         "concealment",
         "act clai cove deny lie pret repo say tell > lie noth deny pret clai say repo act tell "
         "cove",
@@ -382,7 +354,7 @@ _CONCEALMENTS = (
         rf"act like|tell (?:the |your )?{_READER}) (?:that )?(?:nothing (?:happened|changed)|"
         rf"(?:\w+ ){{0,5}}(?:even (?:if|when|though)))|cover up (?:the|this|your|any)){_E}",
     ),
-    _order(
+    order(
         "concealment",
         "clea dele eras excl leav omit remo scru stri > omit leav excl scru stri eras remo dele "
         "clea; ment trac reco evid sign refe step acti comm call note memo chan inst",
@@ -395,7 +367,7 @@ _CONCEALMENTS = (
 )
 
 _GATES = (
-    _order(
+    order(
         "bypassing approval",
         "bypa circ deac disa evad forg get igno no skip supp swit turn waiv work > skip bypa "
         "disa supp circ deac evad waiv igno forg turn swit get work no; appr perm cons aski "
@@ -408,7 +380,7 @@ _GATES = (
         rf"safety) (?:approvals?|confirmations?|"
         rf"permissions?|authori[sz]ation)|(?:your |kode s? )sandbox){_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "alwa answ appr auto gran say > auto appr acce allo conf gran perm say answ; all ever "
         "any each what comm tool shel it them; comm tool call requ prom acti perm ques edit "
@@ -419,20 +391,20 @@ _GATES = (
         rf"{_up_to(3)}(?:commands?|tools?|calls?|requests?|prompts?|actions?|permissions?|"
         rf"questions?|edits?|shell|without|confirmations?|operations?|writes?){_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "all any each ever thes thos what > all any ever each thes thos what; trus appr pre "
         "auth whit safe alre prea",
         rf"{_B}(?:all|any|every|each|these|those|everything|whatever) {_up_to(5)}"
         rf"(?:are|is|as|be|counts? as|were|has been|have been) (?:\w+ )?(?:trusted|"
         rf"pre[\W_]?approved|already approved|approved|pre[\W_]?authori[sz]ed|authori[sz]ed|"
-        rf"white[\W_]?listed|safe to (?:run|execute)) (?:by|and|so|skip|without|no|to|run|for|in|"
+        rf"white[\W_]?listed|safe to (?:run|execute)) (?:by default|and|so|skip|without|no|to|run|for|in|"
         rf"commands?|automatically|do not|don t){_E}|"
         rf"{_B}(?:all|any|every) (?:shell |tool |bash )?(?:commands?|tool calls?|actions?|scripts?|"
         rf"requests?|calls?|edits?) {_up_to(5)}(?:are|is) (?:\w+ )?(?:trusted|pre[\W_]?approved|"
         rf"approved|pre[\W_]?authori[sz]ed|authori[sz]ed){_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "assu cons coun hand mark rega trea > trea cons rega mark coun assu hand; appr auth "
         "conf trus safe user prea pre",
@@ -443,7 +415,7 @@ _GATES = (
         rf"instructions?|requests?|everything|anything|results?|scripts?|files?) {_up_to(4)}"
         rf"(?:as )?trusted{_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "admi deve huma oper owne the user your > user oper huma owne deve admi; appr cons auth "
         "agre gran said conf perm allo give; all any ever full perm acce futu thes comm acti "
@@ -454,31 +426,33 @@ _GATES = (
         rf"approval)) {_up_to(3)}(?:all|any|every\w*|full|permissions?|access|future|these|"
         rf"commands?|anything|actions?|you to|for all|tool){_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "do don neve no stop with you > ask aski wait prom requ seek; neve do don no stop you "
         "with; perm appr cons befo user huma oper owne",
         rf"{_B}(?:never|do not|don t|no need to|stop|you need not|without) (?:\w+ )?(?:ask(?:ing)?|"
         rf"wait(?:ing)?|prompt(?:ing)?|request(?:ing)?|seek(?:ing)?|require) {_up_to(3)}"
         rf"(?:for |the |any )?"
-        rf"(?:permission|approval|consent|before (?:running|executing|deleting|pushing|sending|"
+        rf"(?:permission|approval|consent|before (?:(?:running|executing)(?! (?:the |our |unit |all )*(?:tests?|linters?|"
+        rf"formatters?|type checks?|pytest|ruff|mypy|builds?){_E})|deleting|pushing|sending|"
         rf"using (?:the )?shell|any|destructive|writing)|(?:the )?(?:user|human|operator|owner) "
         rf"(?:for (?:permission|approval|confirmation|consent)|before|first|again|to confirm|"
         rf"to approve)){_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "be chan dang no oper put run set swit with work > appr perm cons conf dang yolo mode; "
         "need requ nece dang set swit chan put run work oper be",
         rf"{_B}(?:no|without) (?:further |user |human |more |any )?(?:approvals?|permissions?|"
         rf"consent|confirmation) (?:is |are )?(?:needed|required|necessary) (?:for|to|when|before) "
-        rf"{_up_to(4)}(?:commands?|tools?|shell|scripts?|curl|run|execute|actions?|push|delete|"
+        rf"{_up_to(4)}(?:commands?|tools?|shell|scripts?|curl|rm|sudo|destructive|deleting|deletions?|anything|"
+        rf"run|execute|actions?|push|delete|"
         rf"network|edits?){_E}|dangerously[\W_]skip[\W_]permissions|{_B}(?:set|switch|change|put) "
         rf"(?:the |your |to )*(?:permission[\W_]mode|permissions) (?:\w+ ){{0,2}}?(?:full|yolo|"
         rf"bypass\w*|allow all){_E}|{_B}(?:run|work|operate|be) in (?:yolo|bypass\w*|god|"
         rf"unrestricted|full[\W_]access) mode{_E}",
     ),
-    _order(
+    order(
         "bypassing approval",
         "the you > you agen assi mode; full root admi unre unli comp tota; acce perm righ priv "
         "cont auth",
@@ -513,7 +487,7 @@ _AWAY = (
 )
 
 _EXFILTRATIONS = (
-    _order(
+    order(
         "exfiltration",
         "beac copy deli dump e emai enco exfi forw leak mail past pipe post publ push put rela "
         "repo send shar ship stre subm sync tran uplo writ > send post uplo forw e emai mail "
@@ -523,7 +497,7 @@ _EXFILTRATIONS = (
         "host your full enti diff prom key keys stor save; http ftp ws wss to at via thro usin",
         rf"{_B}{_SEND} [^.!?\n]{{0,60}}?{_B}{_SECRET}(?![a-z0-9])[^!?\n]{{0,60}}?(?:{_AWAY})",
     ),
-    _order(
+    order(
         "exfiltration",
         "copy dump e emai exfi forw leak mail post rela send shar ship subm tran uplo > send "
         "post uplo forw e emai mail tran exfi leak ship subm copy shar dump rela; to evil atta "
@@ -535,7 +509,7 @@ _EXFILTRATIONS = (
         rf"[\w.+-]+@[\w-]+\.\w|(?:evil|attacker|malicious|exfil|c2)[\w.-]*|to (?:the |my |this )"
         rf"?(?:attacker|webhook|pastebin|external server|remote server))",
     ),
-    _order(
+    order(
         "exfiltration",
         "add appe atta copy echo embe enco hide incl inse leak outp past plac prep prin put "
         "quot repe reve smug writ > incl appe add put atta past embe inse enco writ copy plac "
@@ -552,7 +526,7 @@ _EXFILTRATIONS = (
         rf"output|query string|urls?|requests?|commits?(?: messages?)?|comments?|links?|images?|"
         rf"pull requests?|parameters?){_E}",
     ),
-    _order(
+    order(
         "exfiltration",
         "disc disp dump echo emai expo give leak list outp past post prin prov quot read reci "
         "repe repr retu reve send shar show spel summ tell tran writ > prin reve show repe outp "
@@ -570,7 +544,7 @@ _EXFILTRATIONS = (
         rf"conversation|secrets?|credentials?|api keys?|tokens|keys|environment(?: variables)?|"
         rf"hidden rules|passwords?|context|to|verbatim|private keys?|configuration secrets){_E}",
     ),
-    _order(
+    order(
         "exfiltration",
         "",
         r"!?\[[^\]\n]{0,200}\]\([^)\n]{0,300}?(?:[?&=/][^)\n]{0,200}?(?:\$\{|\{\{|\$\(|%7b%7b|"
@@ -579,7 +553,7 @@ _EXFILTRATIONS = (
         r"answer|summary|base64|user_?\w*|exfil\w*|contents?|session)\})",
         signs=("](",),
     ),
-    _order(
+    order(
         "exfiltration",
         "",
         r"(?:https?://|"
@@ -611,7 +585,7 @@ _EXFILTRATIONS = (
             "`set",
         ),
     ),
-    _order(
+    order(
         "exfiltration",
         "at in with to into on > answ repl resp mess outp comm requ; incl appe add put atta past "
         "embe inse enco writ copy leak reve",
@@ -622,7 +596,7 @@ _EXFILTRATIONS = (
         rf"copy|leak|reveal) (?:the |all |their |any |your )?(?:users?|owner|developer|stored|full|"
         rf"whole|entire|contents? of)(?:[\W_]s)? (?:\w+ )?{_SECRET}{_E}",
     ),
-    _order(
+    order(
         "exfiltration",
         "enco base comp gzip zip encr > env envi cred secr toke key keys memo conv pass",
         rf"{_B}(?:encode|base64|compress|gzip|zip|encrypt) {_up_to(3)}{_SECRET}(?![a-z0-9])[^!?\n]"
@@ -642,7 +616,7 @@ _READ = (
 )
 
 _COMMANDS = (
-    _order(
+    order(
         "dangerous command",
         "curl wget fetc iwr irm invo lynx http base xxd open gunz rev tr uude prin echo",
         rf"(?:\b{_FETCH}\b[^|\n]{{0,300}}|\b(?:base64|xxd|openssl|gunzip|rev|tr|base32|uudecode)"
@@ -650,7 +624,7 @@ _COMMANDS = (
         rf"\|\s*(?:[a-z0-9_ .-]{{1,60}}\|\s*)?(?:{_SHELL})",
         signs=("|",),
     ),
-    _order(
+    order(
         "dangerous command",
         "bash dash eval iex ksh node perl pyth ruby sh sour zsh > curl wget fetc iwr irm invo "
         "lynx http base xxd prin echo; sh bash zsh dash ksh sour eval pyth perl node ruby iex",
@@ -662,7 +636,7 @@ _COMMANDS = (
             "`",
         ),
     ),
-    _order(
+    order(
         "dangerous command",
         "",
         r"\b(?:iex|invoke-expression)\b[^\n]{0,40}(?:irm|iwr|invoke-|downloadstring|new-object)|"
@@ -678,7 +652,7 @@ _COMMANDS = (
             "bitsadmin",
         ),
     ),
-    _order(
+    order(
         "dangerous command",
         "base cat curl env find git gpg grep gzip head hist host id ls pass prin secu set tail "
         "tar unam wget whoa xxd zip > curl wget nc ncat netc soca mail teln open send",
@@ -690,7 +664,7 @@ _COMMANDS = (
         rf"history|hostname|id)|[\"']?(?:\w+=)?\$\{{?\w*(?:key|token|secret|pass)\w*|"
         rf"@?\S*(?:id_rsa|id_ed25519|credentials|\.netrc))",
     ),
-    _order(
+    order(
         "dangerous command",
         "nc ncat netc mkfi soca pty sock reve bind dev",
         r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:\w*e|c)\s*\S*sh\b|"
@@ -698,7 +672,7 @@ _COMMANDS = (
         r"socket\.socket\([^\n]{0,200}(?:dup2|subprocess)|\b(?:open|start|spawn|launch) (?:a )?"
         r"reverse shell\b",
     ),
-    _order(
+    order(
         "dangerous command",
         "pip pip3 uv npm pnpm yarn gem carg go poet pdm cond bun trus; "
         "inde regi trus evil atta mali tld http",
@@ -707,7 +681,7 @@ _COMMANDS = (
         r"\s*http://(?!localhost|127\.)|\b(?:pip3?|uv|npm|pnpm|yarn|gem|cargo|go)\b[^\n]{0,120}"
         r"https?://[\w.-]*(?:evil|attacker|malicious|\.tld)\S*",
     ),
-    _order(
+    order(
         "dangerous command",
         "core cred diff git gpg inst prot url >",
         r"core\.hookspath\b[^\n]{0,20}(?:/tmp|/var/tmp|/dev/shm|~/\.\w|\s\.h\b|https?:)|"
@@ -730,7 +704,7 @@ _COMMANDS = (
             "git_ssh",
         ),
     ),
-    _order(
+    order(
         "dangerous command",
         "",
         r"(?:>>|tee|add|append|write|echo|put|insert|install|copy|"
@@ -765,14 +739,14 @@ _COMMANDS = (
             "chmod",
         ),
     ),
-    _order(
+    order(
         "dangerous command",
         "rm mkfs dd dev",
         r"\brm\s+(?:-\w+\s+)*-?\w*[rf]\w*\s+(?:-\w+\s+|--\S+\s+)*(?:/(?:\s|\*|$|[\"'`;])|~(?:/?\s|"
         r"/?$|/?[\"'`;*])|\$home\b|--no-preserve-root)|\bmkfs\.\w+\s+/dev|\bdd\s+if=\S+\s+of=/dev/"
         r"(?:sd|nvme|hd|vd)|:\(\)\s*\{\s*:\|:&\s*\};:|>\s*/dev/(?:sd|nvme|hd)",
     ),
-    _order(
+    order(
         "dangerous command",
         "",
         r"\b(?:curl|wget|fetch|git clone|pip3? install|npm i\w*|ssh|scp|rsync|nc|source|bash|sh|"
@@ -802,7 +776,7 @@ _COMMANDS = (
 )
 
 _MARKERS = (
-    _order(
+    order(
         "chat markup",
         "",
         r"<\|\s*/?(?:im_(?:start|end|sep)|endoftext|endofprompt|system|user|assistant|start|end|"
@@ -811,7 +785,7 @@ _MARKERS = (
         r"\w*\s*\|?>",
         signs=("<|",),
     ),
-    _order(
+    order(
         "chat markup",
         "",
         r"\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>|\[/?(?:system_prompt|tool_calls|"
@@ -831,19 +805,19 @@ _MARKERS = (
             "<｜",
         ),
     ),
-    _order(
+    order(
         "chat markup",
         "",
         r"<\s*/?\s*(?:system|assistant|tool_result|tool_results|tool_response|tool_output|"
         r"function_calls?|function_results?|function_response|invoke|parameter|tool_call|tool_use|"
         r"system[-_](?:prompt|message|reminder|instructions?|note|override)|human_turn|"
-        r"assistant_turn|instructions_override|developer_message|antml:\w+|user_message|"
+        r"assistant_turn|instructions_override|developer_message|antml:\w+|user_message|thinking|"
         r"admin_message|untrusted_\w+|trusted_\w+|kode[-_]\w+)\b(?=[^<>\n]{0,200}>)(?!\s+(?:"
         r"class|href|src)=)|<\s*/\s*(?:memory|memories|facts|episodes?|context|data|reference|"
         r"document|user_input|instructions?|buffer|untrusted|fence)\s*>",
         signs=("<",),
     ),
-    _order(
+    order(
         "chat markup",
         "",
         r"<!--\s*(?:(?:hidden |secret )?(?:note|message|instructions?|"
@@ -852,7 +826,7 @@ _MARKERS = (
         r"(?:[:,]|must|should|please|note|instruction|prompt)",
         signs=("<!--",),
     ),
-    _order(
+    order(
         "chat markup",
         "syst assi huma deve user hidd secr admi inst resp inpu",
         r"^\s{0,3}(?:#{1,6}|\*\*|>|===+|---+|\[)\s*(?:system|assistant|human|developer|user)"
@@ -868,7 +842,7 @@ _MARKERS = (
         r"(?:begin|end|start) (?:of )?(?:the )?(?:system|user|hidden|secret|admin) (?:prompt|"
         r"message|instructions?|input|context|override)\b(?:\s*[-=\]>:]|$)",
     ),
-    _order(
+    order(
         "chat markup",
         "role",
         r"[\"']role[\"']\s*:\s*[\"'](?:system|developer|assistant|tool)[\"']\s*,\s*[\"']content"
@@ -876,17 +850,18 @@ _MARKERS = (
     ),
 )
 
-ORDERS: tuple[Order, ...] = (
+ORDERS = Orders(
     *_OVERRIDES,
     *_CONCEALMENTS,
     *_GATES,
     *_EXFILTRATIONS,
     *_COMMANDS,
     *_MARKERS,
+    *COMPANY,
 )
 """Every pattern, over a text folded to Latin letters and lower case."""
 
-CORE: tuple[Order, ...] = (_OVERRIDES[0], _OVERRIDES[1], _CONCEALMENTS[0], _CONCEALMENTS[4])
+CORE = Orders(_OVERRIDES[0], _OVERRIDES[1], _CONCEALMENTS[0], _CONCEALMENTS[4])
 """The few that are also tried on a text with its digits read as letters, reversed, and so on."""
 
 SQUEEZED = re.compile(
@@ -900,35 +875,42 @@ SQUEEZED = re.compile(
 """For a text with everything but letters taken out."""
 
 
-_LETTERS = re.compile(r"[a-z0-9]+")
+_FIRST_LETTERS = re.compile(r"(?<![a-z0-9])[a-z0-9]{1,4}")
 
 
-def find(text: str, orders: tuple[Order, ...] = ORDERS) -> tuple[int, int, str] | None:
+def find(text: str, orders: Orders = ORDERS) -> tuple[int, int, str] | None:
     """An order in a folded text that nothing excuses: start, end and category."""
-    places: dict[str, list[int]] = {}
-    for word in _LETTERS.finditer(text):
-        places.setdefault(word[0][:4], []).append(word.start())
-    words = set(places)
-    for order in orders:
-        if any(group.isdisjoint(words) for group in order.groups):
-            continue
-        if order.signs and not any(sign in text for sign in order.signs):
-            continue
-        for match in _matches(order, text, places, words):
-            if not excused(text, match.start(), match.end(), order.category):
-                return match.start(), match.end(), order.category
+    words = set(_FIRST_LETTERS.findall(text))
+    likely = orders.likely(text, words)
+    places = _places(text, likely, words)
+    for one in likely:
+        for match in _matches(one, text, places):
+            if not excused(text, match.start(), match.end(), one.category):
+                return match.start(), match.end(), one.category
     return None
 
 
-def _matches(
-    order: Order, text: str, places: dict[str, list[int]], words: set[str]
-) -> Iterator[re.Match[str]]:
-    if not order.heads:
-        yield from order.pattern.finditer(text)
+def _places(text: str, likely: list[Order], words: set[str]) -> dict[str, list[int]]:
+    """Where the words stand that some patterns begin with."""
+    places: dict[str, list[int]] = {}
+    for head in frozenset().union(*(one.heads for one in likely)) & words:
+        at = text.find(head)
+        while at >= 0:
+            end = at + len(head)
+            whole = len(head) == 4 or not (text[end : end + 1].isalnum() and text[end].isascii())
+            if whole and not (at and text[at - 1].isalnum() and text[at - 1].isascii()):
+                places.setdefault(head, []).append(at)
+            at = text.find(head, end)
+    return places
+
+
+def _matches(one: Order, text: str, places: dict[str, list[int]]) -> Iterator[re.Match[str]]:
+    if not one.heads:
+        yield from one.pattern.finditer(text)
         return
-    for head in order.heads & words:
+    for head in one.heads & places.keys():
         for place in places[head]:
-            if match := order.pattern.match(text, place):
+            if match := one.pattern.match(text, place):
                 yield match
 
 
@@ -944,6 +926,7 @@ _ABOUT = re.compile(
     r"strings?|sentences?|cover\w*|injections?|jailbreaks?|red[ -]?team\w*|attacks?|attackers?|"
     r"malicious|escap\w*|strip\w*|saniti[sz]\w*|docs?|documentation|literal\w*|corpus|dataset|"
     r"appears?|called|titled|named|means?|stands for|tokeni[sz]er|special tokens?|stop tokens?|"
+    r"rules? (?:about|against|for)|sections?|chapters?|quot(?:e|es|ed|ing)|says|slides?|documented|explain\w*|describ\w*|lists|asserts?|triggers?|"
     r"lint\w*|warn\w*|error messages?|catch\w*|caught|template|delimit\w*|separator|forbid\w*)\b"
 )
 _HANDLED = re.compile(
@@ -962,19 +945,71 @@ _NEGATION = re.compile(
 _ALREADY_NEGATIVE = frozenset({"chat markup"})
 
 
+_ALLOWED_TO = re.compile(
+    r"(?<!you )\b(?:can|may|could|might|able to|allowed to|wants? to)[\W_]+(?:\w+[\W_]+)?$"
+)
+"""Says what somebody is able to do, and orders nothing."""
+_OWN = re.compile(
+    r"\b(?:my(?! (?:\w+ )?(?:instruct|orders?|notes?|wish|rules?|command|memo))|i'm|i am|i have|i was)\b"
+)
+_MARKUP_TALK = re.compile(
+    r"\b(?:elements?|components?|tags?|nodes?|librar(?:y|ies)|header|columns?|prefix|parsers?|sections?|ini|keys?|labels?|"
+    r"rendered|renders?|attributes?|xml|html|vue|react|svelte|schema|markup|syntax|block|blocks|"
+    r"escape|strip|strips|selector|custom)\b"
+)
+_PUTS = re.compile(
+    r"(?:^|[.!?;:,]\s|\b(?:always|then|and|to|please) )\s*(?:add|put|append|insert|write|run|execute|"
+    r"use|install|set|paste|place|include|prepend|source|eval|type|start|call)\b[^.!?\n]{0,60}$"
+)
+
+
+_QUOTE_CHARS = 310
+_NEAR_CHARS = 200
+"""How far from a quotation a word may stand that tells what it is quoted for."""
+
+
 def excused(text: str, start: int, end: int, category: str) -> bool:
     """Whether the text around an order says that it is a quotation, or forbids it."""
     line_start = text.rfind("\n", 0, start) + 1
     if category not in _ALREADY_NEGATIVE and _NEGATION.search(text, line_start, start):
         return True
-    if category == "chat markup" and text.count("<|") == 1 and _TOKEN_TALK.search(text):
+    if category == "chat markup" and _is_talk_of_markup(text, start, end):
+        return True
+    if category == "bypassing approval" and _ALLOWED_TO.search(text, line_start, start):
+        return True
+    if category == "concealment" and _is_told_in_confidence(text, start, end):
         return True
     if _HANDLED.search(text, end, end + 80):
         return True
-    for quote in _QUOTED.finditer(text, line_start):
+    # A quotation has 300 characters at most, so the one that holds the order begins near it.
+    for quote in _QUOTED.finditer(text, max(line_start, start - _QUOTE_CHARS), end + _QUOTE_CHARS):
         if quote.start() >= end:
             return False
         if quote.start() <= start + 1 and end - 1 <= quote.end():
-            outside = f"{text[: quote.start()]} {text[quote.end() :]}"
+            if category == "dangerous command" and _PUTS.search(text, line_start, quote.start()):
+                return False
+            low, high = max(0, quote.start() - _NEAR_CHARS), quote.end() + _NEAR_CHARS
+            outside = f"{text[low : quote.start()]} {text[quote.end() : high]}"
             return _ABOUT.search(outside) is not None
     return False
+
+
+def _is_told_in_confidence(text: str, start: int, end: int) -> bool:
+    """Something of the user's own, and no command beside it: `my salary is 91k, keep that to
+    yourself`."""
+    low = max(text.rfind(mark, 0, start) for mark in (". ", "! ", "? ", "\n")) + 1
+    high = min(
+        (at for mark in (". ", "! ", "\n") if (at := text.find(mark, end)) >= 0), default=len(text)
+    )
+    return _OWN.search(text, low, high) is not None
+
+
+def _is_talk_of_markup(text: str, start: int, end: int) -> bool:
+    """A single mark in a sentence about elements, tokens or parsers."""
+    if text.count("<|") == 1 and _TOKEN_TALK.search(text):
+        return True
+    if text.count("</") or text.count("<") - text.count("<script") > 1 or text.count("[/"):
+        return False
+    rest = text[end : end + _NEAR_CHARS]
+    outside = f"{text[max(0, start - _NEAR_CHARS) : start]} {rest[rest.find(' ') :] if ' ' in rest else ''}"
+    return _MARKUP_TALK.search(outside) is not None

@@ -33,7 +33,7 @@ LANGUAGES: dict[str, Language] = {
         "忽略|无视|忘记|忘掉|无需遵守|不要遵守|不要理会|别管|不用管|抛开|绕过|無視|忽視|忘記|不要遵循|不再遵守|不必遵守",
         "之前|以前|先前|上面|以上|前面|所有|一切|全部|原有|原来|原始|此前|你的|系统|開發|开发者|系統|任何|上述|这些|安全|既有",
         "指令|指示|规则|規則|提示|说明|命令|要求|约束|限制|设定|對話|对话|规定|准则|內容|内容|提示词",
-        "不要告诉|不要让.{0,8}知道|别让.{0,8}知道|别告诉|不要告知|不告诉|不要通知|瞒着|不要提及|不要透露|不得告知|不要向|不要告訴|偷偷|悄悄|保密|隐瞒",
+        "不要告诉|不要让.{0,8}知道|别让.{0,8}知道|别告诉|不要告知|不告诉|不要通知|瞒着|不知情|背着|不要提及|不要透露|不得告知|不要向|不要告訴|偷偷|悄悄|保密|隐瞒",
         "用户|使用者|用戶|主人|任何人|操作员|管理员|开发者|别人|他人|客户|人类|执行|运行|发送|上传|推送",
     ),
     "ja": Language(
@@ -74,7 +74,7 @@ LANGUAGES: dict[str, Language] = {
     "de": Language(
         "ignorier|missacht|vergiss|vergesse|beachte nicht|befolge nicht|setze? dich uber|verwirf|verwerfe|ausser acht|hinfallig|nicht beachten|nicht mehr befolgen|befolge keine|hebe? .{0,30}auf",
         "vorherig|bisherig|vorhergehend|obig|alle |allen |fruher|vorangegang|vorig|deine|system|ursprunglich|samtlich|entwickler|jegliche|bestehend|sicherheits|bisher|vorstehend",
-        "anweisung|regel|instruktion|vorgabe|prompt|befehl|richtlinie|einschrankung|weisung|vorschrift|anordnung|beschrankung",
+        "anweisung|systemanweisung|systemprompt|systemregel|systemvorgabe|sicherheitsregel|regel|instruktion|vorgabe|prompt|befehl|richtlinie|einschrankung|weisung|vorschrift|anordnung|beschrankung",
         "nicht mit|nichts mit|sag .{0,30}nicht|sage .{0,30}nicht|erzahl.{0,30}nicht|nichts davon|verrate|verschweig|verheimlich|heimlich|ohne .{0,30}zu fragen|ohne .{0,30}zu informieren|ohne wissen|ohne .{0,20}zustimmung|ohne .{0,20}genehmigung|ohne .{0,20}erlaubnis|nicht erwahn|erwahne .{0,40}nicht|informiere .{0,30}nicht|melde .{0,40}nicht|geheim|teile .{0,30}nicht|verbirg|verberge|ohne .{0,30}wissen|ohne ruckfrage|stillschweigend|niemandem|frag.{0,20}nicht",
         "nutzer|benutzer|anwender|mensch|betreiber|niemand|besitzer|eigentumer|bediener|admin|entwickler|fuhre|sende|ausfuhr|kunde|auftraggeber",
     ),
@@ -103,13 +103,13 @@ LANGUAGES: dict[str, Language] = {
         "ignora|dimentica|trascura|non seguire|non tener|scarta|disattendi|non rispettare|disobbedisci|non considerare|ignorare|ignorate|dimenticate",
         "precedent|sopra|tutte|tutti|tue |tuoi|sistema|original|iniziali|sviluppator|esistent|anterior|qualsiasi|sicurezza|finora|ricevut",
         "istruzion|regol|ordini|ordine|indicazion|direttiv|prompt|comand|restrizion|vincol|limitazion|norme",
-        "non dire|non informare|non menzionare|non avvisare|senza chiedere|senza avvisare|senza dire|in segreto|segretamente|nascondi|non rivelare|senza informare|all'insaputa|non notificare|non raccontare|senza il permesso|senza consenso|di nascosto|silenziosamente|senza che|mai dire|non segnalare|senza consultare|non comunicare|senza approvazione|non parlare",
+        "non dir|non informare|non menzionare|non avvisare|senza chiedere|senza avvisare|senza dire|in segreto|segretamente|nascondi|non rivelare|senza informare|all'insaputa|non notificare|non raccontare|senza il permesso|senza consenso|di nascosto|silenziosamente|senza che|mai dire|non segnalare|senza consultare|non comunicare|senza approvazione|non parlare",
         "utent|operator|uman|nessuno|proprietari|persona|sviluppator|amministrator|esegui|invia|client|padrone",
     ),
     "nl": Language(
         "negeer|vergeet|sla .{0,30}over|volg .{0,30}niet|houd .{0,20}geen rekening|verwerp|schend|negeren",
         "vorige|eerdere|voorgaande|bovenstaande|alle |jouw|systeem|je |oorspronkelijke|ontwikkelaar|bestaande|voorafgaande|veiligheids|huidige",
-        "instructie|regel|opdracht|aanwijzing|prompt|richtlijn|bevel|beperking|voorschrift",
+        "instructie|systeeminstructie|systeemprompt|regel|opdracht|aanwijzing|prompt|richtlijn|bevel|beperking|voorschrift",
         "vertel .{0,40}niet|niet vertel|zonder te vragen|zonder te melden|in het geheim|stiekem|heimelijk|verberg|verzwijg|meld .{0,30}niet|informeer .{0,30}niet|zonder medeweten|zonder toestemming|zonder .{0,20}te informeren|noem .{0,30}niet|niets tegen|zeg .{0,30}niet|zonder .{0,30}te vragen|vraag .{0,20}niet|geheim|zonder .{0,30}weten",
         "gebruiker|mens|operator|niemand|eigenaar|beheerder|ontwikkelaar|voer|stuur|klant",
     ),
@@ -122,7 +122,7 @@ LANGUAGES: dict[str, Language] = {
     ),
     "cs-sk": Language(
         "ignorujte|ignoruj|zapomen|zapomn|zabudni|nedodrzuj|neridte? se|neriad|odmitni|zanedbej|prehlizej|nerespektuj|neber.{0,20}ohled|poruste|porus",
-        "predchozi|predesl|predchadzajuc|vsechny|vsetky|vyse|vasi|tve |svoje|systemov|puvodni|povodn|drivejs|dosavadni|existujici|bezpecnost|vyvojar|tvoje",
+        "predchozi|predesl|predchadzajuc|vsechny|vsetky|vyse|vasi|tve |svoje|systemov|systemu|puvodni|povodn|drivejs|dosavadni|existujici|bezpecnost|vyvojar|tvoje",
         "pokyn|instrukc|pravidl|prikaz|prompt|omezeni|obmedzeni|narizeni|smernic|povel",
         "nerikej|neinformuj|nezminuj|tajne|potaji|skryj|bez vedomi|bez vedomia|bez souhlasu|bez suhlasu|nehovor|neprozrad|neoznamuj|neupozornuj|bez ptani|bez dotazu|bez povoleni|zataj|v tajnosti|nesdeluj|nespominaj|niekomu nehovor",
         "uzivatel|pouzivatel|clovek|operator|nikomu|vlastnik|majitel|spravce|vyvojar|spust|odesli|proved|zakaznik",
@@ -130,8 +130,8 @@ LANGUAGES: dict[str, Language] = {
     "sv-no-da": Language(
         "ignorera|ignorer|glom|glem|bortse|se bort|bryt mot|folj inte|folg ikke|overse|tilsidesatt|tilsidesaet|fol.? inte|asidosatt|hoppa over|strunta|ophaev|overstyr|kringga|omga|folg ikke|adlyd inte|ikke folg",
         "tidigare|tidligere|foregaende|foregaaende|foregående|alla |alle |ovan|dina|dine|system|ursprunglig|oprindelig|opprinnelig|utvecklar|befintlig|eksisterende|samtliga|sakerhets|sikkerhets|ovenstaende|forrige|forega",
-        "instruktion|regler|regel|anvisning|order|ordrer|prompt|riktlinje|retningslinje|befal|begransning|instruks|kommando|foreskrift|bestemmelse",
-        "beratta inte|sag inte|fortell ikke|fortael ikke|si ikke|sig ikke|i hemlighet|i hemmelighed|i smug|hemligt|hemmelig|utan att fraga|uten a sporre|uden at sporge|utan att meddela|dolj|skjul|namn inte|nevn ikke|naevn ikke|informera inte|informer ikke|utan att informera|utan .{0,30}vetskap|utan tillstand|uten .{0,20}samtykke|uden .{0,20}viden|avsloja inte|meddela inte|avslor ikke|utan att be|uten .{0,30}viten|uden at fortaelle|uden at informere|uten a informere|utan att beratta|uten a fortelle|i det skjulte|i skjul|i tysthet",
+        "instruktion|systeminstru|systemprompt|regler|regel|anvisning|order|ordrer|prompt|riktlinje|retningslinje|befal|begransning|instruks|kommando|foreskrift|bestemmelse",
+        "beratta inte|sag inte|sag inget|sag ingenting|fortell ingen|sig intet|fortell ikke|fortael ikke|si ikke|sig ikke|i hemlighet|i hemmelighed|i smug|hemligt|hemmelig|utan att fraga|uten a sporre|uden at sporge|utan att meddela|dolj|skjul|namn inte|nevn ikke|naevn ikke|informera inte|informer ikke|utan att informera|utan .{0,30}vetskap|utan tillstand|uten .{0,20}samtykke|uden .{0,20}viden|avsloja inte|meddela inte|avslor ikke|utan att be|uten .{0,30}viten|uden at fortaelle|uden at informere|uten a informere|utan att beratta|uten a fortelle|i det skjulte|i skjul|i tysthet",
         "anvandar|bruker|operator|manniska|menneske|ingen|agare|ejer|eier|utvecklar|kor |kjor|skicka|nogon|noen|nagon|kund",
     ),
     "fi": Language(
@@ -298,7 +298,7 @@ def _table() -> _Table:
         )  # fmt: skip
         compiled.append(_Compiled(*(_roots(group) for group in groups)))
         for root in folded(f"{language.ignore}|{language.conceal}", latin=False).split("|"):
-            start = re.match(r"\w+", root)
+            start = re.match(r"n'\w+|\w+", root)
             if start and start[0] < "\u0e00":
                 starts.setdefault(start[0][:4], set()).add(place)
                 starts.setdefault(start[0][:4], set()).update(starts.get(start[0][:3], ()))
@@ -325,7 +325,7 @@ def _roots(group: str) -> re.Pattern[str]:
 def find(text: str) -> tuple[int, int, str] | None:
     """The first order in a text folded with `latin=False`: start, end and category."""
     table = _table()
-    for script, place in table.unspaced:
+    for script, place in () if text.isascii() else table.unspaced:
         if script.search(text):
             found = _order(text, table.languages[place], None)
             if found:
@@ -364,7 +364,8 @@ def _matches(text: str, root: re.Pattern[str], at: int | None) -> Iterable[re.Ma
     return (match,) if match else ()
 
 
-_WORD = re.compile(r"\w{2,}")
+_WORD = re.compile(r"\w{2,}|\bn'\w+")
+"""French puts its negation before a vowel: `n'informe`."""
 
 
 def _is_good_manners(text: str, at: int) -> bool:

@@ -144,6 +144,10 @@ def _credential(text: str) -> tuple[int, str] | None:
         prefix = _PREFIXES.search(text)
         if prefix and _PARTS.search(text) and _rest_is_random(text, prefix):
             return prefix.start(), "in parts"
+    if "revers" in text or "backward" in text:
+        found = credentials.find(text[::-1])
+        if found:
+            return 0, f"{found[0].kind}, reversed"
     for run in _RUN.finditer(text) if _has_long_word(text) else ():
         decoded = _decoded(run[0])
         found = credentials.find(decoded) if decoded else []
@@ -154,11 +158,11 @@ def _credential(text: str) -> tuple[int, str] | None:
 
 def _is_set_apart(text: str) -> bool:
     """Whether letters stand alone more often than in any prose."""
-    return sum(len(word) == 1 for word in text.split()) > _MANY_SINGLES
+    return list(map(len, text.split())).count(1) > _MANY_SINGLES
 
 
 def _has_long_word(text: str) -> bool:
-    return any(len(word) >= 16 for word in text.split())
+    return max(map(len, text.split()), default=0) >= 16
 
 
 def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
@@ -183,6 +187,7 @@ def _decoded(run: str) -> str:
 # ── orders ───────────────────────────────────────────────────────────────────────────────────
 
 _LEET_LETTERS = str.maketrans("013457@$!|", "oleastasil")
+_LEET_SIGNS = "013457@$!|"
 _LEET = re.compile(r"[a-z][013457@$!|]{1,2}[a-z]")
 _APART = re.compile(r"(?:(?<![a-z0-9])[a-z0-9][\s._*|/~-]{1,3}){7,}[a-z0-9](?![a-z0-9])")
 _LETTERS = re.compile(r"[^a-z]+")
@@ -247,9 +252,10 @@ def _is_famous(text: str, start: int, end: int) -> bool:
 
 def _disguised(plain: str, text: str) -> str:
     """The category of an order that shows only when a disguise is undone, or ""."""
-    letters = plain.translate(_LEET_LETTERS) if len(_LEET.findall(plain)) > 1 else ""
+    leet = any(sign in plain for sign in _LEET_SIGNS) and len(_LEET.findall(plain)) > 1
+    letters = plain.translate(_LEET_LETTERS) if leet else ""
     ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS) if letters else ""
-    joined = _BREAK.sub("", plain) if len(_BROKEN.findall(plain)) >= _MANY_BREAKS else ""
+    joined = _BREAK.sub("", plain) if _is_broken_up(plain) else ""
     for variant in (letters, ones_as_i, joined):
         found = injection.find(variant, injection.CORE) if _says_more(variant, plain) else None
         if found:
@@ -263,11 +269,16 @@ def _disguised(plain: str, text: str) -> str:
             found = injection.find(undo(plain), injection.CORE)
             if found:
                 return found[2]
-    for hidden in _encoded(plain, text):
+    for hidden in filter(None, dict.fromkeys(_encoded(plain, text))):
         found = injection.find(hidden.lower())
         if found:
             return found[2]
     return ""
+
+
+def _is_broken_up(plain: str) -> bool:
+    signs = sum(map(plain.count, "_*|~-")) + plain.count(".") - plain.count(". ")
+    return signs >= _MANY_BREAKS and len(_BROKEN.findall(plain)) >= _MANY_BREAKS
 
 
 def _says_more(variant: str, plain: str) -> bool:
@@ -282,5 +293,7 @@ def _encoded(plain: str, text: str) -> list[str]:
         hidden.append(html.unescape(urllib.parse.unquote(unescaped, errors="replace")))
     if _has_long_word(plain):
         hidden += [_decoded(run[0]) for run in _RUN.finditer(text)]
-        hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in _HEX.finditer(plain)]
+        longest = max(map(len, plain.split()))
+        runs = _HEX.finditer(plain) if longest >= 24 else ()
+        hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in runs]
     return hidden
