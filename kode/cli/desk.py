@@ -35,6 +35,8 @@ LEAVE_GRACE_S = 10.0
 CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
+PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
+"""On a terminal that cannot paint over, what goes on is told after so long, then so often."""
 
 
 @dataclass
@@ -191,9 +193,19 @@ class Desk:
         return status_line(self._status, width)
 
     async def idle(self) -> None:
-        """Returns when nothing runs and nothing waits."""
+        """Returns when nothing runs and nothing waits. Where nothing can be painted over, a line
+        now and then says what goes on."""
+        pause_s = PLAIN_FIRST_S
         while self.work is not None and not self.work.done():
-            await asyncio.wait([self.work])
+            done, _ = await asyncio.wait([self.work], timeout=pause_s)
+            if not done and self.opened is not None and not self.screen.asking:
+                progress, now = self.renderer.progress, time.monotonic()
+                if progress.idle:
+                    line = spinner_line(self.doing or "Working", now, self.work_since, 80)
+                else:
+                    line = progress.line(now, self.screen.width)
+                self.screen.print(line.split(" ", 1)[1], "dim")
+                pause_s = PLAIN_EVERY_S
 
     async def finish(self) -> None:
         """Waits for what was stopped, closes the conversation, says how to resume."""

@@ -112,7 +112,7 @@ class Screen:
     @property
     def asking(self) -> bool:
         """Whether a question waits for its answer below."""
-        return self.editor is not None and self.editor.asking
+        return self._reading or (self.editor is not None and self.editor.asking)
 
     def print(self, text: str = "", style: str = "") -> None:
         """Puts whole lines above the prompt. `text` is cleaned of everything that could control

@@ -218,3 +218,19 @@ async def test_without_a_pager_the_newest_call_is_printed(room):
     assert "── Running pytest -q" in text or "── Ran pytest -q" in text
     assert "E  assert 1 == 2" in text
     assert "Edited calc.py" not in text
+
+
+async def test_where_nothing_can_be_painted_over_a_line_now_and_then_says_what_goes_on(
+    room, monkeypatch
+):
+    monkeypatch.setattr("kode.cli.desk.PLAIN_FIRST_S", 0.05)
+    room.desk.submit("slow")
+    idle = asyncio.ensure_future(room.desk.idle())
+
+    while "Running sleep 60…" not in room.stream.getvalue():
+        await asyncio.sleep(0.01)
+    room.desk.interrupt()
+    await idle
+
+    assert room.stream.getvalue().count("Running sleep 60…") == 1
+    assert "\r" not in room.stream.getvalue()

@@ -224,7 +224,11 @@ def test_esc_esc_edits_the_last_message(repl):
 def test_tab_completes_commands_and_files(repl):
     terminal = repl()
 
-    terminal.type("/perm", "\t", " pl", "\t", "enter")
+    terminal.type("/perm", "\t")
+    terminal.until("> /permissions")
+    terminal.type(" pl", "\t")
+    terminal.until("> /permissions plan")
+    terminal.type("enter")
     terminal.until("Mode: plan.")
     terminal.type("see @calc")
     terminal.until(" calculator.py")
