@@ -24,7 +24,7 @@ from tests.faults.kode_run import (
     task,
     unfit,
 )
-from tests.faults.lives import LIVES, NOTES, SUBAGENTS, TIERED, Life
+from tests.faults.lives import LIVES, NOTES, TIERED, Life
 from tests.faults.recorded import Recorded
 
 LONG = os.environ.get("FAULTS") == "all"
@@ -168,28 +168,25 @@ def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied:
     assert len(sentences_of(done)) == 1
 
 
-def faults_of_the_disk(recorded: Recorded) -> list[tuple[str, str, bool]]:
-    """(system call, when, whether the turn has to go on) of the calls that an error is put into."""
+def faults_of_the_disk(recorded: Recorded) -> list[tuple[str, str]]:
+    """(system call, when) of the calls that an error is put into."""
     roots = [recorded.place.home, recorded.place.project]
     names = ("write", "pwrite64", "fsync", "fdatasync")
-    # What a subagent does is counted for itself: nobody knows whose call it will be.
-    is_sure = recorded.life is not SUBAGENTS
-    calls = {
-        (call.name, call.count): is_sure and goes_without(recorded.place, call.paths[0])
-        for call in recorded.calls[0]
-        if call.name in names and strace.below(call, roots)
-    }
-    once = [(name, str(count), may) for (name, count), may in calls.items()]
+    points = strace.kill_points(recorded.calls[0], roots)
+    once = [(name, str(count)) for name, count in points if name in names]
     # From one on: of syncs only, since every later write would be one to standard output too.
-    lasting = [(name, f"{count}+", False) for name, count in calls if name.endswith("sync")]
+    lasting = [(name, f"{count}+") for name, count in points if name.endswith("sync")]
     if LONG:
         return spread(once, MOST) + spread(lasting, MOST // 2)
     return [once[len(once) // 2], lasting[len(lasting) // 2]]
 
 
-def goes_without(place: Place, path: str) -> bool:
-    """Whether a turn goes on when this cannot be written: memory or a file, not what was said."""
-    return path.startswith((f"{place.home}/memory/", f"{place.project}/"))
+def ended_needlessly(place: Place, shown: Sequence[Event]) -> list[str]:
+    """Turns that ended because of what they could have gone on without: memory, or a file. What
+    cannot be done without is the session."""
+    errors = [event["error"] or "" for event in shown if event["type"] == "result"]
+    dispensable = (f"{place.home}/memory", str(place.project))
+    return [f"ended: {e}" for e in errors if any(path in e for path in dispensable)]
 
 
 @pytest.mark.timeout(7200 if LONG else 120)
@@ -208,7 +205,7 @@ def test_an_error_of_the_disk_loses_nothing_that_was_shown(
     place = recorded.place
     faults = []
     chosen = faults_of_the_disk(recorded)
-    for name, when, has_to_go_on in chosen:
+    for name, when in chosen:
         recorded.restore(0)
         done = place.run(strace.injected(life.argv(place, 0), name, f"error={error}", when))
         found = []
@@ -216,11 +213,10 @@ def test_an_error_of_the_disk_loses_nothing_that_was_shown(
             found.append(told(done)[-600:])
         if done.returncode != 0 and done.stdout and "disk" not in told(done).lower():
             found.append(f"told {told(done)!r}")
-        if done.returncode != 0 and has_to_go_on:
-            found.append(f"ended: {told(done)!r}")
         if len(sentences_of(done)) > 1:
             found.append(f"told {sentences_of(done)}")
-        found += goes_on(life, place, events(done.stdout))
+        shown = events(done.stdout)
+        found += ended_needlessly(place, shown) + goes_on(life, place, shown)
         faults += [f"{name} {when} {error}: {fault}" for fault in found]
     print(f"\n{life.name}: {len(chosen)} times {error}")
     assert faults == [], "\n".join(faults)

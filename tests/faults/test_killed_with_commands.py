@@ -12,7 +12,7 @@ import pytest
 from tests.faults.kode_run import Place, call, task
 from tests.faults.lives import EPISODE
 
-ENDED_S = 20.0
+ENDED_S = 40.0
 STAYS = "sh -c 'echo $$ >> pids; exec sleep 58.75'"
 COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
 RUNS = {"calls": [call("shell", command=COMMAND)]}
