@@ -3,11 +3,14 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.e2e
 
@@ -141,3 +144,26 @@ def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -
     assert refused.code == 1
     assert "--no-session" in refused.err
     assert (done.code, done.out) == (0, "Here.\n")
+
+
+def test_a_terminal_of_twenty_columns_may_change_its_size_in_a_stream(place: Place) -> None:
+    words = [f"word{number}" for number in range(60)]
+    with ScriptedServer([{"text": " ".join(words), "wire": {"chunk_delay_s": 0.1}}]) as server:
+        place.url = server.openai_url
+        with Terminal(
+            KODE, [], cwd=place.project, env=place.environ, width=20, height=5
+        ) as terminal:
+            terminal.until("kode in", "ask")
+            terminal.type("hi", "enter")
+            for height, width in ((10, 40), (5, 20)):
+                time.sleep(0.3)
+                terminal.process.setwinsize(height, width)
+                terminal.screen.resize(height, width)
+                terminal.read()
+            terminal.until("step", words[-1])
+            terminal.type("ctrl-d")
+            assert terminal.ended() == 0
+            shown = terminal.raw.decode()
+
+    assert "Traceback" not in shown
+    assert [word for word in words if word not in shown] == []

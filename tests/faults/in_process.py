@@ -2,6 +2,7 @@
 so that hundreds of damaged files can be tried. And a home with a file of every format in it.
 """
 
+import asyncio
 import contextlib
 import io
 import json
@@ -15,6 +16,10 @@ from typing import Any
 from unittest import mock
 
 from kode.cli.main import main
+from kode.config import load_config
+from kode.conversation import open_conversation
+from kode.errors import KodeError
+from kode.events import silent
 from kode.memory.history import Change, History
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.queue import Decided, Item, Queue
@@ -222,3 +227,27 @@ def _waiting(memory: Path) -> None:
         decided=decided,
     )
     queue.write(item)
+
+
+def undone_and_diffed(here: Here) -> Finished:
+    """`/diff`, `/undo`, `/undo` again, `/redo`, as the prompt does them."""
+
+    async def work() -> str:
+        loaded = load_config(here.home, here.project, environ={}, flags={"script": script})
+        conversation = await open_conversation(
+            loaded, cwd=here.project, emit=silent, ask=None, session_id=here.session
+        )
+        texts = []
+        try:
+            texts += [conversation.diff(), await conversation.undo(), await conversation.undo()]
+            texts += [await conversation.redo(), conversation.diff()]
+        except KodeError as error:
+            texts.append(str(error))
+        finally:
+            await conversation.close()
+        return "\n".join(texts)
+
+    script = here.script({"match": ".", "text": "Here."})
+    with here.streams():
+        text = asyncio.run(work())
+    return Finished(0, text, "")

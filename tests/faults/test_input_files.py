@@ -18,11 +18,11 @@ from kode.memory.stored import read_row
 from kode.memory.tiered.pending import Pending
 from kode.memory.vault.pending import Pending as Task
 from tests.faults.damage import damaged
-from tests.faults.in_process import FAULT, Finished, Here, made
+from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
 LONG = os.environ.get("FAULTS") == "all"
 EXAMPLES = settings(
-    max_examples=150 if LONG else 12,
+    max_examples=100 if LONG else 7,
     deadline=None,
     derandomize=not LONG,
     database=None,
@@ -106,6 +106,17 @@ TASK = (task("run", "look at it"),)
 
 FORMATS = (
     Format("session", "kode-home/sessions/*.jsonl", SESSION),
+    Format(
+        "log of changes",
+        "kode-home/sessions/*/checkpoints/changes.jsonl",
+        (undone_and_diffed, task("continue", "more")),
+    ),
+    Format(
+        "kept contents",
+        "kode-home/**/fcf33d*",
+        (undone_and_diffed,),
+        keeps=never,
+    ),
     *(
         Format(
             f"subagent's {name}",
