@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench faults soak clean
+.PHONY: run test check bench faults soak picture clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -26,6 +26,9 @@ faults: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+picture: $(READY)
+	$(BIN)/python docs/picture.py
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

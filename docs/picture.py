@@ -6,7 +6,9 @@ Run it again when the screen has changed; nothing in the picture is written by h
 """
 
 import io
+import itertools
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -14,13 +16,14 @@ from pathlib import Path
 import pexpect
 import pyte
 from pyte.screens import Char
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 from kode.cli import demo
 
-COLUMNS, LINES = 92, 40
+COLUMNS, LINES = 92, 48
 TASK = "python3 test_dates.py fails. Find out why and fix it."
 TESTS = "shell(python3 test_dates.py)"
 DONE = "prints all good"
@@ -99,14 +102,16 @@ def _drawn(screen: pyte.Screen) -> str:
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     for line in lines:
         console.print(line, no_wrap=True, overflow="crop", highlight=False)
-    return console.export_svg(title="kode", unique_id="kode")
+    # Without the fonts, which a reader's browser would fetch from elsewhere.
+    plain = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return console.export_svg(title="kode", unique_id="kode", code_format=plain)
 
 
 def _line(screen: pyte.Screen, y: int) -> Text:
     line = Text()
-    for x in range(COLUMNS):
-        char = screen.buffer[y][x]
-        line.append(char.data, _style(char))
+    row = (screen.buffer[y][x] for x in range(COLUMNS))
+    for style, run in itertools.groupby(row, _style):
+        line.append("".join(char.data for char in run), style)
     line.rstrip()
     return line
 

@@ -1,0 +1,57 @@
+"""The pages a reader meets: their links lead somewhere, and their picture can be drawn again."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]*))?\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """The names that links to headings of a page use, as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist(page):
+    broken = []
+    for name, heading in LINK.findall(FENCE.sub("", page.read_text())):
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (heading and heading not in anchors(target)):
+            broken.append(f"{name}#{heading}")
+    assert broken == []
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    seen, ahead = set(), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        ahead += [(page.parent / name).resolve() for name, _ in LINK.findall(page.read_text())]
+    assert [page for page in PAGES if page not in seen] == []
+
+
+def test_the_picture_of_the_screen_is_drawn_from_a_run(tmp_path):
+    picture = tmp_path / "screen.svg"
+    subprocess.run([sys.executable, ROOT / "docs/picture.py", picture], check=True, timeout=120)
+    drawn, kept = (
+        re.sub(r"<[^>]+>", "", path.read_text()).replace("&#160;", " ")
+        for path in (picture, ROOT / "docs/screen.svg")
+    )
+    for shown in ("Find out why and fix it.", "Edited dates.py", "[y] allow once", "all good"):
+        assert shown in drawn
+        assert shown in kept
