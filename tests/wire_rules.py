@@ -35,8 +35,12 @@ def _chat_faults(body: Body) -> Iterator[str]:
     messages = body["messages"]
     waiting: list[str] = []
     seen: set[str] = set()
+    before = ""
     for at, message in enumerate(messages):
         where = f"message {at} ({message.get('role')})"
+        if message.get("role") == before == "user":
+            yield f"{where}: a user after a user, which many templates refuse"
+        before = str(message.get("role"))
         role, content = message.get("role"), message.get("content")
         if role == "tool":
             if message.get("tool_call_id") not in waiting:

@@ -77,23 +77,41 @@ class Encoded(Generic[Wire]):
 
 class Joined:
     """The bytes of a growing list of messages, joined by commas: what was joined for the last
-    request is taken as it is."""
+    request is taken as it is.
+
+    User messages in a row become one: the templates of many local models refuse a user after a
+    user, and a session in which one answer never came would be of no more use with them.
+    """
 
     def __init__(self, encode: Callable[[Message], bytes]) -> None:
         self._encode = encode
         self._growing = Growing()
         self._bytes = b""
+        """Of all but the last row of user messages, which may go on."""
+        self._row: tuple[Message, ...] = ()
 
     def of(self, messages: Sequence[Message]) -> bytes:
         """The bytes of all messages; those that have no wire form are left out."""
-        if len(messages) < FEW:
-            return b",".join(filter(None, map(self._encode, messages)))
-        count = self._growing.count(messages)
-        new = filter(None, map(self._encode, messages[count:]))
-        before = [self._bytes] if count and self._bytes else []
-        self._bytes = b",".join([*before, *new])
-        self._growing.note(messages)
-        return self._bytes
+        kept = len(messages) >= FEW
+        count = self._growing.count(messages) if kept else 0
+        before, row = (self._bytes, self._row) if count else (b"", ())
+        pieces = [before] if before else []
+        for message in messages[count:]:
+            if message.role == "user":
+                row = (*row, message)
+            elif wire := self._encode(message):
+                pieces += [*self._row_wire(row), wire]
+                row = ()
+        if kept:
+            self._bytes, self._row = b",".join(pieces), row
+            self._growing.note(messages)
+        return b",".join([*pieces, *self._row_wire(row)])
+
+    def _row_wire(self, row: tuple[Message, ...]) -> list[bytes]:
+        if len(row) <= 1:
+            return [self._encode(message) for message in row]
+        parts = tuple(part for message in row for part in message.parts)
+        return [self._encode(Message(role="user", parts=parts))]
 
 
 def encoded(value: Any) -> bytes:

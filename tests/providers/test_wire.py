@@ -1,9 +1,10 @@
+import json
 from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.messages import Message, user_message
+from kode.messages import Message, Text, user_message
 from kode.providers.openai_chat import message_bytes
 from kode.providers.wire import FEW, Encoded, Joined
 
@@ -35,10 +36,34 @@ def test_what_is_joined_is_always_what_joining_afresh_gives(steps: list[str]) ->
     joined = Joined(message_bytes)
 
     def check(messages: list[Message]) -> None:
-        afresh = b",".join(wire for m in messages if (wire := message_bytes(m)))
-        assert joined.of(messages) == afresh
+        assert joined.of(messages) == Joined(message_bytes).of(tuple(messages))
 
     walk(steps, check)
+
+
+def test_user_messages_in_a_row_are_one_and_nothing_else_changes() -> None:
+    answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
+    silent = Message(role="assistant", parts=(), stop="end")
+    messages = [user_message("a"), user_message("b"), answer, user_message("c"), silent]
+
+    wire = json.loads(b"[" + Joined(message_bytes).of([*messages, user_message("d")]) + b"]")
+
+    assert [(m["role"], m["content"]) for m in wire] == [
+        ("user", "a\n\nb"),
+        ("assistant", "yes"),
+        ("user", "c\n\nd"),
+    ]
+
+
+def test_what_a_request_joins_begins_the_next_byte_for_byte() -> None:
+    answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
+    joined, messages = Joined(message_bytes), [user_message("a"), user_message("b")]
+    before = joined.of(messages)
+    for number in range(2 * FEW):
+        messages += [answer, user_message(f"message {number}")]
+        now = joined.of(messages)
+        assert now.startswith(before)
+        before = now
 
 
 @given(STEPS)
@@ -58,13 +83,13 @@ def test_a_message_is_encoded_once_while_its_list_grows_also_with_others_asked_b
         seen.append(message)
         return message_bytes(message)
 
-    messages = [user_message(f"message {number}") for number in range(FEW)]
+    messages = [Message(role="assistant", parts=(Text(text=str(n)),)) for n in range(FEW)]
     for known in (Joined(encode), Encoded(encode)):
         known.of(messages)
         seen.clear()
         for number in range(5):
             known.of([user_message("a question beside")])
-            messages.append(user_message(f"more {number}"))
+            messages.append(Message(role="assistant", parts=(Text(text=f"more {number}"),)))
             known.of(messages)
         assert seen.count(messages[0]) == 0
         assert len(seen) == 10
