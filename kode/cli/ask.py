@@ -18,8 +18,8 @@ from kode.permissions.gate import Answer, Ask, Question, visible
 
 HABIT_COUNT = 3
 HABIT_S = 60.0
-"""After this many approvals of one tool within this time a typed word is asked for: a hand that
-says yes by habit no longer reads."""
+"""After this many approvals of one kind (the class of a command, or what a tool does) within this
+time a typed word is asked for: a hand that says yes by habit no longer reads."""
 
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
@@ -40,12 +40,13 @@ class _Asker:
         """Shows the question and waits for a valid answer; no answer at all is a no."""
         async with self._one_at_a_time:
             await self.screen.quiet()
-            by_habit = self._by_habit(question.tool)
+            kind = question.kind or question.tool
+            by_habit = self._by_habit(kind)
             show_question(self.screen, question)
             self.screen.notify(f"waits for your answer: {visible(question.title)}")
             answer = await self._answer(question, by_habit)
             if answer.choice != "no":
-                self._approved[question.tool].append(self.clock())
+                self._approved[kind].append(self.clock())
                 self.screen.approved = question.preview.strip()
             return answer
 
@@ -59,8 +60,8 @@ class _Asker:
                 return answer
             self.screen.print(_choices(question, by_habit), "warning")
 
-    def _by_habit(self, tool: str) -> bool:
-        approved = self._approved[tool]
+    def _by_habit(self, kind: str) -> bool:
+        approved = self._approved[kind]
         while approved and self.clock() - approved[0] > HABIT_S:
             approved.popleft()
         return len(approved) >= HABIT_COUNT

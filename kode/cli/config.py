@@ -1,10 +1,12 @@
 """`kode config`: the effective value of every key and where it came from, secrets masked."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
@@ -99,6 +101,7 @@ def _check() -> int:
             except ConfigError as error:
                 faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
                 continue
+            why = why or _outdone(key, text, flat(loaded.config))
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
     for remark in remarks:
@@ -108,6 +111,38 @@ def _check() -> int:
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
     print(f"{names}: no faults")
     return EXIT_OK
+
+
+_STRONGER = {
+    "permissions.allow": ("permissions.deny", "permissions.ask"),
+    "permissions.ask": ("permissions.deny",),
+    "permissions.deny": (),
+}
+
+
+def _outdone(key: str, text: str, values: Mapping[str, Any]) -> str | None:
+    """The stronger rule that decides all that a rule is about, and words for it."""
+    from kode.permissions.rules import hidden_by, never_matches, parse
+
+    for stronger in _STRONGER[key]:
+        rules = []
+        for other in values[stronger]:
+            with contextlib.suppress(ConfigError):
+                if not never_matches(parse(other)):
+                    rules.append(parse(other))
+        if found := hidden_by(parse(text), rules):
+            return f"`{stronger.rpartition('.')[2]} {found}` decides first"
+    return _touches_home(text)
+
+
+def _touches_home(text: str) -> str | None:
+    from kode.permissions.rules import parse
+
+    rule, home = parse(text), paths.home()
+    pattern = os.path.expanduser(rule.pattern)
+    if rule.kind == "edit" and os.path.isabs(pattern) and pattern.startswith(f"{home}{os.sep}"):
+        return "no tool writes in the folder that kode keeps"
+    return None
 
 
 def _wrong_urls(loaded: Loaded) -> list[str]:

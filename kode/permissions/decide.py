@@ -39,6 +39,8 @@ class Decision:
     """With `ask`: whether it runs all the same when nobody can be asked (mode `full`)."""
     hint: str = ""
     """With `ask`: the flag that would allow it."""
+    klass: str = ""
+    """With `ask`, for a command: the worst class of its parts."""
     at_stake: AtStake = NOTHING_AT_STAKE
     held: bool = False
     """With `allow`: whether it is asked about where no sandbox holds it."""
@@ -196,7 +198,7 @@ def _edit(call: _Call) -> Decision:
         return Decision(
             outcome="ask",
             reason="Edits are asked about in this mode.",
-            rules_offered=("edit(**)",) if below_project(call, path) else (str(rule),),
+            rules_offered=(str(_folder_rule(call, path) or rule),),
             hint="--permission-mode auto-edit",
         )
     return Decision(
@@ -207,8 +209,13 @@ def _edit(call: _Call) -> Decision:
     )
 
 
-def below_project(call: _Call, path: str) -> bool:
-    return sensitive.below(sensitive.real(path), sensitive.real(call.project))
+def _folder_rule(call: _Call, path: str) -> Rule | None:
+    """The rule for a file's folder; None for one in the project's own folder or outside of it: the
+    first would be a rule for everything, which is what the mode `auto-edit` is for."""
+    project, folder = sensitive.real(call.project), os.path.dirname(sensitive.real(path))
+    if folder == project or not sensitive.below(folder, project):
+        return None
+    return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
 
 
 def _by_path_rule(call: _Call, path: str) -> Decision | None:
@@ -270,10 +277,12 @@ def _run(call: _Call) -> Decision:
         protected=tuple(Path(folder) for folder in call.where.protected),
         temp=tuple(Path(folder) for folder in call.where.temp),
     )
-    decision = _run_parts(call, [_looked_at(call, part) for part in classified.parts])
+    parts = [_looked_at(call, part) for part in classified.parts]
+    decision = _run_parts(call, parts)
     if decision.outcome == "deny":
         return decision
-    return replace(decision, at_stake=_at_stake(classified.parts))
+    klass = worst(part.klass for part in parts)
+    return replace(decision, klass=klass, at_stake=_at_stake(classified.parts))
 
 
 def _at_stake(parts: Sequence[PartClass]) -> AtStake:

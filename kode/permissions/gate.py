@@ -32,6 +32,8 @@ class Question:
     """What will happen, whole: a diff, the command, the text."""
     reason: str
     """Why it is asked."""
+    kind: str = ""
+    """What approvals are counted by: the class of a command, else what the tool does."""
     asker: str = ""
     """The subagent that wants it; "" for the agent itself."""
     may_always: bool
@@ -245,6 +247,7 @@ class PersonGate:
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
             preview=visible(preview or _shown(tool, arguments, subject)),
             reason=visible(decision.reason),
+            kind=f"{tool.effect} {decision.klass}".strip(),
             asker=visible(self._asker),
             may_always=bool(decision.rules_offered),
             rules=tuple(visible(rule) for rule in decision.rules_offered),

@@ -143,6 +143,39 @@ def never_matches(rule: Rule) -> str | None:
     return None
 
 
+def hidden_by(rule: Rule, stronger: Iterable[Rule]) -> Rule | None:
+    """The rule among stronger ones that matches all that a rule could match; None when there is
+    none. Globs are compared where that is plain: the same one, or one for everything."""
+    return next((other for other in stronger if _covers(other, rule)), None)
+
+
+def _covers(wide: Rule, narrow: Rule) -> bool:
+    if wide.kind != narrow.kind or (wide.name not in FAMILIES and wide.name != narrow.name):
+        return False
+    if not wide.pattern or wide.pattern == narrow.pattern:
+        return True
+    if not narrow.pattern:
+        return False
+    match wide.kind:
+        case "shell":
+            words, prefix = _words(wide.pattern)
+            inner, _ = _words(narrow.pattern)
+            return prefix and _canonical(inner)[: len(words)] == _canonical(words)
+        case "edit" | "read":
+            inside = not os.path.isabs(narrow.pattern) and not narrow.pattern.startswith(
+                ("~", "..")
+            )
+            below = wide.pattern.removesuffix("**")
+            return (wide.pattern in ("**", "./**") and inside) or (
+                wide.pattern.endswith("/**")
+                and ".." not in narrow.pattern
+                and narrow.pattern.removeprefix("./").startswith(below.removeprefix("./"))
+            )
+        case "fetch":
+            return wide.pattern.startswith("*.") and narrow.pattern.endswith(wide.pattern[1:])
+    return False
+
+
 def names_tool(rule: Rule, tool: str) -> bool:
     """Whether the rule is about this tool at all, its pattern aside."""
     return rule.name == tool or (rule.name in FAMILIES and KIND_OF.get(tool) == rule.kind)
@@ -260,6 +293,8 @@ def _dead_shell_rule(pattern: str) -> str | None:
         return "commands are judged one by one: write one rule for each, without operators"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
         return "assignments before a command are no part of its words: leave them out"
+    if re.match(r"[$`]|~$|[<>]\(", words[0]):
+        return "a command whose name is not known beforehand matches no rule: name the program"
     if not prefix and "*" in words:
         return f"`*` stands for itself: write shell({shlex.join(words[:-1])}:*) for any ending"
     return None

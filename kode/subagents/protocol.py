@@ -145,6 +145,7 @@ class Question(BaseModel):
     reason: str
     asker: str = ""
     """The subagent of the child that wants it; "" for the child itself."""
+    kind: str = ""
     may_always: bool = False
     rules: tuple[str, ...] = ()
 

@@ -150,6 +150,19 @@ async def test_another_tool_or_a_minute_later_one_key_is_enough_again():
     assert "type the whole word" not in person.shown
 
 
+async def test_approvals_are_counted_by_kind_whatever_the_tool() -> None:
+    ask, person = asked("y", "y", "y", "y", "y", "yes")
+    for tool in ("write_file", "edit_file", "write_file"):
+        await ask(question(tool=tool, kind="edit"))
+    await ask(question(kind="run network"))
+    assert "type the whole word" not in person.shown
+
+    answer = await ask(question(tool="edit_file", kind="edit"))
+
+    assert answer.choice == "once"
+    assert "type the whole word" in person.shown
+
+
 def test_one_mistyped_key_is_asked_about_again_rather_than_told_to_the_model() -> None:
     assert parse_answer("1", question(), by_habit=False) is None
     assert parse_answer("x", question(), by_habit=False) is None

@@ -93,3 +93,41 @@ def test_check_of_a_good_config_says_so_and_what_is_ignored(
 def test_an_unknown_command_names_the_nearest(home: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean show"):
         main(["shwo"])
+
+
+def test_check_names_rules_that_can_never_match_and_why(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = {
+        "deny": ["shell(git push:*)", "fetch(*.example.com)"],
+        "ask": ["edit(src/**)"],
+        "allow": [
+            "shell(git push origin:*)",
+            "shell(ls | wc:*)",
+            "fetch(docs.example.com)",
+            "edit(src/a/**)",
+            f"edit({home}/config.json)",
+            "shell(git status)",
+        ],
+    }
+    (home / "config.json").write_text(json.dumps({"permissions": rules}))
+
+    out = said(capsys, "check")
+
+    remarks = [line for line in out.splitlines() if "can never match" in line]
+    assert len(remarks) == 5
+    assert "`deny shell(git push:*)` decides first" in remarks[0]
+    assert "one by one" in remarks[1]
+    assert "`deny fetch(*.example.com)` decides first" in remarks[2]
+    assert "`ask edit(src/**)` decides first" in remarks[3]
+    assert "no tool writes in the folder that kode keeps" in remarks[4]
+
+
+def test_check_names_a_tool_that_there_is_not(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.json").write_text(json.dumps({"permissions": {"allow": ["bash(ls)"]}}))
+
+    assert main(["check"]) == 3
+    captured = capsys.readouterr()
+    assert "bash(ls)" in captured.out + captured.err

@@ -179,7 +179,7 @@ async def test_a_question_shows_the_whole_change(room):
 
     assert "a.txt" in with_preview.subject
     assert "new" in with_preview.preview
-    assert with_preview.rules == ("edit(**)",)
+    assert with_preview.rules == ("edit(./b/**)",)
 
 
 async def _ask_to_write(room, person, arguments):
@@ -261,3 +261,39 @@ async def test_a_path_is_judged_as_written_and_as_the_file_it_was_bound_to(room)
     assert inside.allowed
     assert not swapped.allowed
     assert str(outside) in swapped.reason
+
+
+async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
+    person = Person(Answer(choice="no"), Answer(choice="no"), Answer(choice="no"))
+    gate = room.gate(person)
+
+    await room.check(gate, "mkdir a && curl https://x.example")
+    await room.check(gate, "git reset --hard")
+    await gate.check(TOOLS["write_file"], {"path": "c.txt", "content": "x"}, room.context)
+
+    assert [question.kind for question in person.questions] == [
+        "run network",
+        "run destructive",
+        "edit",
+    ]
+
+
+async def test_a_file_in_the_projects_own_folder_offers_a_rule_for_itself_alone(room):
+    person = Person(Answer(choice="no"))
+
+    await room.gate(person).check(
+        TOOLS["write_file"], {"path": "c.txt", "content": "x"}, room.context
+    )
+
+    assert person.questions[0].rules == ("edit(./c.txt)",)
+
+
+async def test_an_approval_of_a_compound_is_one_rule_a_part(room):
+    person = Person(Answer(choice="project"))
+    gate = room.gate(person)
+
+    await room.check(gate, "npm install && git commit -m x && ls | wc -l")
+
+    assert person.questions[0].rules == ("shell(npm install:*)", "shell(git commit:*)")
+    assert (await room.check(gate, "git commit -m other")).allowed
+    assert (await room.check(gate, "npm install left-pad")).allowed
