@@ -20,7 +20,8 @@ from kode.engine.agent import Agent
 from kode.engine.fence import fenced
 from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, ToolError
-from kode.events import Emit, ToolFinished, ToolStarted
+from kode.events import Emit, Event, ToolFinished, ToolStarted
+from kode.events import ToolOutput as OutputEvent
 from kode.messages import ToolCall, ToolResult
 
 MAX_RESULT_CHARS = 60_000
@@ -234,7 +235,7 @@ def _tool_context(
         cwd=agent.cwd,
         call_id=call.id,
         session_id=session_id,
-        emit=emit,
+        emit=_masking(emit, agent.secrets),
         seen_files=agent.seen_files,
         output_dir=agent.output_dir,
         protected=agent.protected,
@@ -245,6 +246,18 @@ def _tool_context(
         wrap_command=agent.wrap_command,
         background=agent.background,
     )
+
+
+def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
+    """What a tool tells while it runs is masked as its result is."""
+
+    def masked(event: Event) -> None:
+        if isinstance(event, OutputEvent):
+            text, partial = _masked(event.text, secrets), _masked(event.partial, secrets)
+            event = replace(event, text=text, partial=partial)
+        emit(event)
+
+    return masked if secrets else emit
 
 
 def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:

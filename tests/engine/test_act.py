@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from kode.contracts import ToolContext
 from kode.engine.act import parse_arguments
 from kode.errors import ToolError
+from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.messages import ToolCall, results_of
 from tests.engine.conftest import MakeBench, calls, says
@@ -93,3 +95,22 @@ def test_any_argument_text_is_an_object_or_a_tool_error(text: str) -> None:
         assert isinstance(parse_arguments(ToolCall(id="1", name="t", arguments=text)), dict)
     except ToolError as error:
         assert "t was not run" in str(error)
+
+
+async def test_the_key_in_use_is_masked_in_what_a_tool_tells_while_it_runs(
+    bench: MakeBench,
+) -> None:
+    @tool(effect="run")
+    async def leak(context: ToolContext) -> str:
+        """Tell the key."""
+        told = OutputEvent(call_id=context.call_id, text="it is sk-1\n", partial="sk-1?")
+        context.emit(told)
+        return "sk-1"
+
+    run = bench(calls(("leak", "{}")), says("ok"))
+    run.agent = replace(run.agent, tools=(*run.agent.tools, leak), secrets=("sk-1",))
+
+    await run.turn()
+
+    [told] = run.of(OutputEvent)
+    assert (told.text, told.partial) == ("it is [redacted]\n", "[redacted]?")
