@@ -457,17 +457,17 @@ def _lost_of_notes(place: Place, shown: Shown) -> list[str]:
         logs, souls, told = _held_by_notes(place)
     except apsw.Error as error:
         return [f"notes.db: {error!r}"]
-    found = (frozenset(logs), souls[0] == SOUL if len(souls) == 1 else souls)
-    start = {BOATS, PLANES}
-    states = [
-        (frozenset(start), False),
-        (frozenset({*start, "Likes ships"}), False),
-        (frozenset({OLD_BOATS, PLANES, "Likes ships"}), False),
-        (frozenset({OLD_BOATS, PLANES, "Likes ships"}), True),
-        (frozenset({OLD_BOATS, "Likes ships"}), True),
-    ]
-    tools = ("remember", "update_memory", "update_soul", "forget")
-    faults = step_between(found, states, shown, *tools)
+    if len(souls) != 1 or {BOATS, OLD_BOATS} <= logs or not {BOATS, OLD_BOATS} & logs:
+        return [f"the souls are {souls}, the logs {logs}"]
+    changed = {
+        "remember": "Likes ships" in logs,
+        "update_memory": OLD_BOATS in logs,
+        "update_soul": souls[0] == SOUL,
+        "forget": PLANES not in logs,
+    }
+    faults = []
+    for tool, is_changed in changed.items():
+        faults += step_between(is_changed, (False, True), shown, tool)
     summed_up = ABOUT_SESSION in told
     if told_changes(shown, ABOUT_SESSION) and not summed_up and not _is_undoing(shown):
         faults.append("the summary of the session")
