@@ -1,12 +1,12 @@
 """Completion scripts in the languages of bash, zsh and fish, from what a command line may hold.
 
 Each walks the words before the cursor to find the command, then offers what may stand there. What
-may stand where is `completion`'s business.
+may stand where is `command_line`'s business.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kode.cli.completion import Context, Taken
+from kode.cli.command_line import Context, Taken
 
 HEADER = "# Completes kode's command line in {shell}. Made by: kode completion {shell}"
 

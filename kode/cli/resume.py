@@ -25,7 +25,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
 
     Raises: SessionError when there is none or several fit; ConfigError.
     """
-    from kode.cli.interactive import open_repl, stdin_is_terminal
+    from kode.cli.opening import open_repl, stdin_is_terminal
     from kode.cli.run import run_task
     from kode.paths import home
     from kode.session.index import find, newest
