@@ -189,6 +189,14 @@ def _edit(call: _Call) -> Decision:
             runs_unasked=call.mode == "full",
             hint=f"--allow '{rule}'",
         )
+    if call.taint and sensitive.steers_agents(path):
+        return Decision(
+            outcome="ask",
+            reason=f"{_shown(call, path)} tells agents what to do, and this session has taken in "
+            "text from outside.",
+            runs_unasked=call.mode == "full",
+            hint=f"--allow '{rule}'",
+        )
     inside = where == "root"
     if call.mode == "full" or (call.mode == "auto-edit" and (inside or where == "temp")):
         return _allow("The mode allows it.")
@@ -352,6 +360,8 @@ def _part_runs(call: _Call, part: PartClass) -> bool:
     grave = part.klass in ("system", "destructive")
     if not grave and _part_rule(call, call.rules.approved, part, loosely=False):
         return True
+    if call.taint and any(sensitive.steers_agents(path) for path in part.writes):
+        return False
     free = _FREE_CLASSES[call.mode] | (_CONTAINED_CLASSES if call.contained else frozenset())
     if part.klass in free:
         # A deny rule could be about words that are not known: then somebody looks first.

@@ -55,7 +55,8 @@ _LATER_NAMES = frozenset(
     ".emacs .tmux.conf .screenrc .gitconfig .gitmodules .npmrc .pypirc .yarnrc .yarnrc.yml .curlrc "
     ".wgetrc .psqlrc .sqliterc .gdbinit .lldbinit .pythonrc .Rprofile .Xresources .xinitrc "
     ".pre-commit-config.yaml .gitlab-ci.yml .travis.yml .drone.yml azure-pipelines.yml Jenkinsfile "
-    "bitbucket-pipelines.yml appveyor.yml sitecustomize.py usercustomize.py .mcp.json".split()
+    "bitbucket-pipelines.yml appveyor.yml sitecustomize.py usercustomize.py .mcp.json "
+    "kode.json".split()
 )
 _LATER_FOLDERS = re.compile(
     r"/\.git/(?:hooks(?:/|$)|config$|config\.worktree$|info/attributes$|modules/)"
@@ -63,6 +64,12 @@ _LATER_FOLDERS = re.compile(
     r"|/\.vscode(?:/|$)|/\.idea(?:/|$)|/\.zed(?:/|$)|/\.husky(?:/|$)|/\.devcontainer(?:/|$)"
     r"|/\.claude(?:/|$)|/\.cursor(?:/|$)|/\.config/(?:autostart|systemd|fish|git)(?:/|$)"
     r"|/Library/LaunchAgents(?:/|$)|\.pth$|/\.forgejo/workflows(?:/|$)|/\.gitea/workflows(?:/|$)"
+)
+
+_STEERING = re.compile(
+    r"/(?:agents(?:\.override|\.local)?\.md|claude(?:\.local)?\.md|gemini\.md|\.cursorrules|\.windsurfrules"
+    r"|\.clinerules|copilot-instructions\.md|[\w.-]+\.instructions\.md|skill\.md)$",
+    re.IGNORECASE,
 )
 
 _BUILD_FOLDERS = frozenset(
@@ -166,6 +173,11 @@ def runs_later(path: str) -> bool:
     """Whether what is written there is run later by another program, unseen: hooks, rc files,
     CI workflows, editor tasks."""
     return any(_runs_later(known) for known in {path, real(path)})
+
+
+def steers_agents(path: str) -> bool:
+    """Whether agents take what is written there for orders of the project, in sessions to come."""
+    return any(_STEERING.search(known) is not None for known in {path, real(path)})
 
 
 def is_rebuildable(path: str, where: Ground) -> bool:

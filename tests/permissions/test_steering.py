@@ -1,0 +1,56 @@
+"""What tells agents what to do is not changed unseen once text from outside was read."""
+
+from pathlib import Path
+
+import pytest
+
+from kode.permissions.decide import decide
+from kode.permissions.rules import Rules, parse_all
+from kode.tools import BUILTIN
+
+TOOLS = {tool.name: tool for tool in BUILTIN}
+PROJECT = Path("/home/user/project")
+
+
+def outcome(tool, arguments, *, taint, allow=(), mode="auto-edit"):
+    return decide(
+        Rules(allow=parse_all(allow)),
+        mode,
+        TOOLS[tool],
+        arguments,
+        cwd=PROJECT,
+        roots=(PROJECT,),
+        project=PROJECT,
+        user_home=Path("/home/user"),
+        taint=taint,
+    ).outcome
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write_file", {"path": "AGENTS.md"}),
+        ("edit_file", {"path": "src/agents.md"}),
+        ("write_file", {"path": ".github/copilot-instructions.md"}),
+        ("shell", {"command": "echo x >> CLAUDE.md"}),
+        ("shell", {"command": "cp notes.md AGENTS.md"}),
+    ],
+)
+def test_a_file_of_orders_is_free_until_outside_text_was_read(tool, arguments):
+    assert outcome(tool, arguments, taint=True) == "ask"
+    assert outcome(tool, arguments, taint=False) == "allow"
+
+
+def test_other_files_stay_free():
+    assert outcome("write_file", {"path": "README.md"}, taint=True) == "allow"
+    assert outcome("shell", {"command": "echo x >> notes.md"}, taint=True) == "allow"
+
+
+def test_an_allow_rule_covers_it():
+    allow = ["edit(AGENTS.md)"]
+    assert outcome("write_file", {"path": "AGENTS.md"}, taint=True, allow=allow) == "allow"
+
+
+def test_the_projects_settings_of_kode_are_asked_about_in_any_session():
+    assert outcome("write_file", {"path": "kode.json"}, taint=False) == "ask"
+    assert outcome("shell", {"command": "echo '{}' > kode.json"}, taint=False) == "ask"
