@@ -163,9 +163,16 @@ class Checkpoints:
 
     def remove_stale_temporaries(self) -> None:
         """Removes what a write that a crash cut short left beside the person's files."""
-        lines = [line for line in self._lines() if isinstance(line, Change)]
-        ended = {line.path for line in lines if line.done}
-        for folder in {Path(line.path).parent for line in lines if line.path not in ended}:
+        begun: set[str] = set()
+        # A file that is written again in its turn is not noted again before that.
+        of_turn: set[str] = set()
+        for line in self._lines():
+            if isinstance(line, Change):
+                of_turn.add(line.path)
+                (begun.discard if line.done else begun.add)(line.path)
+            elif isinstance(line, TurnEnd):
+                of_turn.clear()
+        for folder in {Path(path).parent for path in begun | of_turn}:
             durable.remove_stale_temporaries(folder)
 
     def undo(self) -> Undone:
