@@ -6,6 +6,8 @@ above it and is never painted again. Keys are `keys`; what a message does is `de
 
 import asyncio
 import contextlib
+import fcntl
+import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,6 +82,19 @@ class _Question:
     draft: Document
 
 
+TYPED_AHEAD_S = 0.5
+"""For so long after the start keys may come that were typed before it."""
+
+
+def _input_waits(terminal: int) -> bool:
+    """Whether lines were typed already."""
+    try:
+        waiting = fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4)
+    except OSError:
+        return False
+    return any(waiting)
+
+
 class Editor:
     """The application and what it shows. `run` draws it and returns when it is left."""
 
@@ -101,6 +116,7 @@ class Editor:
         self.pastes = Pastes()
         self.busy = busy
         self.last_key_at = float("-inf")
+        self._typed_ahead_until = float("-inf")
         self.notifier = open_notifier(self.control, lambda: self.last_key_at)
         self._live = live
         self._status = status
@@ -142,6 +158,8 @@ class Editor:
             drawn()
 
         self.app.after_render += first_time
+        if _input_waits(self.app.input.fileno()):
+            self._typed_ahead_until = time.monotonic() + TYPED_AHEAD_S
         ticker = asyncio.ensure_future(self._spin())
         try:
             self.control(FOCUS_ON)
@@ -286,6 +304,11 @@ class Editor:
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.clear()
         self.desk.submit(text)
+
+    def sends_line_feed(self) -> bool:
+        """Whether a line feed is Enter: to a question, and when it was typed before kode had the
+        terminal, which turned each Enter into a line feed then."""
+        return self.asking or time.monotonic() < self._typed_ahead_until
 
     def _key(self) -> None:
         self.last_key_at = time.monotonic()

@@ -37,7 +37,7 @@ def bindings(editor: "Editor") -> KeyBindings:
     @keys.add("escape", "enter")
     @keys.add("c-j")
     def _new_line(event: KeyPressEvent) -> None:
-        if editor.asking:
+        if editor.sends_line_feed():
             editor.accept()
             return
         editor.buffer.insert_text("\n")

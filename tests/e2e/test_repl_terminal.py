@@ -23,7 +23,7 @@ pytestmark = [
 def repl(tmp_path):
     opened = []
 
-    def open_repl(*, width=80, height=30, **env):
+    def open_repl(*, width=80, height=30, typed_ahead="", **env):
         (tmp_path / "project").mkdir(exist_ok=True)
         (tmp_path / "project" / "calculator.py").write_text("x")
         terminal = Terminal(
@@ -35,6 +35,7 @@ def repl(tmp_path):
             height=height,
         )
         opened.append(terminal)
+        terminal.type(typed_ahead)
         terminal.until("kode in")
         if env.get("FAIL_TO_OPEN"):
             return terminal
@@ -45,6 +46,13 @@ def repl(tmp_path):
     yield open_repl
     for terminal in opened:
         terminal.__exit__()
+
+
+def test_a_task_typed_before_the_prompt_appears_is_sent(repl):
+    # The terminal still turns Enter into a line feed then.
+    terminal = repl(typed_ahead="fix it\r")
+
+    assert "> fix it" in terminal.until("2 steps · 12.3k in")
 
 
 def test_a_turn_settles_above_the_prompt_and_the_repl_says_how_to_resume(repl):
