@@ -535,10 +535,12 @@ LOOKS = {
 
 def _lost_of_subagents(place: Place, shown: Shown) -> list[str]:
     faults = _lost_of_tiered(place, shown)
-    ended = [e for e in shown if e["type"] == "agent_finished" and e["status"] == "success"]
     boats = place.project / "boats.txt"
     text = boats.read_text() if boats.exists() else ""
-    if text not in ("", "boats\n") or (not text and any("boats" in e["goal"] for e in ended)):
+    session_id = session_of(shown)
+    results = [r.result for r in agents_of(place, session_id) if r.result] if session_id else []
+    written = any("boats.txt" in result.files_changed for result in results)
+    if text not in ("", "boats\n") or (written and not text):
         faults.append(f"boats.txt holds {text!r}")
     return faults
 
