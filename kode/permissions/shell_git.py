@@ -91,12 +91,22 @@ def git(words: list[Word], scene: Scene) -> Finding:
     if not sub.known or sub.glob:
         return unknown("the git command is not fixed text")
     found = _subcommand(sub.text, arguments, scene)
-    if found.klass == "destructive" and sub.text in _DISCARDS:
+    if _discards(sub.text, arguments, found):
         known = folder is not None and UNKNOWN not in folder
         found = replace(found, discards=(folder if folder and known else scene.where.cwd,))
     if found.klass == "safe" and any(not word.known for word in arguments):
         found = together(found, unknown("arguments are not known beforehand"))
     return together(found, before) if before.klass != "safe" else found
+
+
+def _discards(sub: str, arguments: list[Word], found: Finding) -> bool:
+    """Whether uncommitted work is worth keeping first: stashing takes it out of the tree, and an
+    abort drops how conflicts were solved."""
+    if found.klass == "destructive":
+        return sub in _DISCARDS
+    if sub == "stash":
+        return found.klass == "write"
+    return sub in ("rebase", "am", "cherry-pick", "revert") and has_option(arguments, "--abort")
 
 
 def _global_option(name: str, value: Word, scene: Scene) -> Finding:

@@ -41,8 +41,11 @@ class RepositoryChange:
     turn: int
     root: str
     head: str = ""
-    """The commit before, where it is another one now."""
+    """The commit before, where it is another one now, or on another branch."""
     branch: str = ""
+    """Before; "" where none was checked out."""
+    switched: bool = False
+    """Whether another branch is checked out now."""
     stashes: tuple[tuple[str, str], ...] = ()
     """(commit, message) of each stash that is gone, the newest first."""
 

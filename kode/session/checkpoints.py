@@ -119,7 +119,8 @@ class Checkpoints:
         if known is None:
             return
         after = state or self.contents.see(Path(path)).state
-        if after != (known.after if known.done else known.before):
+        # A tool that changed nothing is noted too: what comes next is a person's doing.
+        if not known.done or after != known.after:
             self.open_changes[path] = replace(known, after=after, done=True)
             self._record(self.open_changes[path])
 
@@ -426,9 +427,21 @@ def _bring_back(change: RepositoryChange) -> list[str]:
         except GitError as error:
             notes.append(f"The stashes of {root} could not be brought back: {error}.")
     if change.head:
-        where = change.branch or "HEAD"
-        notes.append(
-            f"{where} was at {change.head[:10]} and is not moved back: "
-            f"`git reset --keep {change.head[:10]}` does that."
-        )
+        notes.append(_way_to_head(change))
     return notes
+
+
+def _way_to_head(change: RepositoryChange) -> str:
+    """Undo moves no branch; this says how to, with the files left as undo put them."""
+    commit = change.head[:12]
+    if not change.branch:
+        return f"HEAD was at {commit}, on no branch; it is not moved back."
+    if change.switched:
+        return (
+            f"You were on {change.branch}: `git symbolic-ref HEAD refs/heads/{change.branch} && "
+            "git reset` goes back there and leaves the files as they are now."
+        )
+    return (
+        f"{change.branch} was at {commit} and is not moved back: `git reset {commit}` does that "
+        "and leaves the files as they are now."
+    )

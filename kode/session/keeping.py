@@ -133,7 +133,8 @@ def differences(
         except GitError:
             continue
         lost = tuple(stash for stash in before_it.stashes if stash not in after_it.stashes)
-        moved = before_it.head != after_it.head
+        switched = before_it.branch != after_it.branch
+        moved = switched or before_it.head != after_it.head
         if lost or moved:
             repositories.append(
                 RepositoryChange(
@@ -141,6 +142,7 @@ def differences(
                     root=str(before_it.root),
                     head=before_it.head if moved else "",
                     branch=before_it.branch,
+                    switched=switched,
                     stashes=lost,
                 )
             )

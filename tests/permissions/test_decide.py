@@ -311,6 +311,10 @@ def test_code_of_the_project_is_looked_at_once_text_from_outside_was_read():
         ("mv a b", AtStake(changed=("/home/user/project/b", "/home/user/project/a"))),
         ("truncate -s0 a", AtStake(deleted=("/home/user/project/a",))),
         ("git push --force", AtStake()),
+        ("git stash -u", AtStake(discarded=("/home/user/project",))),
+        ("git rebase --abort", AtStake(discarded=("/home/user/project",))),
+        ("git stash list", AtStake()),
+        ("git checkout main", AtStake()),
         ("git reset --soft HEAD~1", AtStake()),
     ],
 )

@@ -138,6 +138,18 @@ def test_what_a_person_changed_in_the_middle_of_a_turn_is_what_undo_goes_back_to
     assert path.read_text() == "three"
 
 
+def test_after_a_tool_that_changed_nothing_a_change_is_the_persons(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    kept.keep(1, str(path))
+    kept.changed(str(path))
+    path.write_text("mine")
+    kept.end_turn()
+    assert kept.undo().turn is None
+    assert path.read_text() == "mine"
+
+
 def test_several_edits_of_one_turn_are_taken_back_together(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
@@ -199,6 +211,36 @@ def test_a_turn_after_a_crash_is_taken_back_alone(kept: Checkpoints, tmp_path: P
     again.undo()
 
     assert (path.read_text(), other.exists()) == ("half done", False)
+
+
+def test_an_undo_that_a_crash_cut_short_loses_nothing(
+    kept: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path in paths:
+        path.write_text("before")
+        kept.keep(1, str(path))
+        path.write_text("after")
+        kept.changed(str(path))
+    kept.end_turn()
+    put = Checkpoints._put
+
+    def dies(self: Checkpoints, path: Path, state: str | None, mode: int) -> None:
+        if path.name == "b":
+            raise KeyboardInterrupt
+        put(self, path, state, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "_put", dies)
+        with pytest.raises(KeyboardInterrupt):
+            kept.undo()
+    assert [path.read_text() for path in paths] == ["before", "after", "after"]
+
+    again = opened(kept.folder)
+    again.redo()
+    assert [path.read_text() for path in paths] == ["after"] * 3
+    again.undo()
+    assert [path.read_text() for path in paths] == ["before"] * 3
 
 
 def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_path: Path) -> None:

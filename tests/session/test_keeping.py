@@ -105,8 +105,24 @@ def test_files_that_were_as_committed_come_back_too(repo: Path) -> None:
     undone = kept.undo()
 
     assert (repo / "clean.py").read_text() == "c = 2\n"
-    assert any(f"main was at {second[:10]}" in note for note in undone.notes)
     assert git(repo, "rev-parse", "HEAD").strip() != second
+    (note,) = undone.notes
+    assert note.startswith(f"main was at {second[:12]}")
+    git(repo, *note.split("`")[1].split()[1:])
+    assert git(repo, "status", "--short", "--untracked-files=no") == ""
+    assert git(repo, "rev-parse", "HEAD").strip() == second
+
+
+@needs_git
+def test_the_way_back_to_a_branch_that_was_left_is_told_and_works(repo: Path) -> None:
+    git(repo, "branch", "other")
+    before = git(repo, "diff", "HEAD")
+    kept = opened(repo)
+    run(kept, repo, "git checkout -f other", AtStake(discarded=(str(repo),)))
+    (note,) = kept.undo().notes
+    subprocess.run(note.split("`")[1], shell=True, cwd=repo, check=True, capture_output=True)
+    assert git(repo, "branch", "--show-current") == "main\n"
+    assert git(repo, "diff", "HEAD") == before
 
 
 @needs_git
