@@ -54,6 +54,12 @@ def bindings(editor: "Editor") -> KeyBindings:
             return
         editor.desk.beside_work("/quit")
 
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        # What runs goes on being written to the session when kode does; its commands, which have
+        # groups of their own, are not stopped.
+        event.app.suspend_to_background(suspend_group=False)
+
     @keys.add("tab")
     def _complete(event: KeyPressEvent) -> None:
         if editor.asking:

@@ -42,6 +42,7 @@ KEYS = (
     ("Ctrl-B", "send the running shell command to the background (on an empty line)"),
     ("Ctrl-C", "stop the turn; clear the line"),
     ("Esc Esc", "edit the last message"),
+    ("Ctrl-Z", "stop kode and go back to the shell; `fg` goes on"),
     ("Ctrl-D", "leave"),
     ("!command", "run a shell command yourself; its output goes with your next message"),
 )
