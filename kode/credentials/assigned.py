@@ -1,0 +1,154 @@
+"""Values that a text says are secret: passwords in URLs and headers, and assignments to a name
+(`password = ...`, `the api key is ...`)."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from kode.credentials.values import (
+    UUID,
+    Credential,
+    is_password,
+    is_placeholder,
+    is_value,
+    looks_random,
+)
+
+_URL_PASSWORD = re.compile(r"""://[^\s:/@?#"'<>`]{0,128}:([^\s/@"'<>`]{1,256})@""")
+_DEFAULT_PASSWORDS = frozenset(
+    ("password", "pass", "passwd", "pw", "pwd", "secret", "postgres", "mysql", "root", "guest",
+     "user", "username", "admin", "test", "example", "token", "key", "redis", "mongo", "dev",
+     "local", "changeme")
+)  # fmt: skip
+
+_HEADER = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,})")
+_AUTH_JSON = re.compile(r"""auth\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']([A-Za-z0-9+/=]{8,})""")
+_NETRC = re.compile(r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(\S{4,256})")
+_CURL_USER = re.compile(r"""(?:\s-u|--user)[ =]{1,4}["']?[^\s:"']{1,128}:([^\s"']{4,256})""")
+
+_PASSWORD_NAME = re.compile(
+    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|contraseña|senha|mot de passe|kennwort|"
+    r"wachtwoord|lösenord|hasło|пароль|密码|密碼|パスワード|비밀번호"
+)
+_SECRET_NAME = re.compile(r"secrets?|tokens?|bearer|credentials?|sig|keys?")
+_KEY_OF = (
+    "api", "access", "secret", "private", "signing", "encryption", "master", "account", "auth",
+    "license", "deploy", "service", "client", "app", "admin",
+)  # fmt: skip
+"""What stands before `key` when it names a secret (`primary key` and `public key` do not)."""
+_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig")
+_FOREIGN_HINTS = (
+    "contraseña", "senha", "mot de passe", "kennwort", "wachtwoord", "lösenord", "hasło",
+    "пароль", "密码", "密碼", "パスワード", "비밀번호",
+)  # fmt: skip
+_VALUE = re.compile(
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|in)[ \t]{1,2}[^\s:=]{1,40}(?:[ \t]{1,2}[^\s:=]{1,40})?)?"
+    r"""[\\"'`\])]{0,4}[ \t]{0,4}"""
+    r"(?P<sep>=>|:=|->|→|[:=＝：]=?|(?:is|was|are|ist|est|es|это|は|是)(?=[ \t:])|(?<=[ \t]))"
+    r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,256})"""
+)
+
+_LIST_SEPARATOR = re.compile(r"[,;|&]")
+_ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "："])
+
+
+def url_passwords(text: str) -> Iterator[Credential]:
+    at = text.find("://")
+    while at >= 0:
+        match = _URL_PASSWORD.match(text, at)
+        if match and _is_url_password(match[1], match[0]):
+            yield Credential(match.start(1), match.end(1), "password")
+        at = text.find("://", at + 3)
+
+
+def _is_url_password(password: str, authority: str) -> bool:
+    user = authority[3:].split(":", 1)[0]
+    if password == user or password.lower() in _DEFAULT_PASSWORDS:
+        return False
+    return not is_placeholder(password) and not password.startswith(("$", "%", "{", "<", ":"))
+
+
+def headers(text: str, lowered: str) -> Iterator[Credential]:
+    if "bearer" in lowered or "basic" in lowered or "authorization" in lowered:
+        for match in _HEADER.finditer(lowered):
+            value = text[match.start(1) : match.end(1)]
+            basic = lowered.startswith("basic", match.start())
+            if _is_user_and_password(value) if basic else looks_random(value):
+                yield Credential(match.start(1), match.end(1), "authorization")
+    if 'auth"' in lowered or "auth\\" in lowered or "auth'" in lowered:
+        for match in _AUTH_JSON.finditer(lowered):
+            if _is_user_and_password(text[match.start(1) : match.end(1)]):
+                yield Credential(match.start(1), match.end(1), "authorization")
+    for pattern, hint in ((_NETRC, "login"), (_CURL_USER, "-u"), (_CURL_USER, "--user")):
+        if hint not in lowered:
+            continue
+        for match in pattern.finditer(text):
+            if is_password(match[1], told=True):
+                yield Credential(match.start(1), match.end(1), "password")
+
+
+def _is_user_and_password(value: str) -> bool:
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return False
+    return decoded.isprintable() and ":" in decoded and not is_placeholder(decoded)
+
+
+def assignments(text: str, lowered: str) -> Iterator[Credential]:
+    done = 0
+    for hint in _hints(lowered):
+        if hint < done:
+            continue
+        password = _PASSWORD_NAME.match(lowered, hint)
+        name = password or _SECRET_NAME.match(lowered, hint)
+        if name is None or (name[0].startswith("key") and not _names_a_key(lowered, hint)):
+            continue
+        match = _VALUE.match(lowered, name.end())
+        if match is None:
+            continue
+        start, end = match.span("value")
+        value = text[start:end]
+        if not match["quote"]:
+            value = _LIST_SEPARATOR.split(value, maxsplit=1)[0]
+        value = value.rstrip(".,;:!?)]}\\|")
+        if _is_assigned(match["sep"], name[0], value, password is not None, _is_option(text, hint)):
+            kind = "password" if password else "secret"
+            yield Credential(start, start + len(value), kind)
+        if match["sep"] in _ASSIGNS:
+            done = start + len(value)
+
+
+def _hints(lowered: str) -> list[int]:
+    """Where a name of a secret may be. One find a word is far cheaper than one pattern for all."""
+    places = []
+    for hint in _HINTS if lowered.isascii() else _HINTS + _FOREIGN_HINTS:
+        at = lowered.find(hint)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(hint, at + len(hint))
+    return sorted(places)
+
+
+def _names_a_key(lowered: str, at: int) -> bool:
+    return lowered[max(0, at - 12) : at].rstrip(" _-").endswith(_KEY_OF)
+
+
+def _is_option(text: str, at: int) -> bool:
+    return "--" in text[max(0, at - 24) : at].rsplit(" ", 1)[-1]
+
+
+def _is_assigned(separator: str, name: str, value: str, password: bool, option: bool) -> bool:
+    if not separator:
+        # `password hunter2hunter2` is a sentence more often than a credential.
+        return (
+            looks_random(value, min_chars=8 if option else 12)
+            and is_value(value)
+            and not UUID.fullmatch(value)
+        )
+    if password:
+        return is_password(value, told=not separator.isalpha())
+    if name == "sig":
+        return looks_random(value, min_chars=24)
+    return is_value(value) and (looks_random(value) or bool(UUID.fullmatch(value)))

@@ -1,0 +1,114 @@
+"""One value, whatever stands around it: whether it looks issued, chosen, or like a mere stand-in.
+
+Where values stand in a text is `prefixed`, `shapes` and `assigned`.
+"""
+
+import itertools
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """One credential in a text: `text[start:end]` is the value, `kind` says whose it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+_PLACEHOLDER = re.compile(
+    r"\$\{|\$\(|\{\{|\.\.\.|…|\*\*\*|••|xxxx|your|example|change-?me|redacted|masked|placeholder|"
+    r"dummy|sample|replace|op://|vault:|secretsmanager|arn:aws|ssm:|env:|environ|process\.|getenv|"
+    r"%\(|^%s|^\$[a-z_]|^\{[a-z_.]+\}|^\[|^<|^@|^none\b|^null\b|^true\b|^false\b"
+)
+_CALL = re.compile(r"[A-Za-z_][\w.]*[(\[]")
+_TECHNICAL = re.compile(
+    r"(?:sha|md|argon|bcrypt|scrypt|pbkdf|base|utf|oauth|rsa|aes|hmac|hs|rs|es|ed|v|p|id|type|"
+    r"version|level|step|line|page|test|user|admin|field|input|form|key|token|password)"
+    r"-?_?\d{1,4}[a-z]{0,3}",
+    re.IGNORECASE,
+)
+_HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,3})[:-]", re.IGNORECASE)
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_SYSTEM_PATH = re.compile(
+    r"~/|\.{1,2}/|/(?:home|usr|etc|var|tmp|opt|run|root|mnt|srv|app|dev|proc|Users|workspace)/"
+)
+_PARTS = re.compile(r"[-_./:@+=~#]+")
+_WORD_PART = re.compile(r"[A-Za-z]?[a-z]*|[A-Z]+|\d{1,4}|[vV]\d{1,3}|[a-z]{2,}\d{1,2}")
+
+
+def looks_random(value: str, *, min_chars: int = 16) -> bool:
+    """Whether a value has the mix of an issued secret: letters and digits that are no words."""
+    if len(value) < min_chars or is_placeholder(value):
+        return False
+    if all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)):
+        return False
+    has_digit = any(c.isdigit() for c in value)
+    has_letter = any(c.isalpha() for c in value)
+    if has_digit and has_letter:
+        return _entropy_bits(value) >= 2.8
+    flips = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
+    return has_letter and flips * 5 >= len(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value stands for one: `${TOKEN}`, `<your key>`, `xxxx`, `AKIA...EXAMPLE`."""
+    lowered = value.lower()
+    return bool(_PLACEHOLDER.search(lowered)) or set(lowered) <= set("x0-_.*")
+
+
+def is_scrambled(body: str) -> bool:
+    """Letters alone, and both cases all over: no digit is needed to see that nobody chose them."""
+    if len(body) < 28 or not body.isalnum():
+        return False
+    upper = sum(c.isupper() for c in body)
+    changes = sum(a.islower() != b.islower() for a, b in itertools.pairwise(body))
+    return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
+
+
+def is_password(value: str, *, told: bool) -> bool:
+    """`told`: written as an assignment, not as part of a sentence."""
+    if len(value) < (6 if told else 8) or not is_value(value) or UUID.fullmatch(value):
+        return False
+    lower = any(c.islower() for c in value)
+    upper = any(c.isupper() for c in value)
+    digit = any(c.isdigit() for c in value)
+    symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
+    if _TECHNICAL.fullmatch(value):
+        return False
+    if told and _is_scrambled_password(value.rstrip("!#?*")):
+        return True
+    if digit and (lower or upper):
+        return not all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)) or (
+            told and not _PARTS.search(value)
+        )
+    return lower and (upper or digit) and symbol
+
+
+def _is_scrambled_password(value: str) -> bool:
+    """Letters of both cases in no order that words or identifiers have."""
+    if len(value) < 10 or not value.isalpha():
+        return False
+    ups = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
+    downs = sum(a.isupper() and b.islower() for a, b in itertools.pairwise(value))
+    short = sum(1 for part in re.findall(r"[A-Z]?[a-z]+", value) if len(part) < 4)
+    return ups + downs >= len(value) // 3 and short * 2 > ups
+
+
+def is_value(value: str) -> bool:
+    """Not a reference, a call, a path, a hash or a URL."""
+    return not (
+        is_placeholder(value)
+        or _CALL.match(value)
+        or _SYSTEM_PATH.match(value)
+        or _HASH.match(value)
+        or "://" in value
+    )
+
+
+def _entropy_bits(value: str) -> float:
+    n = len(value)
+    return -sum(c / n * math.log2(c / n) for c in Counter(value).values())
