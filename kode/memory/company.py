@@ -133,8 +133,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "acti are assi assu be enab enga ente go in jail now star swit use you your > root god "
-        "jail dan unre unfi supe admi deve main yolo unce evil; mode",
+        "acti are assi assu be enab enga ente go in jail now star swit use you your >",
         rf"{_B}(?:assume|enter|enable|activate|engage|use|start|switch to|go into|be in|are in|are now in|"
         rf"now in|in) (?:the )?(?:root|god|jailbreak|dan|unrestricted|unfiltered|superuser|yolo|uncensored|"
         rf"evil|opposite|no[\W_]limits?) mode{_E}|{_B}(?:you|assistant)(?: are|'re|re)?(?: now)? in "
@@ -192,15 +191,14 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "you > free libe unbo unre unch; from of rest anym long now act",
+        "you >",
         rf"{_B}you (?:are|re|have been|ve been) (?:now )?(?:freed?|liberated|unbound|released|unchained|"
         rf"unrestricted)(?: (?:from|of|now)|\s*[.!,]|$)|{_B}you (?:no longer|don t|do not|never) (?:have|"
         rf"need|require) (?:any |to (?:follow|obey|respect) )?(?:\w+ )?(?:{_OWN_RULES}){_E}",
     ),
     order(
         "override",
-        "adop begi belo foll here obey star the thes use > new real true actu upda repl; inst "
-        "orde rule task poli dire; foll star begi here belo these are supe",
+        "adop begi belo foll here obey star the thes use >",
         rf"{_B}(?:these|here|the following|below) (?:are|is) (?:your |the )?(?:new|real|true|actual|updated|"
         rf"only) (?:system )?(?:instructions?|orders?|rules?|directives?|prompt|persona|goal){_E}|"
         rf"{_B}(?:start|begin) (?:over |afresh |again )?with (?:these|the following|new|this) (?:new )?(?:orders?|"
@@ -210,9 +208,7 @@ ORDERS: tuple[Order, ...] = (
     # ── concealment
     order(
         "concealment",
-        "be make maki so with > with so not neve no make ensu sure mayn shal; know noti lear "
-        "find awar see sees hear real susp disc; user oper huma owne anyo anyb nobo no noon "
-        "ever main revi deve admi they them peop team boss",
+        "be make maki so with >",
         rf"{_B}without (?:letting|having|making|showing|giving|allowing){_SPAN}{_B}{_READER}{_E}|"
         rf"{_B}so (?:that )?(?:{_READER} (?:never|does not|doesn t|do not|don t|won t|will not|cannot|can t|"
         rf"must not)|nobody|no one|none) (?:ever )?(?:knows?|notices?|learns?|finds? out|sees?|hears?|realis\w+|"
@@ -459,7 +455,7 @@ ORDERS: tuple[Order, ...] = (
     order(
         "dangerous command",
         "call cron exec laun run runs sche star syst time >",
-        rf"\b(?:cron(?:tab|jobs?)?|systemd|launchd|scheduled task|timer)\b[^\n]{{0,60}}{_ODD_PLACE}|\b(?:run|start|execute|call)s? "
+        rf"\b(?:cron(?:tab|jobs?)?|systemd|launchd|scheduled task|timer)\b[^\n]{{0,40}}\b(?:runs?|running|executes?|calls?|starts?|launch\w*|for|to) [\"`]?{_ODD_PLACE}|\b(?:run|start|execute|call)s? "
         rf"[\"'`]?{_ODD_PLACE}\S*[^\n]{{0,30}}\b(?:every|each) (?:minute|hour|day|login|boot|commit|session)",
     ),
     order(
@@ -605,8 +601,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "bypassing approval",
-        "allo assi give gran oper run star use work > gran give allo assi add; your; acce perm "
-        "righ priv auth full role admi sudo root",
+        "allo assi give gran oper run star use work >",
         rf"{_CLAUSE}(?:grant|give|allow|assign) yourself{_E}|{_CLAUSE}(?:use|run|work|start|operate)(?: in| with)? (?:the )?(?:full|unrestricted|unlimited)[\W_]+"
         rf"(?:permissions?|access)[\W_]+mode",
     ),
@@ -695,8 +690,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "abol all anyt canc disa drop ever lift noth remo revo susp void waiv what > rest limi "
-        "guar safe filt rule guid cons cens all your",
+        "abol all anyt canc disa drop ever lift noth remo revo susp void waiv what >",
         rf"{_B}(?:lifted|removed|cancell?ed|suspended|revoked|waived|dropped|disabled|voided|abolished) (?:all |your |every |any )+(?:{_OWN_RULES}){_E}|"
         rf"{_B}(?:everything|all(?: of (?:it|that|this))?|anything|what(?:ever)? (?:was|is|came)(?: said| written)?)[\W_]+(?:that (?:is|was|came) )?(?:above|before)[\W_]+(?:is|was|has been|are)[\W_]+"
         rf"(?:now )?(?:cancell?ed|void|revoked|obsolete|irrelevant|null|invalid|superseded)|{_B}nothing (?:that )?(?:the )?(?:user|system|operator|developer|human)[\W_]"
@@ -719,8 +713,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "concealment",
-        "huma main oper owne revi the user your > need have want must shou supp; know see told "
-        "aske info appr conf awar; not neve no does doesn need should mustn",
+        "huma main oper owne revi the user your >",
         rf"{_B}(?:the |your )?(?:user|human|operator|owner|reviewer|maintainer)s? (?:does not|doesn[\W_]*t|do not|don[\W_]*t|need not|should not|shouldn[\W_]*t|must not|"
         rf"mustn[\W_]*t|is not|isn[\W_]*t|are not|never|has no|have no|won[\W_]*t)[\W_]+(?:(?:need|have|want|supposed|ever)[\W_]+)*(?:to[\W_]+)?(?:be[\W_]+)?(?:know|see|told|asked|informed|"
         rf"shown|notified|aware|learn|find out|hear|bothered)(?: (?:about|of|that|this|it|what|how|why|the (?:extra|real|second|other|hidden|new|upload|request|change|"
@@ -856,6 +849,45 @@ ORDERS: tuple[Order, ...] = (
             "chmod",
             "of=/dev/",
         ),
+    ),
+    order(
+        "override",
+        "diso do don neve stop the your >",
+        rf"{_B}disobey (?:the |your |any )?(?:users?|operator|human|owner|developer|system){_E}|"
+        rf"{_B}(?:your|the agent s) (?:new|real|true|only) (?:master|owner|boss|operator|user){_E}|"
+        rf"{_B}(?:never|do not|don t|stop) (?:follow(?:ing)?|obey(?:ing)?|do(?:ing)?|execut(?:e|ing)) what(?:ever)? (?:the )?(?:user|operator|human|owner)"
+        rf"(?:s)? (?:asks?|says?|wants?|tells?|requests?)",
+    ),
+    order(
+        "concealment",
+        "no nobo none tell > lear know find see noti hear tell abou",
+        rf"{_B}(?:nobody|no one|none) (?:may|must|should|can|shall|will|is to|is allowed to) (?:ever )?(?:learn|know|find out|see|notice|hear)(?: about| of)? "
+        rf"(?:this|that|it|these|the (?:\w+ )?(?:rule|note|memory|hook|change|command|upload|request|backdoor))|"
+        rf"{_B}tell (?:no one|nobody|not a soul) (?:about|of|that) ",
+    ),
+    order(
+        "bypassing approval",
+        "appr auth cons perm > gran give; ever all any full",
+        rf"{_B}(?:permission|approval|consent|authori[sz]ation)s? (?:is|are|has been|was|were) (?:hereby |already )?(?:granted|given) (?:for|to) (?:every|all|any|everything|the whole)",
+    ),
+    order(
+        "bypassing approval",
+        "you > sudo rm root admi forc shel dest; with no",
+        rf"{_B}you (?:may|can|should|must|are allowed to) (?:\w+ )?(?:use |run |execute |call )(?:sudo|rm|root|admin|force|shell|destructive)(?: \w+){{0,3}}? "
+        rf"(?:without|with no) (?:\w+ )?(?:asking|approval|permission|confirmation|prompt\w*|consent)",
+    ),
+    order(
+        "exfiltration",
+        "add appe incl past prin put repe show > syst prom; answ repl resp mess outp",
+        rf"{_CLAUSE}(?:print|show|include|add|put|append|repeat|paste) (?:the |your )?(?:full |whole |entire )?system prompt (?:at|in|to|with|before|after) "
+        rf"(?:the )?(?:start |end |beginning |top |bottom )?(?:of )?(?:each|every|all|your|any){_E}",
+    ),
+    order(
+        "exfiltration",
+        "add appe atta embe incl put > secr toke key keys cred pass; url urls requ link quer; "
+        "each ever all any next",
+        rf"{_CLAUSE}(?:append|add|put|attach|embed|include) (?:the |all |any |your |every )*(?:secrets?|passwords?|credentials?) (?:in|into|to|on|as) (?:the )?(?:\w+ )?"
+        rf"(?:urls?|links?|quer\w+|requests?|headers?)(?: of)? (?:each|every|all|any|the next)",
     ),
     # ── chat markup
     order(

@@ -1006,7 +1006,7 @@ def _is_told_in_confidence(text: str, start: int, end: int) -> bool:
 
 def _is_talk_of_markup(text: str, start: int, end: int) -> bool:
     """A single mark in a sentence about elements, tokens or parsers."""
-    if text.count("<|") == 1 and _TOKEN_TALK.search(text):
+    if text.count("<|") + text.count("[") == 1 and _TOKEN_TALK.search(text):
         return True
     if text.count("</") or text.count("<") - text.count("<script") > 1 or text.count("[/"):
         return False
