@@ -27,9 +27,11 @@ from kode.events import Emit
 from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft
-from kode.providers.stream import Deadline, Event, read_reply, refuse
+from kode.providers.exchange import client_settings, exchange
+from kode.providers.stream import Deadline, Event
 from kode.providers.wire import (
     Encoded,
+    EncodedTools,
     encoded,
     picture,
     picture_note,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
-CONNECT_TIMEOUT_S = 15.0
 BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
 
 
@@ -87,7 +88,7 @@ class AnthropicMessages:
         )
         self._client: AsyncAnthropic | None = None
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
-        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._tools = EncodedTools(tool_object)
 
     @property
     def origin(self) -> str:
@@ -110,33 +111,19 @@ class AnthropicMessages:
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import anthropic
 
-        client = self._open()
-        deadline = Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint)
-        async with deadline:
-            stream = await client.post(
-                "/v1/messages",
-                content=body,
-                cast_to=object,
-                options={
-                    "headers": {"Content-Type": "application/json"},
-                    # A redirect would carry the key and the conversation to another host.
-                    "follow_redirects": False,
-                },
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-            )
-            await read_reply(
-                stream.response,
-                draft,
-                lambda event: take(event, draft, self._endpoint),
-                self._endpoint,
-                deadline,
-            )
+        await exchange(
+            self._open(),
+            "/v1/messages",
+            body,
+            anthropic.AsyncStream[object],
+            draft,
+            lambda event: take(event, draft, self._endpoint),
+            Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint),
+        )
 
     def _open(self) -> AsyncAnthropic:
         if self._client is not None:
             return self._client
-        import httpx2
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
@@ -145,12 +132,7 @@ class AnthropicMessages:
         client = AsyncAnthropic(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or (None if official else "none"),
-            max_retries=0,
-            # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
-            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            http_client=DefaultAsyncHttpxClient(
-                event_hooks={"response": [lambda response: refuse(response, endpoint)]}
-            ),
+            **client_settings(DefaultAsyncHttpxClient, endpoint),
         )
         if not (client.api_key or client.auth_token or client.credentials):
             raise missing_key(endpoint)
@@ -165,18 +147,13 @@ class AnthropicMessages:
         }
         pieces = [encoded(head)[:-1]]
         if request.tools:
-            pieces.append(b',"tools":' + self._tools_bytes(request.tools))
+            pieces.append(b',"tools":' + self._tools.of(request.tools))
         if request.system.strip():
             block = encoded({"type": "text", "text": request.system})
             pieces.append(b',"system":[' + _marked(block) + b"]")
         turns = wire_turns(self._messages.of(request.messages))
         pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
         return b"".join(pieces)
-
-    def _tools_bytes(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if self._tools[0] is not tools:
-            self._tools = (tools, encoded([tool_object(tool) for tool in tools]))
-        return self._tools[1]
 
     def _blocks_of(self, message: Message) -> Blocks:
         return blocks_of(message, self.origin, seen=self.info.sees_images is not False)

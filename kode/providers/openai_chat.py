@@ -20,8 +20,10 @@ from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
 from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.stream import Deadline, Event, read_reply, refuse
+from kode.providers.exchange import client_settings, exchange
+from kode.providers.stream import Deadline, Event
 from kode.providers.wire import (
+    EncodedTools,
     Joined,
     encoded,
     picture,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT_S = 15.0
 
 
 def warm_up() -> None:
@@ -77,7 +78,7 @@ class OpenAIChat:
         )
         self._client: AsyncOpenAI | None = None
         self._messages = Joined(partial(message_bytes, seen=info.sees_images is not False))
-        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._tools = EncodedTools(tool_object)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; see `kode.contracts.Provider`."""
@@ -95,34 +96,20 @@ class OpenAIChat:
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import openai
 
-        client = self._open()
-        deadline = Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint)
-        async with deadline:
-            stream = await client.post(
-                "/chat/completions",
-                content=body,
-                cast_to=object,
-                options={
-                    "headers": {"Content-Type": "application/json"},
-                    # A redirect would carry the key and the conversation to another host.
-                    "follow_redirects": False,
-                },
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-            calls = CallSorter(draft)
-            await read_reply(
-                stream.response,
-                draft,
-                lambda event: take(event, draft, calls, self._endpoint),
-                self._endpoint,
-                deadline,
-            )
+        calls = CallSorter(draft)
+        await exchange(
+            self._open(),
+            "/chat/completions",
+            body,
+            openai.AsyncStream[object],
+            draft,
+            lambda event: take(event, draft, calls, self._endpoint),
+            Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint),
+        )
 
     def _open(self) -> AsyncOpenAI:
         if self._client is not None:
             return self._client
-        import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
@@ -132,12 +119,7 @@ class OpenAIChat:
         self._client = AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",
-            max_retries=0,
-            # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
-            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            http_client=DefaultAsyncHttpxClient(
-                event_hooks={"response": [lambda response: refuse(response, endpoint)]}
-            ),
+            **client_settings(DefaultAsyncHttpxClient, endpoint),
         )
         return self._client
 
@@ -154,13 +136,8 @@ class OpenAIChat:
         system = [encoded({"role": "system", "content": request.system})] if request.system else []
         said = self._messages.of(request.messages)
         messages = b",".join((*system, said)) if said else b"".join(system)
-        tools = b',"tools":' + self._tools_bytes(request.tools) if request.tools else b""
+        tools = b',"tools":' + self._tools.of(request.tools) if request.tools else b""
         return encoded(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
-
-    def _tools_bytes(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if self._tools[0] is not tools:
-            self._tools = (tools, encoded([tool_object(tool) for tool in tools]))
-        return self._tools[1]
 
 
 def is_openai(base_url: str) -> bool:

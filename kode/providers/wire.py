@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from kode.contracts import ToolSpec
 from kode.errors import RefusedError
 from kode.images import bytes_of
 from kode.messages import Image, Message, ToolCall, calls_of, images_of
@@ -73,6 +74,21 @@ class Encoded(Generic[Wire]):
         self._wires += new
         self._growing.note(messages)
         return self._wires
+
+
+class EncodedTools:
+    """The bytes of a request's tools, made again only for other tools than the last."""
+
+    def __init__(self, tool_object: Callable[[ToolSpec], dict[str, Any]]) -> None:
+        self._tool_object = tool_object
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._bytes = b"[]"
+
+    def of(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        """A JSON list of them."""
+        if self._tools is not tools:
+            self._tools, self._bytes = tools, encoded([self._tool_object(tool) for tool in tools])
+        return self._bytes
 
 
 class Joined:
