@@ -116,7 +116,8 @@ def _choices(question: Question, by_habit: bool) -> str:
     if question.may_always:
         rules = ", ".join(visible(rule) for rule in question.rules)
         what = f": {rules}" if rules else ""
-        offers += [(session, "always in this session"), (project, f"always in this project{what}")]
+        offers.append((session, f"always in this session{what}"))
+        offers.append((project, f"always in this project{what}"))
     offers.append(("n", "no (Enter), or type what to do instead"))
     lines = [f"  [{key}] {meaning}" for key, meaning in offers]
     if by_habit:

@@ -316,7 +316,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         if messages:
             return {"text": "done"}
-        arguments = {"path": f"{goal}.txt", "content": goal}
+        arguments = {"path": f"src/{goal}.txt", "content": goal}
         return {"calls": [{"name": "write_file", "arguments": arguments}]}
 
     place.play(["one", "two"], child)
@@ -326,8 +326,8 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
     conversation = await open_conversation(loaded, cwd=place.project, emit=silent, ask=ask)
     try:
         await conversation.turn("delegate this")
-        assert (place.project / "one.txt").read_text() == "one"
-        assert (place.project / "two.txt").read_text() == "two"
+        assert (place.project / "src/one.txt").read_text() == "one"
+        assert (place.project / "src/two.txt").read_text() == "two"
         undone = await conversation.undo()
     finally:
         await conversation.close()
@@ -338,7 +338,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
     assert askers[1].startswith("subagent ")
     assert len(asked) == 2
     assert undone.count("removed") == 2
-    assert not (place.project / "one.txt").exists()
+    assert not (place.project / "src/one.txt").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
