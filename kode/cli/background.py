@@ -94,7 +94,7 @@ async def _read(desk: "Desk", known: "BackgroundCommand") -> None:
 
         whole = f"{head}\n\n{text}{screen.paint('dim', note)}\n"
         if text.count("\n") + 4 > screen.rows() and await show_paged(
-            desk.editor, whole, whole.count("\n")
+            desk.editor.lend_terminal, whole, whole.count("\n")
         ):
             return
     lines = text.split("\n")

@@ -51,7 +51,8 @@ async def show_diff(desk: "Desk", argument: str) -> None:
         return
     text = rendered(desk.screen, diffs)
     is_long = text.count("\n") + 4 > desk.screen.rows()
-    if is_long and desk.editor is not None and await show_paged(desk.editor, text + "\n"):
+    editor = desk.editor
+    if is_long and editor is not None and await show_paged(editor.lend_terminal, text + "\n"):
         return
     desk.screen.print_painted(text)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kode.cli.lines import clip, count, one_line, plural
+from kode.cli.modes import MODE_MEANS
 from kode.errors import KodeError, UserError
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
         return session_choices(desk.opened.home, desk.opened.cwd)
 
     def modes(before: tuple[str, ...]) -> Iterable[Choice]:
-        from kode.cli.slash import MODE_MEANS
-
         return () if before else MODE_MEANS.items()
 
     def background(before: tuple[str, ...]) -> Iterable[Choice]:

@@ -67,11 +67,3 @@ def fitting(choices: Iterable[Choice], typed: str) -> list[Choice]:
         elif len(wanted) >= HELD and wanted in f"{value} {what}".lower():
             holds.append((value, what))
     return begins + holds
-
-
-def completes_while_typing(text_before_cursor: str) -> bool:
-    """Whether the menu comes by itself: on a command and what follows it or after `@`, nowhere
-    else."""
-    if text_before_cursor.startswith("/"):
-        return "\n" not in text_before_cursor
-    return bool(BEING_TYPED.search(text_before_cursor))

@@ -104,12 +104,6 @@ class Desk:
             self.pressed.add(command)
             self._beside(self._pressed(command))
 
-    def to_background(self) -> None:
-        """Sends the shell command that runs to the background."""
-        from kode.cli.background import send_to_background
-
-        send_to_background(self)
-
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._guarded(work))
         self.beside.add(task)

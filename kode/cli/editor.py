@@ -21,6 +21,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import (
     BufferControl,
@@ -38,7 +39,7 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from kode.cli.complete import completes_while_typing
+from kode.cli.mentions import BEING_TYPED
 from kode.cli.notify import FOCUS_OFF, FOCUS_ON, open_notifier
 from kode.cli.paste import Pastes
 
@@ -108,10 +109,10 @@ class Editor:
         status: Callable[[int], str],
         color: bool,
         busy: Callable[[], bool],
+        keys: Callable[["Editor"], KeyBindings],
     ) -> None:
-        """`live` gives (style, line) for a width and a height; `status` the line at the bottom."""
-        from kode.cli.keys import bindings
-
+        """`live` gives (style, line) for a width and a height; `status` the line at the bottom.
+        `keys` makes what the keys do; editing keys are there without."""
         self.desk = desk
         self.pastes = Pastes()
         self.busy = busy
@@ -138,7 +139,7 @@ class Editor:
             output.enable_cpr = False  # type: ignore[attr-defined]
         self.app: Application[None] = Application(
             layout=Layout(self._container()),
-            key_bindings=bindings(self),
+            key_bindings=keys(self),
             style=STYLE if color else PLAIN_STYLE,
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             output=output,
@@ -387,3 +388,11 @@ class Editor:
             return [("class:question", self._question.label if not line + wrapped else "  ")]
         mark = ": " if self.vi_commands else "> "
         return [("class:prompt", mark if not line + wrapped else "  ")]
+
+
+def completes_while_typing(text_before_cursor: str) -> bool:
+    """Whether the menu comes by itself: on a command and what follows it or after `@`, nowhere
+    else."""
+    if text_before_cursor.startswith("/"):
+        return "\n" not in text_before_cursor
+    return bool(BEING_TYPED.search(text_before_cursor))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kode.cli.main import Parser
+from kode.cli.modes import MODES
 from kode.errors import ConfigError
 
 FORMATS = ("text", "json", "stream-json")
-MODES = ("ask", "auto-edit", "plan", "full")
 PROVIDERS = ("openai", "anthropic", "scripted")
 
 

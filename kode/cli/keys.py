@@ -11,6 +11,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from kode.cli.attach import take_pictures
+from kode.cli.background import send_to_background
 from kode.cli.pictures import clipboard_picture, pasted_pictures
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def bindings(editor: "Editor") -> KeyBindings:
 
     @keys.add("c-b", filter=empty & ~asking)
     def _to_background(event: KeyPressEvent) -> None:
-        editor.desk.to_background()
+        send_to_background(editor.desk)
 
     @keys.add("c-l")
     def _clear(event: KeyPressEvent) -> None:

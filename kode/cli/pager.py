@@ -9,10 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kode.cli.editor import Editor
+from collections.abc import Awaitable, Callable
 
 
 def pager_command(first_line: int = 1) -> list[str] | None:
@@ -28,12 +25,16 @@ def pager_command(first_line: int = 1) -> list[str] | None:
     return command
 
 
-async def show_paged(editor: "Editor", text: str, first_line: int = 1) -> bool:
+LendTerminal = Callable[[Callable[[], bool]], Awaitable[bool]]
+"""`Editor.lend_terminal`: runs a program that takes the whole terminal."""
+
+
+async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1) -> bool:
     """Shows a painted text until the person leaves the pager; False where there is none."""
     command = pager_command(first_line)
     if command is None:
         return False
-    return await editor.lend_terminal(lambda: _run(command, text))
+    return await lend_terminal(lambda: _run(command, text))
 
 
 def page(text: str) -> bool:

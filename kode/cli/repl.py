@@ -81,6 +81,7 @@ async def _run_editor(
     from kode.cli.editor import Editor
     from kode.cli.files import FileIndex
     from kode.cli.history import open_history
+    from kode.cli.keys import bindings
 
     files = FileIndex(folder)
     completer = ReplCompleter(
@@ -96,6 +97,7 @@ async def _run_editor(
         status=desk.status,
         color=desk.screen.color,
         busy=lambda: desk.busy,
+        keys=bindings,
     )
 
     def drawn() -> None:

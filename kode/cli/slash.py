@@ -15,19 +15,18 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from kode.cli.changes import redo, show_diff, undo
 from kode.cli.lines import clip, count, one_line, plural
+from kode.cli.modes import MODE_MEANS, MODES
 from kode.cli.overview import show_context, show_cost
-from kode.contracts import PermissionMode
 from kode.errors import UserError
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
     from kode.session.index import Summary
 
-MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 LISTED_SESSIONS = 20
 CLIPBOARD_TIMEOUT_S = 2.0
 
@@ -203,14 +202,6 @@ async def permissions(desk: "Desk", argument: str) -> None:
         desk.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
-MODE_MEANS = {
-    "ask": "Reads run; everything else asks.",
-    "auto-edit": "Edits inside the project run too; everything else asks.",
-    "plan": "Nothing that changes anything runs.",
-    "full": "Everything runs but what a deny rule names.",
-}
-
-
 async def copy(desk: "Desk", argument: str) -> None:
     """The last answer, to the clipboard."""
     answer = desk.conversation.last_answer()
@@ -268,7 +259,7 @@ async def show_details(desk: "Desk", argument: str) -> None:
     if not text:
         desk.screen.print("The model has called no tool yet.", "dim")
         return
-    if desk.editor is not None and await show_paged(desk.editor, text + "\n", line):
+    if desk.editor is not None and await show_paged(desk.editor.lend_terminal, text + "\n", line):
         return
     # Without a pager all of it would push the conversation away.
     desk.screen.print_painted(desk.renderer.details.rendered(desk.screen, newest or 1)[0])

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kode.cli.flags import MODES, PROVIDERS, seconds, whole, working_directory
+from kode.cli.flags import PROVIDERS, seconds, whole, working_directory
 from kode.cli.main import Parser
+from kode.cli.modes import MODES
 from kode.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,

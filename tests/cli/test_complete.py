@@ -2,7 +2,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from kode.cli.complete import ReplCompleter, completes_while_typing
+from kode.cli.complete import ReplCompleter
+from kode.cli.editor import completes_while_typing
 from kode.cli.files import FileIndex
 
 
