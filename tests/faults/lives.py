@@ -167,12 +167,22 @@ def _is_undoing(shown: Shown) -> bool:
 
 
 def _missing_agents(place: Place, shown: Shown) -> list[str]:
-    """Subagents whose end was announced, and whose result is not on disk."""
+    """Subagents whose end was announced, and whose result is neither on disk nor in the session. A
+    full disk loses the file, and says so where it ends the turn."""
     session_id = session_of(shown)
     ended = Counter(e["status"] for e in shown if e["type"] == "agent_finished")
-    if not ended or session_id is None:
+    refused = any(e["type"] == "result" and e["status"] == "error" for e in shown)
+    if not ended or session_id is None or refused:
         return []
-    kept = Counter(r.result.status for r in agents_of(place, session_id) if r.result)
+    path = log.session_path(place.home, session_id)
+    said = path.read_text()
+    agents = agents_of(place, session_id)
+    kept = Counter(
+        status
+        for agent in agents
+        for status in ("success", "interrupted", "error", "timeout")
+        if (agent.result and agent.result.status == status) or f"{agent.id}: {status}" in said
+    )
     return [f"results of subagents: {ended} announced, {kept} kept"] if ended - kept else []
 
 
