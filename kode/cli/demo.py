@@ -124,6 +124,9 @@ async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
         print(f"\n── {text}", flush=True)
         await pause()
 
+    from kode.cli.changes import rendered
+    from kode.cli.screen import open_screen
+
     print(
         "A tour of two minutes: a fix with real tools, something to remember, leaving, coming\n"
         "back, and an undo. The model is a script; everything else is real."
@@ -135,7 +138,7 @@ async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
         if not await _ask(conversation, "python3 test_dates.py fails. Find out why and fix it."):
             return EXIT_FAILED
         await say("2 of 5 · What changed, as `/diff` shows it:")
-        print(conversation.diff())
+        print(rendered(open_screen(), conversation.diffs()))
         await say("3 of 5 · Tell it something to keep:")
         await _ask(conversation, "Please remember: I want the edge cases named in every summary.")
     finally:
@@ -160,7 +163,8 @@ async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
 
 async def _open(project: Path, session_id: str | None) -> "Conversation":
     from kode import paths
-    from kode.cli.render import ProgressRenderer
+    from kode.cli.render import Renderer
+    from kode.cli.screen import open_screen
     from kode.config import load_config
     from kode.conversation import open_conversation
 
@@ -172,19 +176,16 @@ async def _open(project: Path, session_id: str | None) -> "Conversation":
         "permissions.allow": ["shell(python3 test_dates.py)"],
     }
     loaded = load_config(paths.home(), project, environ={}, flags=flags)
-    renderer = ProgressRenderer()
+    renderer = Renderer(open_screen())
     return await open_conversation(
         loaded, cwd=project, emit=renderer.emit, ask=None, session_id=session_id
     )
 
 
 async def _ask(conversation: "Conversation", text: str) -> bool:
-    print(f"\n> {text}\n", flush=True)
+    print(f"\n> {text}", flush=True)
     ended = await conversation.turn(text)
-    sys.stderr.flush()
-    print(f"\n{ended.result}", flush=True)
+    sys.stdout.flush()
     if ended.status == "interrupted":
         raise Left
-    if ended.error:
-        print(f"kode: {ended.error}", file=sys.stderr)
     return ended.status == "success"

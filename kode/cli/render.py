@@ -397,6 +397,6 @@ def _indented(text: str, limit: int, *, tail: bool = False) -> str:
     """The first or last lines of a text, indented under the line they explain."""
     lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
     if len(lines) > limit:
-        rest = f"… {len(lines) - limit} more lines"
+        rest = f"… {plural(len(lines) - limit, 'more line')}"
         lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
     return "\n".join("  " + line for line in lines)
