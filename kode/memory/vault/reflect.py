@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.contracts import Request, Tool, ToolContext, ToolOutput, ToolSpec, Turn
-from kode.errors import KodeError, MemoryError_
+from kode.errors import BusyError, KodeError, MemoryError_, StorageError
 from kode.events import Emit
 from kode.memory import frame
 from kode.memory.ask import Door, keep_ends
@@ -99,7 +99,7 @@ async def reflect(
     written: Callable[[str], Awaitable[None]],
 ) -> Reflection:
     """One reflection. `written` is told the subject of every call that changed something, before
-    the next one begins. Raises: StorageError; CancelledError."""
+    the next one begins. Raises: StorageError, BusyError; CancelledError."""
     specs = tuple(
         ToolSpec(name=t.name, description=t.description, parameters=t.parameters()) for t in tools
     )
@@ -133,7 +133,10 @@ async def reflect(
 
 
 async def _run(tools: Sequence[Tool], call: ToolCall, emit: Emit) -> str:
-    """The result of one call, or its fault as a JSON object with `error`."""
+    """The result of one call, or its fault as a JSON object with `error`.
+
+    Raises: StorageError, BusyError: those are not the model's to mend, and the task has to wait.
+    """
     found = [tool for tool in tools if tool.name == call.name]
     if not found:
         return _error(f"there is no tool {call.name}; use {', '.join(t.name for t in tools)}")
@@ -154,6 +157,8 @@ async def _run(tools: Sequence[Tool], call: ToolCall, emit: Emit) -> str:
     try:
         output = await found[0].run(context, found[0].check(arguments))
     except KodeError as error:
+        if isinstance(error.__cause__, StorageError | BusyError):
+            raise error.__cause__ from None
         return _error(str(error))
     return output.text if isinstance(output, ToolOutput) else output
 

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from kode.errors import MemoryError_, ProviderError
+from kode import durable
+from kode.errors import MemoryError_, ProviderError, StorageError
 from kode.memory.commands import memory_command
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
@@ -133,6 +134,27 @@ async def test_when_the_provider_fails_the_task_waits_for_the_next_start(tmp_pat
     assert file(tmp_path, "facts/user.md").exists()
     assert pending(tmp_path) == []
     assert again.history.tail(1).changes[0].session == "20260301-123400-abcdef"
+
+
+async def test_on_a_full_disk_the_task_waits_for_the_next_start(tmp_path, monkeypatch):
+    replace = durable.replace
+
+    def full(path, data, **more):
+        if "facts" in path.parts:
+            raise StorageError("Could not write. The disk is full: free some space and try again.")
+        replace(path, data, **more)
+
+    monkeypatch.setattr(durable, "replace", full)
+    events = []
+    system = await opened(
+        tmp_path, ask_reply=Replies([calls(WRITE), says("done")]), emit=events.append
+    )
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert len(pending(tmp_path)) == 1
+    assert any("disk is full" in text and "tried again later" in text for text in notices(events))
 
 
 async def test_closing_waits_no_longer_than_its_grace_and_leaves_the_task(tmp_path):
