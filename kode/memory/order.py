@@ -1,5 +1,5 @@
 """One pattern of an order, and what a text must hold to be worth trying it. The patterns are in
-`kode.memory.injection` and `kode.memory.company`."""
+`kode.memory.phrases` and `kode.memory.company`."""
 
 import re
 from dataclasses import dataclass
