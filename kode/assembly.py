@@ -1,5 +1,5 @@
 """Config → Agent: the one place that knows every concrete class. Functions only; what lives on is
-in `conversation.py`.
+in `conversation/`.
 """
 
 import asyncio

@@ -329,3 +329,30 @@ async def test_what_takes_time_is_told_before_it_begins(opened: Open, events: li
     assert kinds.index("working") < kinds.index("context_reduced")
     [working] = [event for event in events if isinstance(event, Working)]
     assert working.what == "Compacting the conversation"
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-5", "openai"),
+        ("chatgpt-4o-latest", "openai"),
+        ("claude-sonnet-4-5", "anthropic"),
+        ("model-of-no-known-name", "anthropic"),
+    ],
+)
+async def test_a_model_is_asked_of_the_provider_that_its_name_belongs_to(
+    model: str, provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("KODE_HOME", str(home))
+    for key in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{key}_API_KEY", "key-for-tests")
+        monkeypatch.delenv(f"{key}_BASE_URL", raising=False)
+    flags = {"provider": "anthropic", "memory.enabled": False}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+    conversation = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
+
+    conversation.use_model(model)
+
+    assert (conversation.status().provider, conversation.status().model) == (provider, model)
+    await conversation.close()

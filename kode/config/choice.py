@@ -54,7 +54,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
         )
     model = config.model or part.model
     key = config.api_key or part.api_key or environ.get(key_variable) or None
-    owner = _owner_of(model)
+    owner = owner_of(model)
     if base_url is None and owner not in (None, name):
         assert owner is not None
         raise UserError(
@@ -73,7 +73,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderName:
     """The provider that everything but its name tells."""
     if config.script is not None:
         return "scripted"
-    owner = _owner_of(config.model)
+    owner = owner_of(config.model)
     if config.base_url is not None:
         return "openai"
     if config.api_key is not None:
@@ -110,7 +110,7 @@ def is_url(text: str) -> bool:
         return False
 
 
-def _owner_of(model: str | None) -> ProviderName | None:
+def owner_of(model: str | None) -> ProviderName | None:
     """The provider whose own server alone has this model; None when its name does not tell."""
     for name, beginnings in OWN_MODELS.items():
         if model is not None and model.startswith(beginnings):

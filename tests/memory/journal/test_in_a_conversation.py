@@ -58,7 +58,7 @@ async def talks(tmp_path, monkeypatch):
         (home / "config.json").write_text(json.dumps({"memory": {"system": system, **memory}}))
         flags = {"provider": "scripted", "script": "none"}
         loaded = load_config(home, tmp_path, environ={}, flags=flags)
-        monkeypatch.setattr("kode.conversation.make_provider", lambda *_: talker)
+        monkeypatch.setattr("kode.conversation.opening.make_provider", lambda *_: talker)
         conversation = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
         opened.append(conversation)
         return conversation

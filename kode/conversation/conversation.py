@@ -1,20 +1,18 @@
-"""One process's agent with an open session. The faces talk only to a `Conversation`.
+"""The conversation: an agent with an open session, and what a face may ask of it.
 
-It holds no policy of its own: only in which order things open, run and close. Which classes they
-are is `assembly.py`'s business.
+How one is opened is `opening`; what of it is on disk is `sessions`.
 """
 
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import durable, images, paths
+from kode import images, paths
 from kode.assembly import (
     cost_function,
     make_agent,
@@ -23,8 +21,16 @@ from kode.assembly import (
     make_provider,
     secrets_of,
 )
-from kode.config import Config, Loaded, flat, resolve_provider
-from kode.contracts import InjectReason, PermissionMode, Provider, Tool
+from kode.config import Config, Loaded, resolve_provider
+from kode.config.choice import OWN_MODELS, owner_of
+from kode.contracts import InjectReason, PermissionMode, Tool
+from kode.conversation.late_results import late_results
+from kode.conversation.sessions import (
+    create_session,
+    load_session,
+    open_checkpoints,
+    remove_stale_temporaries,
+)
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -35,15 +41,12 @@ from kode.engine.context import (
 )
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
-from kode.errors import ConfigError, StorageError, UserError
+from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
-from kode.permissions.rules import parse
-from kode.session import log
 from kode.session.checkpoints import Checkpoints, FileDiff, Undone
-from kode.session.contents import FOLDER_NAME, MEGABYTE, Contents, drop_oldest_of_all
-from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
+from kode.session.entries import MessageEntry, RewindEntry
 from kode.session.log import Session
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
 from kode.session.told import effective, is_turn
@@ -130,7 +133,8 @@ class Conversation:
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.session, self.context, reason)
             self.opened = True
-            self.in_background(self._remove_stale_temporaries())
+            checkpoints = self.checkpoints if self.resumed else None
+            self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
 
     async def turn(self, text: str) -> TurnEnded:
@@ -232,13 +236,12 @@ class Conversation:
         self.context.known_messages = 0
 
     def _provider_for(self, model: str) -> str:
-        """The provider that a model's name belongs to, when it differs and has a key."""
+        """The provider that a model's name belongs to, where requests go to providers' own servers;
+        else the one in use."""
         current = self.agent.provider.name
-        other = {"anthropic": "openai", "openai": "anthropic"}.get(current)
-        belongs_to_other = (model.startswith("claude") and current == "openai") or (
-            model.startswith(("gpt-", "o1", "o3", "o4")) and current == "anthropic"
-        )
-        return other if other and belongs_to_other and not self.config.base_url else current
+        if current not in OWN_MODELS or self.config.base_url:
+            return current
+        return owner_of(model) or current
 
     @property
     def mode(self) -> PermissionMode:
@@ -436,152 +439,16 @@ class Conversation:
     async def _take_in_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once."""
         self.late_results = False
-        if not self.agents_folder.is_dir():
+        folder = self.agents_folder
+        told, count = await late_results(folder, self.session, self.agent.output_dir)
+        if not count:
             return
-        from kode.subagents import records
-
-        await records.settle(self.agents_folder)
-        late = records.unseen(self.agents_folder, self.session.entries)
-        if not late:
-            return
-        if any(map(records.is_tainted, late)):
-            self.session.append(TaintEntry(source="a subagent"))
-        told = records.note(late, self.agent.output_dir)
         self.attachments += (Text(text=told, source="note"),)
         self.emit(
-            Notice(
-                text=f"{len(late)} unread subagent result(s) go with your message.", level="info"
-            )
+            Notice(text=f"{count} unread subagent result(s) go with your message.", level="info")
         )
-
-    async def _remove_stale_temporaries(self) -> None:
-        """What crashes left half-written goes, and what undo keeps beyond its limit, in a thread:
-        the home may hold many files. One
-        thread for all of it, since the end of a short session waits for a thread that has begun."""
-        checkpoints = self.checkpoints if self.resumed else None
-
-        def remove() -> None:
-            if checkpoints is not None:
-                checkpoints.remove_stale_temporaries()
-            durable.remove_all_stale_temporaries(self.home)
-            drop_oldest_of_all(self.home, self.config.undo.max_total_mb * MEGABYTE)
-
-        await asyncio.to_thread(remove)
 
     async def _maintain(self) -> None:
         while True:
             await self.agent.memory.maintain()
             await asyncio.sleep(MAINTAIN_EVERY_S)
-
-
-async def open_conversation(
-    loaded: Loaded,
-    *,
-    cwd: Path,
-    emit: Emit,
-    ask: Ask | None,
-    session_id: str | None = None,
-    keep_session: bool = True,
-    attachments: tuple[Text, ...] = (),
-) -> Conversation:
-    """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
-
-    `ask` puts a permission question to the person; None where nobody is there to be asked.
-
-    Raises: UserError (no key, bad rules, session open elsewhere), SessionError, StorageError.
-    """
-    home = paths.home()
-    for warning in loaded.warnings:
-        emit(Notice(text=warning))
-    _check_rules(loaded)
-    choice = resolve_provider(loaded.config, os.environ)
-    provider = make_provider(loaded.config, choice)
-    if session_id is None:
-        session = create_session(home, cwd, provider, keep=keep_session)
-    else:
-        session = load_session(home, session_id, emit)
-    commands = BackgroundCommands(emit)
-    try:
-        checkpoints = open_checkpoints(home, session, loaded.config, cwd)
-        agent = make_agent(
-            loaded.config,
-            choice,
-            provider,
-            home=home,
-            cwd=cwd,
-            session=session,
-            checkpoints=checkpoints,
-            emit=emit,
-            ask=ask,
-            background=commands,
-        )
-    except BaseException:
-        session.close()
-        raise
-    conversation = Conversation(
-        loaded=loaded,
-        home=home,
-        cwd=cwd,
-        emit=emit,
-        ask=ask,
-        session=session,
-        agent=agent,
-        context=Context(),
-        checkpoints=checkpoints,
-        commands=commands,
-        keep_session=keep_session,
-        attachments=attachments,
-        resumed=session_id is not None,
-        late_results=session_id is not None,
-    )
-    emit(conversation.started())
-    return conversation
-
-
-def create_session(home: Path, cwd: Path, provider: Provider, *, keep: bool) -> Session:
-    """A new session on disk, or with `keep` False only in this process."""
-    if not keep:
-        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
-    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name)
-
-
-def load_session(home: Path, session_id: str, emit: Emit) -> Session:
-    """A session from disk; what had to be repaired is told once."""
-    session, repairs = log.load(home, session_id)
-    for repair in repairs:
-        emit(Notice(text=repair))
-    return session
-
-
-def open_checkpoints(
-    home: Path, session: Session, config: Config, cwd: Path, *, parents: Path | None = None
-) -> Checkpoints:
-    """Where undo keeps contents: beside the session, or for one without a file, in a folder that
-    goes with the process. For a subagent `parents` is the folder of the session it works for."""
-    if parents is not None:
-        folder = parents
-    elif session.id is None:
-        folder = Path(tempfile.mkdtemp(prefix="kode-"))
-    else:
-        folder = paths.session_folder(home, session.id) / FOLDER_NAME
-    limits = config.undo
-    contents = Contents(
-        folder=folder,
-        max_file_bytes=limits.max_file_mb * MEGABYTE,
-        max_bytes=limits.max_session_mb * MEGABYTE,
-    )
-    roots = (cwd, *(Path(one).expanduser().resolve() for one in config.add_dirs))
-    return Checkpoints(
-        folder=folder, contents=contents, roots=roots, part_of_turn=parents is not None
-    )
-
-
-def _check_rules(loaded: Loaded) -> None:
-    """Raises: ConfigError that names the place of a rule that is none."""
-    values = flat(loaded.config)
-    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
-        for text in values[key]:
-            try:
-                parse(text)
-            except ConfigError as error:
-                raise ConfigError(f"{loaded.origins[key]}: `{key}`: {error}") from error

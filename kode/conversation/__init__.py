@@ -1,0 +1,16 @@
+"""One process's agent with an open session. The faces talk only to a `Conversation`.
+
+    opening        opens one
+    conversation   what a face may ask of it
+    sessions       what of it is on disk
+    late_results   what subagents left behind
+
+It holds no policy of its own: only in which order things open, run and close. Which classes they
+are is `assembly.py`'s business.
+"""
+
+from kode.conversation.conversation import Conversation, Status
+from kode.conversation.opening import open_conversation
+from kode.conversation.sessions import open_checkpoints
+
+__all__ = ["Conversation", "Status", "open_checkpoints", "open_conversation"]

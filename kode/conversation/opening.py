@@ -1,0 +1,92 @@
+"""Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
+
+import os
+from pathlib import Path
+
+from kode import paths
+from kode.assembly import make_agent, make_provider
+from kode.config import Loaded, flat, resolve_provider
+from kode.conversation.conversation import Conversation
+from kode.conversation.sessions import create_session, load_session, open_checkpoints
+from kode.engine.context import Context
+from kode.errors import ConfigError
+from kode.events import Emit, Notice
+from kode.messages import Text
+from kode.permissions.gate import Ask
+from kode.permissions.rules import parse
+from kode.tools.background import BackgroundCommands
+
+
+async def open_conversation(
+    loaded: Loaded,
+    *,
+    cwd: Path,
+    emit: Emit,
+    ask: Ask | None,
+    session_id: str | None = None,
+    keep_session: bool = True,
+    attachments: tuple[Text, ...] = (),
+) -> Conversation:
+    """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
+
+    `ask` puts a permission question to the person; None where nobody is there to be asked.
+
+    Raises: UserError (no key, bad rules, session open elsewhere), SessionError, StorageError.
+    """
+    home = paths.home()
+    for warning in loaded.warnings:
+        emit(Notice(text=warning))
+    _check_rules(loaded)
+    choice = resolve_provider(loaded.config, os.environ)
+    provider = make_provider(loaded.config, choice)
+    if session_id is None:
+        session = create_session(home, cwd, provider, keep=keep_session)
+    else:
+        session = load_session(home, session_id, emit)
+    commands = BackgroundCommands(emit)
+    try:
+        checkpoints = open_checkpoints(home, session, loaded.config, cwd)
+        agent = make_agent(
+            loaded.config,
+            choice,
+            provider,
+            home=home,
+            cwd=cwd,
+            session=session,
+            checkpoints=checkpoints,
+            emit=emit,
+            ask=ask,
+            background=commands,
+        )
+    except BaseException:
+        session.close()
+        raise
+    conversation = Conversation(
+        loaded=loaded,
+        home=home,
+        cwd=cwd,
+        emit=emit,
+        ask=ask,
+        session=session,
+        agent=agent,
+        context=Context(),
+        checkpoints=checkpoints,
+        commands=commands,
+        keep_session=keep_session,
+        attachments=attachments,
+        resumed=session_id is not None,
+        late_results=session_id is not None,
+    )
+    emit(conversation.started())
+    return conversation
+
+
+def _check_rules(loaded: Loaded) -> None:
+    """Raises: ConfigError that names the place of a rule that is none."""
+    values = flat(loaded.config)
+    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        for text in values[key]:
+            try:
+                parse(text)
+            except ConfigError as error:
+                raise ConfigError(f"{loaded.origins[key]}: `{key}`: {error}") from error

@@ -1,0 +1,68 @@
+"""What a conversation has on disk: its session, and what undo keeps beside it."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from kode import durable, paths
+from kode.config import Config
+from kode.contracts import Provider
+from kode.events import Emit, Notice
+from kode.session import log
+from kode.session.checkpoints import Checkpoints
+from kode.session.contents import FOLDER_NAME, MEGABYTE, Contents, drop_oldest_of_all
+from kode.session.log import Session
+
+
+def create_session(home: Path, cwd: Path, provider: Provider, *, keep: bool) -> Session:
+    """A new session on disk, or with `keep` False only in this process."""
+    if not keep:
+        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
+    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name)
+
+
+def load_session(home: Path, session_id: str, emit: Emit) -> Session:
+    """A session from disk; what had to be repaired is told once."""
+    session, repairs = log.load(home, session_id)
+    for repair in repairs:
+        emit(Notice(text=repair))
+    return session
+
+
+def open_checkpoints(
+    home: Path, session: Session, config: Config, cwd: Path, *, parents: Path | None = None
+) -> Checkpoints:
+    """Where undo keeps contents: beside the session, or for one without a file, in a folder that
+    goes with the process. For a subagent `parents` is the folder of the session it works for."""
+    if parents is not None:
+        folder = parents
+    elif session.id is None:
+        folder = Path(tempfile.mkdtemp(prefix="kode-"))
+    else:
+        folder = paths.session_folder(home, session.id) / FOLDER_NAME
+    limits = config.undo
+    contents = Contents(
+        folder=folder,
+        max_file_bytes=limits.max_file_mb * MEGABYTE,
+        max_bytes=limits.max_session_mb * MEGABYTE,
+    )
+    roots = (cwd, *(Path(one).expanduser().resolve() for one in config.add_dirs))
+    return Checkpoints(
+        folder=folder, contents=contents, roots=roots, part_of_turn=parents is not None
+    )
+
+
+async def remove_stale_temporaries(
+    home: Path, checkpoints: Checkpoints | None, config: Config
+) -> None:
+    """What crashes left half-written goes (in the files of `checkpoints`, too), and what undo keeps
+    beyond its limit, in a thread: the home may hold many files. One thread for all of it, since the
+    end of a short session waits for a thread that has begun."""
+
+    def remove() -> None:
+        if checkpoints is not None:
+            checkpoints.remove_stale_temporaries()
+        durable.remove_all_stale_temporaries(home)
+        drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
+
+    await asyncio.to_thread(remove)
