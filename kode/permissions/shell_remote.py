@@ -1,4 +1,4 @@
-"""What commands that talk to other machines would do here. Clouds are in `shell_tools`."""
+"""What commands that talk to other machines would do here. Clouds are in `shell_services`."""
 
 import os
 import re

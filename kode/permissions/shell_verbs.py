@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from kode.permissions import sensitive, shell_builtins, shell_readers, shell_remote, shell_writers
 from kode.permissions import shell_table as table
+from kode.permissions.shell_development import development_tool
 from kode.permissions.shell_git import git
 from kode.permissions.shell_judge import (
     Finding,
@@ -24,7 +25,7 @@ from kode.permissions.shell_judge import (
     unknown,
     with_more,
 )
-from kode.permissions.shell_tools import TOOLS, development_tool
+from kode.permissions.shell_tools import TOOLS
 from kode.permissions.shell_words import FOUND, Word
 from kode.permissions.shell_wrappers import (
     SHELLS,

@@ -1,0 +1,42 @@
+"""What running the project's own code would do: tests, linters, type checkers, builds.
+
+Which arguments make it more than that, and which words of a program's text mean a loss.
+"""
+
+import re
+
+from kode.permissions import sensitive
+from kode.permissions import shell_table as table
+from kode.permissions.shell_judge import Finding, Scene, absolute, destructive, development, unknown
+from kode.permissions.shell_words import Word
+
+
+def development_tool(words: list[Word], scene: Scene) -> Finding:
+    """A test runner, linter, type checker or build: the project's own code runs."""
+    return guarded(words[1:], scene)
+
+
+def guarded(arguments: list[Word], scene: Scene) -> Finding:
+    """Development, unless the arguments point outside the project or mean more than a build."""
+    for word in arguments:
+        text = word.text.lower()
+        steps = re.split(r"[:/_.-]", text) if not text.startswith("-") else []
+        if table.NEVER_DEVELOPMENT & set(steps) and "/" not in text and "." not in text:
+            return unknown("does more than build or test")
+        if not word.known:
+            return unknown("arguments are not known beforehand")
+        value = word.text.split("=", 1)[1] if "=" in word.text else word.text
+        if value.startswith(("/", "~", "../")) or "/../" in value:
+            path = absolute(Word(value), scene)
+            if path is None or sensitive.place(path, scene.where) not in ("root", "temp"):
+                return unknown("works outside the project")
+        if re.search(r"[;|&`$]", word.text):
+            return unknown("text that may be run")
+    return development()
+
+
+def losing(words: list[Word]) -> Finding | None:
+    text = " ".join(word.text for word in words)
+    if re.search(table.LOSING_WORDS, text, re.IGNORECASE):
+        return destructive("its program text deletes, or runs a shell")
+    return None
