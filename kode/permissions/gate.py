@@ -16,7 +16,8 @@ from kode.contracts import AtStake, PermissionMode, Tool, ToolContext, Verdict
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
 from kode.permissions import approvals
-from kode.permissions.decide import Decision, decide
+from kode.permissions.decide import decide
+from kode.permissions.decision import Decision
 from kode.permissions.rules import Rule, Rules, parse, parse_all
 
 

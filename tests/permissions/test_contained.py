@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kode.contracts import PermissionMode
-from kode.permissions.decide import Decision, decide
+from kode.permissions.decide import decide
+from kode.permissions.decision import Decision
 from kode.permissions.rules import Rules, parse_all
 from kode.tools.shell import shell
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kode.permissions import sensitive
-from kode.permissions.decide import Decision, decide
+from kode.permissions.decide import decide
+from kode.permissions.decision import Decision
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.shell_class import Sweep
 from kode.permissions.sweep import MAX_ENTRIES, meets

@@ -1,0 +1,148 @@
+"""May this file be read, or edited? Rules about its path, then where it lies and what it is."""
+
+import os
+
+from kode.permissions import sensitive
+from kode.permissions.decision import (
+    Call,
+    Decision,
+    allow,
+    ask_by,
+    deny,
+    deny_by,
+    deny_plan,
+    shown,
+)
+from kode.permissions.rules import Rule
+
+
+def read(call: Call) -> Decision:
+    path = _path(call, "path", default=".")
+    named = [path, *_globbed(call, path)]
+    for one in named:
+        by_rule = _by_path_rule(call, one)
+        if by_rule is not None and by_rule.outcome != "allow":
+            return by_rule
+    allowed = _by_path_rule(call, path)
+    if allowed is not None:
+        return allowed
+    secret = next((one for one in named if sensitive.is_secret(one, call.where)), None)
+    if secret is not None:
+        return Decision(
+            outcome="ask",
+            reason=f"{shown(call, secret)} is likely to hold keys or passwords.",
+            hint=f"--allow '{_file_rule('read', call, secret)}'",
+        )
+    if sensitive.place(path, call.where) in ("root", "temp") or any(
+        sensitive.below(sensitive.real(path), folder) for folder in call.readable
+    ):
+        return allow("It reads the project.")
+    if _covered(call, path):
+        return allow("You allowed it before.")
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    rule = Rule("read", f"{folder.rstrip('/')}/**")
+    return Decision(
+        outcome="allow" if call.mode == "full" else "ask",
+        reason=f"{shown(call, path)} is outside the working folders.",
+        rules_offered=(str(rule),) if folder not in ("/", call.where.home) else (),
+        hint=f"--allow '{rule}'",
+    )
+
+
+def edit(call: Call) -> Decision:
+    path = _path(call, "path", default="")
+    where = sensitive.place(path, call.where)
+    if where == "protected":
+        return deny(f"{shown(call, path)} belongs to kode; no tool writes there.")
+    by_rule = _by_path_rule(call, path)
+    if by_rule is not None and by_rule.outcome == "deny":
+        return by_rule
+    if call.mode == "plan":
+        return deny_plan("Editing a file")
+    if by_rule is not None:
+        return by_rule
+    rule = _file_rule("edit", call, path)
+    if sensitive.runs_later(path):
+        return Decision(
+            outcome="ask",
+            reason=f"{shown(call, path)} is run later by other programs, unseen.",
+            runs_unasked=call.mode == "full",
+            hint=f"--allow '{rule}'",
+        )
+    if call.taint and sensitive.steers_agents(path):
+        return Decision(
+            outcome="ask",
+            reason=f"{shown(call, path)} tells agents what to do, and this session has taken in "
+            "text from outside.",
+            runs_unasked=call.mode == "full",
+            hint=f"--allow '{rule}'",
+        )
+    inside = where == "root"
+    if call.mode == "full" or (call.mode == "auto-edit" and (inside or where == "temp")):
+        return allow("The mode allows it.")
+    if _covered(call, path):
+        return allow("You allowed it before.")
+    if inside:
+        return Decision(
+            outcome="ask",
+            reason="Edits are asked about in this mode.",
+            rules_offered=(str(_folder_rule(call, path) or rule),),
+            hint="--permission-mode auto-edit",
+        )
+    return Decision(
+        outcome="ask",
+        reason=f"{shown(call, path)} is outside the working folders.",
+        rules_offered=(str(rule),),
+        hint=f"--allow '{rule}'",
+    )
+
+
+def _folder_rule(call: Call, path: str) -> Rule | None:
+    """The rule for a file's folder; None for one in the project's own folder or outside of it: the
+    first would be a rule for everything, which is what the mode `auto-edit` is for."""
+    project, folder = sensitive.real(call.project), os.path.dirname(sensitive.real(path))
+    if folder == project or not sensitive.below(folder, project):
+        return None
+    return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
+
+
+def _by_path_rule(call: Call, path: str) -> Decision | None:
+    denied = call.path_rule(call.rules.deny, path, loosely=True)
+    if denied:
+        return deny_by(denied)
+    asked = call.path_rule(call.rules.ask, path, loosely=True)
+    if asked:
+        return ask_by(asked)
+    allowed = call.path_rule(call.rules.allow, path, loosely=False)
+    return allow(f"The rule {allowed} allows it.") if allowed else None
+
+
+def _covered(call: Call, path: str) -> bool:
+    return call.path_rule(call.rules.approved, path, loosely=False) is not None
+
+
+def _path(call: Call, name: str, *, default: str) -> str:
+    value = call.arguments.get(name)
+    text = value if isinstance(value, str) and value else default
+    if text == "~" or text.startswith("~/"):
+        text = call.where.home + text[1:]
+    return os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
+
+
+def _globbed(call: Call, path: str) -> list[str]:
+    """The files a reader is pointed at by a glob or pattern argument, as far as it names them."""
+    named = []
+    for name in ("glob", "pattern"):
+        value = call.arguments.get(name)
+        is_glob = name == "glob" or call.tool.name == "list_files"
+        if is_glob and isinstance(value, str) and value:
+            named.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
+    return named if call.tool.name != "list_files" else []
+
+
+def _file_rule(name: str, call: Call, path: str) -> Rule:
+    project = sensitive.real(call.project)
+    real = sensitive.real(path)
+    if real != project and sensitive.below(real, project):
+        return Rule(name, "./" + os.path.relpath(real, project))
+    return Rule(name, real)

@@ -1,0 +1,99 @@
+"""What a decision about a call is made of: the call with its rules, and what may be decided."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.contracts import NOTHING_AT_STAKE, AtStake, PermissionMode, Tool
+from kode.permissions import rules as grammar
+from kode.permissions import sensitive
+from kode.permissions.rules import Rule, Rules
+
+Outcome = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    outcome: Outcome
+    reason: str
+    """For a person when asked, for the model when denied."""
+    rules_offered: tuple[str, ...] = ()
+    """Rules that would answer this question for good; empty where no "always" is on offer."""
+    runs_unasked: bool = False
+    """With `ask`: whether it runs all the same when nobody can be asked (mode `full`)."""
+    hint: str = ""
+    """With `ask`: the flag that would allow it."""
+    klass: str = ""
+    """With `ask`, for a command: the worst class of its parts."""
+    at_stake: AtStake = NOTHING_AT_STAKE
+    held: bool = False
+    """With `allow`: whether it is asked about where no sandbox holds it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    rules: Rules
+    mode: PermissionMode
+    tool: Tool
+    arguments: Mapping[str, Any]
+    project: Path
+    where: sensitive.Ground
+    readable: tuple[str, ...]
+    taint: bool
+    contained: bool
+    shell_roots: tuple[Path, ...]
+
+    def first(self, among: Sequence[Rule], matches: Callable[[Rule], bool]) -> Rule | None:
+        """The first rule about this tool that matches."""
+        for rule in among:
+            if grammar.names_tool(rule, self.tool.name) and matches(rule):
+                return rule
+        return None
+
+    def path_rule(self, among: Sequence[Rule], path: str, *, loosely: bool) -> Rule | None:
+        return self.first(among, lambda rule: self.rule_has_path(rule, path, loosely=loosely))
+
+    def rule_has_path(self, rule: Rule, path: str, *, loosely: bool) -> bool:
+        return grammar.matches_path(
+            rule, path, project=self.project, user_home=Path(self.where.home), loosely=loosely
+        )
+
+
+def by_rule(call: Call, matches: Callable[[Rule], bool]) -> Decision | None:
+    denied = call.first(call.rules.deny, matches)
+    if denied:
+        return deny_by(denied)
+    asked = call.first(call.rules.ask, matches)
+    if asked:
+        return ask_by(asked)
+    allowed = call.first(call.rules.allow, matches)
+    return allow(f"The rule {allowed} allows it.") if allowed else None
+
+
+def allow(reason: str) -> Decision:
+    return Decision(outcome="allow", reason=reason)
+
+
+def deny(reason: str) -> Decision:
+    return Decision(outcome="deny", reason=reason)
+
+
+def deny_by(rule: Rule) -> Decision:
+    return deny(f"The rule `deny {rule}` forbids it.")
+
+
+def deny_plan(what: str) -> Decision:
+    return deny(
+        f"{what} is not allowed in mode `plan`, where nothing is changed. "
+        "Describe what you would do instead."
+    )
+
+
+def ask_by(rule: Rule) -> Decision:
+    return Decision(outcome="ask", reason=f"The rule `ask {rule}` says so.")
+
+
+def shown(call: Call, path: str) -> str:
+    return os.path.relpath(path, call.where.cwd) if sensitive.below(path, call.where.cwd) else path
