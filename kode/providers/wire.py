@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from kode.contracts import ToolSpec
 from kode.errors import RefusedError
 from kode.images import bytes_of
-from kode.messages import Image, Message, ToolCall, calls_of, images_of
+from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
 
 Wire = TypeVar("Wire")
@@ -95,8 +95,9 @@ class Joined:
     """The bytes of a growing list of messages, joined by commas: what was joined for the last
     request is taken as it is.
 
-    User messages in a row become one: the templates of many local models refuse a user after a
-    user, and a session in which one answer never came would be of no more use with them.
+    What a user said in a row becomes one message: the templates of many local models refuse a user
+    after a user, and a session in which one answer never came would be of no more use with them.
+    A message that memory put before the first one stays a message.
     """
 
     def __init__(self, encode: Callable[[Message], bytes]) -> None:
@@ -113,7 +114,7 @@ class Joined:
         before, row = (self._bytes, self._row) if count else (b"", ())
         pieces = [before] if before else []
         for message in messages[count:]:
-            if message.role == "user":
+            if message.role == "user" and not _is_of_memory(message):
                 row = (*row, message)
             elif wire := self._encode(message):
                 pieces += [*self._row_wire(row), wire]
@@ -128,6 +129,10 @@ class Joined:
             return [self._encode(message) for message in row]
         parts = tuple(part for message in row for part in message.parts)
         return [self._encode(Message(role="user", parts=parts))]
+
+
+def _is_of_memory(message: Message) -> bool:
+    return all(isinstance(part, Text) and part.source == "memory" for part in message.parts)
 
 
 def encoded(value: Any) -> bytes:

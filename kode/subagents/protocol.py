@@ -213,5 +213,8 @@ def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
         return kind.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         fault = error.errors()[0]
+        if fault["type"] == "json_invalid":
+            told = fault["msg"].removeprefix("Invalid JSON: ")
+            raise UserError(f"{what} cannot be used, it is not JSON: {told}.") from None
         where = ".".join(str(step) for step in fault["loc"]) or "the whole"
         raise UserError(f"{what} cannot be used: {where}: {fault['msg']}.") from None

@@ -55,6 +55,19 @@ def test_user_messages_in_a_row_are_one_and_nothing_else_changes() -> None:
     ]
 
 
+def test_what_memory_puts_before_the_first_message_stays_a_message() -> None:
+    index = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
+    recalled = (Text(text="an episode", source="memory"), Text(text="a"))
+
+    wire = json.loads(
+        b"["
+        + Joined(message_bytes).of([index, Message(role="user", parts=recalled), user_message("b")])
+        + b"]"
+    )
+
+    assert [m["content"] for m in wire] == ["Available memory: ...", "an episode\n\na\n\nb"]
+
+
 def test_what_a_request_joins_begins_the_next_byte_for_byte() -> None:
     answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
     joined, messages = Joined(message_bytes), [user_message("a"), user_message("b")]
