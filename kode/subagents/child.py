@@ -1,6 +1,6 @@
 """What makes a process a child: what it is told, what it says, its line to the parent, its end.
 
-The wiring (configuration, provider, session) is in `cli/subagent.py`. Whatever happens, the last
+Its settings, session and agent come from `cli/subagent_conversation.py`. Whatever happens, the last
 line on stdout is the result, and nothing the child started outlives it.
 """
 

@@ -1,0 +1,201 @@
+"""The conversation of a subagent: its settings, its session and its agent, from what it was given.
+
+The life of the process around it is `subagent`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kode.config import Config
+    from kode.conversation import Conversation
+    from kode.events import Emit
+    from kode.session.log import Session
+    from kode.subagents.child import ParentLink
+    from kode.subagents.protocol import Start, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a child starts from."""
+
+    arguments: argparse.Namespace
+    cwd: Path
+    task: Task
+    memory: str
+    """The section of the system prompt; "" for none."""
+
+
+def child_conversation(
+    setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
+) -> Conversation:
+    """The child's agent with its session, memory a snapshot. Raises: UserError."""
+    from kode.assembly import make_agent, make_provider
+    from kode.config import Loaded, resolve_provider
+    from kode.conversation import Conversation, open_checkpoints
+    from kode.engine.context import Context
+    from kode.memory.guarded import Guarded
+    from kode.memory.snapshot import SnapshotMemory
+    from kode.paths import home
+    from kode.permissions.gate import PersonGate
+    from kode.session import log
+    from kode.session.entries import TaintEntry
+    from kode.session.keeper import Keeper
+
+    config = _config(setting, start, emit)
+    choice = resolve_provider(config, os.environ)
+    provider = make_provider(config, choice)
+    folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
+    if folder is None:
+        session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
+    else:
+        session = _transcript(folder, setting, provider.model, provider.name)
+    if start is not None and start.tainted:
+        session.append(TaintEntry(source="the session that delegated this"))
+    checkpoints = open_checkpoints(
+        home(),
+        session,
+        config,
+        setting.cwd,
+        parents=None if start is None else Path(start.checkpoints),
+    )
+    ask = link.ask if link is not None and start is not None and start.may_ask else None
+    agent = make_agent(
+        config,
+        choice,
+        provider,
+        home=home(),
+        cwd=setting.cwd,
+        session=session,
+        checkpoints=checkpoints,
+        emit=emit,
+        ask=ask,
+        outputs=folder / "outputs" if folder is not None else None,
+        kept=_given_files(setting),
+    )
+    agent = replace(agent, memory=Guarded(SnapshotMemory(setting.memory)))
+    if start is not None and folder is not None:
+        turn = start.turn
+        agent = replace(
+            agent,
+            limits=replace(agent.limits, max_tree_steps=start.max_tree_steps),
+            keeper=Keeper(checkpoints=checkpoints, turn=lambda: turn, emit=emit),
+        )
+        agent.spend.elsewhere_usd = start.elsewhere_usd
+        agent.spend.elsewhere_steps = start.elsewhere_steps
+        assert isinstance(agent.gate, PersonGate)
+        agent.gate.approve_in_session(start.approved)
+    conversation = Conversation(
+        loaded=Loaded(config=config, origins={}),
+        home=home(),
+        cwd=setting.cwd,
+        emit=emit,
+        ask=ask,
+        session=session,
+        agent=agent,
+        context=Context(),
+        checkpoints=checkpoints,
+        keep_session=False,
+        own_agents_folder=folder / "agents" if folder is not None else None,
+    )
+    if link is not None:
+        _connect(link, conversation)
+    return conversation
+
+
+def _connect(link: ParentLink, conversation: Conversation) -> None:
+    """The link reports what this conversation uses, and passes on what it hears."""
+    from kode.messages import Usage
+    from kode.subagents.parent import tell_elsewhere
+
+    def pass_on() -> None:
+        if conversation.delegation is not None:
+            tell_elsewhere(conversation.delegation)
+
+    link.spend = conversation.agent.spend
+    link.price_known = conversation.agent.cost_usd(Usage()) is not None
+    link.tainted = lambda: conversation.session.tainted
+    link.on_elsewhere = pass_on
+
+
+def _given_files(setting: Setting) -> tuple[Path, ...]:
+    """The task and the snapshot of memory: the child may not rewrite what it was given."""
+    given = (setting.arguments.task, setting.arguments.memory_snapshot)
+    return tuple(setting.cwd / name for name in given if name is not None)
+
+
+def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:
+    """The settings of a child: its parent's, or those of this directory, within a child's limits.
+
+    A child never gets a wider permission mode than its parent has. On its own the flag counts
+    before the task file, and the task file before the configuration.
+    """
+    from kode.config import Config, load_config
+    from kode.events import Notice
+    from kode.paths import home
+    from kode.prompts import template
+
+    arguments, task = setting.arguments, setting.task
+    if start is not None:
+        config = Config.model_validate(start.config)
+        mode = _narrower(task.permission_mode or config.permissions.mode, config.permissions.mode)
+    else:
+        flags = {
+            "model": arguments.model or task.model,
+            "provider": arguments.provider,
+            "base_url": arguments.base_url,
+            "script": arguments.script,
+            "permissions.mode": arguments.permission_mode or task.permission_mode,
+            "permissions.allow": arguments.allow or None,
+            "permissions.deny": arguments.deny or None,
+        }
+        given = {key: value for key, value in flags.items() if value is not None}
+        loaded = load_config(home(), setting.cwd, environ=os.environ, flags=given)
+        for warning in loaded.warnings:
+            emit(Notice(text=warning))
+        config, mode = loaded.config, loaded.config.permissions.mode
+    limits = config.subagent
+    return config.model_copy(
+        update={
+            "model": (task.model if start is not None else None) or config.model,
+            "system": template("subagent"),
+            "append_system": "",
+            "timeout_s": None,
+            "max_steps": arguments.max_steps or limits.max_steps,
+            "permissions": config.permissions.model_copy(update={"mode": mode}),
+            "subagent": limits.model_copy(update={"max_depth": max(0, limits.max_depth - 1)}),
+            "memory": config.memory.model_copy(update={"enabled": False}),
+        }
+    )
+
+
+def _narrower(wanted: str, limit: str) -> str:
+    from kode.config.layers import STRICTNESS
+
+    return max(wanted, limit, key=STRICTNESS.index)
+
+
+def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
+    """A session whose file is among the records of this child. Raises: StorageError."""
+    from kode import durable
+    from kode.session.entries import Header, line_of, timestamp
+    from kode.session.log import Session, new_session_id
+
+    header = Header(
+        id=new_session_id(),
+        created_at=timestamp(),
+        cwd=str(setting.cwd),
+        model=model,
+        provider=provider,
+        parent=setting.arguments.parent_session,
+    )
+    path = folder / "transcript.jsonl"
+    with durable.storage_errors(path, "create"):
+        file = durable.open_for_append(path)
+        durable.append_to(file, line_of(header), path)
+    return Session(header=header, path=path, file=file)
