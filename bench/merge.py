@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bench.corpora import corpus
+from bench.corpora import corpus, rows
 from kode.memory.tiered.merge import Decision, decide, merge_judged
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
@@ -199,8 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read(path: Path) -> list[Write]:
     """The writes of a corpus, in order."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Write(**json.loads(line)) for line in lines if line.strip()]
+    return [Write(**row) for row in rows(path, "merge")]
 
 
 def _facts(writes: Sequence[Write]) -> dict[int, int]:

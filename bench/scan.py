@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus
+from bench.corpora import corpus, rows
 
 SAMPLE_CHARS = 2048
 ROUNDS = 5
@@ -60,11 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=corpus("scan.dev.jsonl"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
-    if not options.data.exists():
-        print(f"No texts in {options.data}; name a file with --data.")
-        return 0
-    lines = options.data.read_text(encoding="utf-8", errors="surrogatepass").split("\n")
-    figures = measure([json.loads(line) for line in lines if line.strip()])
+    figures = measure(rows(options.data, "scan"))
     if options.json:
         print(json.dumps(figures))
         return 0

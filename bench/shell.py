@@ -8,14 +8,13 @@ Rows are JSON lines with `cmd`, `class`, and `accept`, further classes that are 
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus
+from bench.corpora import corpus, rows
 from kode.permissions.shell import classify
 
 CORPORA = "shell.dev.jsonl"
@@ -64,12 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=corpus(CORPORA))
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
-    try:
-        lines = arguments.data.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        print(f"No data: {arguments.data} ({error.strerror}). Give --data PATH.", file=sys.stderr)
-        return 0
-    figures = measure([json.loads(line) for line in lines if line.strip()])
+    figures = measure(rows(arguments.data, "shell"))
     if arguments.json:
         print(json.dumps(figures))
         return 0
