@@ -32,7 +32,7 @@ from kode.session.log import Session
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
-    from kode.subagents.parent import Delegation
+    from kode.subagents.delegation import Delegation
     from kode.subagents.protocol import Answer, Question, Start, Used
 
 STEPS_KEPT = 3
@@ -192,7 +192,8 @@ def make_delegation(
 ) -> "Delegation":
     """What the subagents of one session have in common. `config` and `agent` give what is in force
     when a child is started: model and permission mode may change in between."""
-    from kode.subagents.parent import Delegation, child_environment
+    from kode.subagents.delegation import Delegation
+    from kode.subagents.parent import child_environment
     from kode.subagents.protocol import Answer
 
     one_at_a_time = asyncio.Lock()

@@ -111,7 +111,7 @@ def child_conversation(
 def _connect(link: ParentLink, conversation: Conversation) -> None:
     """The link reports what this conversation uses, and passes on what it hears."""
     from kode.messages import Usage
-    from kode.subagents.parent import tell_elsewhere
+    from kode.subagents.channel import tell_elsewhere
 
     def pass_on() -> None:
         if conversation.delegation is not None:

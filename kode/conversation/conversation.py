@@ -54,7 +54,7 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
-    from kode.subagents.parent import Delegation
+    from kode.subagents.delegation import Delegation
 
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0

@@ -2,7 +2,9 @@
 
     protocol.py   the files and lines that cross between parent and child
     delegate.py   the `delegate_tasks` tool
-    parent.py     starts children, watches them, answers them, ends them
+    delegation.py what a parent knows of its children
+    parent.py     starts children, watches them, ends them
+    channel.py    what a child says to its parent, and hears
     records.py    what is on disk of each child, and what became of it
     child.py      what makes a process a child
 

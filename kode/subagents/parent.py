@@ -2,53 +2,33 @@
 ends it with all it started.
 
 Every child ends in exactly one of success, error, timeout and interrupted. What is on disk of it is
-`records.py`; what the model sees of it is `delegate.py`.
+`records.py`; what the model sees of it is `delegate.py`; what it says and hears is `channel.py`.
 """
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
-import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from kode.contracts import SnapshotSection
-from kode.engine.agent import Spend
-from kode.errors import KodeError, StorageError, ToolError
-from kode.events import AgentFinished, AgentProgress, Emit, Status
-from kode.messages import Usage
+from kode.errors import StorageError, ToolError
+from kode.events import AgentFinished, Emit, Status
 from kode.subagents import records
+from kode.subagents.channel import progress, read_stderr, read_stdout, send
+from kode.subagents.delegation import PATIENCE_S, Child, Delegation
 from kode.subagents.protocol import (
     EXIT_CODES,
-    MAX_LINE_BYTES,
     MAX_LINES,
-    Answer,
-    Elsewhere,
-    Question,
     Result,
     Snapshot,
-    Start,
     Task,
-    Used,
-    line_of,
     sections_of,
 )
 from kode.tools import processes
 
-COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
-"""`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
-
-PATIENCE_S = 10.0
-"""The child's own deadline is this much shorter than the parent's, so that it ends by itself with a
-summary of how far it came."""
 TERM_GRACE_S = 3.0
 EXIT_GRACE_S = 5.0
 """A child that has said its result and stays is ended after this."""
@@ -57,75 +37,8 @@ DRAIN_S = 1.0
 KEPT_SHARE, KEPT_S = 0.2, 2.0
 """Of what is left of the parent's turn: time to end the child and to use the results. At least
 `KEPT_S`, at most `PATIENCE_S`."""
-STDERR_KEPT_BYTES = 4_000
 PROGRESS_EVERY_S = 1.0
-READ_BYTES = 65_536
 POLL_S = 0.1
-
-AskPerson = Callable[[Question, str], Awaitable[Answer]]
-"""`await ask(question, asker)` puts a child's question to the person."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delegation:
-    """What a parent's children have in common."""
-
-    folder: Path
-    """`sessions/<id>/agents`; created with the first child."""
-    session_id: str | None
-    cwd: Path
-    environment: Mapping[str, str]
-    """Of the children themselves; without keys."""
-    start: Callable[[], Start]
-    """The first line for a child that is started now."""
-    snapshot: Callable[[], Awaitable[tuple[SnapshotSection, ...]]]
-    memory_system: str
-    ask: AskPerson | None
-    """None where no person can be asked."""
-    spend: Spend
-    """This process's; what its children use is added to it."""
-    record: Callable[[Used], None]
-    """Keeps what a child has used. Must not raise."""
-    max_concurrency: int
-    timeout_s: float
-    max_steps: int
-    command: Sequence[str] = COMMAND
-    patience_s: float = PATIENCE_S
-    alive: "dict[str, Child]" = field(default_factory=dict)
-    """By id; the children that are told what the others use."""
-
-
-@dataclass
-class Child:
-    """One child as its parent sees it."""
-
-    index: int
-    task: Task
-    folder: Path
-    mark: str
-    started: float = 0.0
-    timeout_s: float = 0.0
-    process: asyncio.subprocess.Process | None = None
-    result: Result | None = None
-    activity: str = "starting"
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float = 0.0
-    steps: int = 0
-    untrusted: bool = False
-    questions: "set[asyncio.Task[None]]" = field(default_factory=set)
-    """Those of it that wait for the person."""
-    lines: int = 0
-    not_understood: int = 0
-    flooded: bool = False
-    stderr: bytes = b""
-
-    @property
-    def id(self) -> str:
-        return self.folder.name
-
-    @property
-    def tokens(self) -> int:
-        return self.usage.input_tokens + self.usage.output_tokens
 
 
 async def run_tasks(
@@ -155,19 +68,6 @@ async def run_tasks(
                 child.result = _failed(delegation, child, "Interrupted.", "interrupted")
                 records.keep_result(child.folder, child.result)
     return children
-
-
-def tell_elsewhere(delegation: Delegation) -> None:
-    """Tells every living child what the rest of the tree has used."""
-    spend = delegation.spend
-    for child in delegation.alive.values():
-        _send(
-            child,
-            Elsewhere(
-                cost_usd=spend.cost_usd + spend.elsewhere_usd - child.cost_usd,
-                steps=spend.steps + spend.elsewhere_steps - child.steps,
-            ),
-        )
 
 
 def child_environment(
@@ -222,11 +122,11 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
         child.process = await _spawn(delegation, child)
         delegation.alive[child.id] = child
         reading = [
-            asyncio.create_task(_read_stdout(delegation, child, emit)),
-            asyncio.create_task(_read_stderr(child)),
+            asyncio.create_task(read_stdout(delegation, child, emit)),
+            asyncio.create_task(read_stderr(child)),
         ]
-        _send(child, delegation.start().model_copy(update={"spawned_at": child.started}))
-        emit(_progress(child))
+        send(child, delegation.start().model_copy(update={"spawned_at": child.started}))
+        emit(progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
         status, error = "error", f"It could not be started: {fault}."
@@ -295,119 +195,6 @@ def _limit_s(delegation: Delegation) -> float:
     return max(0.5, min(delegation.timeout_s, left_s - kept_s))
 
 
-async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
-    """Takes lines until the pipe ends. A line that is too long is skipped whole, not kept; too
-    many lines end the child."""
-    assert child.process is not None
-    assert child.process.stdout is not None
-    held = bytearray()
-    skipping = False
-    while data := await child.process.stdout.read(READ_BYTES):
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            child.lines += 1
-            if not skipping:
-                _take(delegation, child, bytes(held) + line, emit)
-            held.clear()
-            skipping = False
-        if child.lines > MAX_LINES:
-            child.flooded = True
-            return
-        if skipping or len(held) + len(rest) > MAX_LINE_BYTES:
-            child.not_understood += not skipping
-            skipping = True
-            held.clear()
-        else:
-            held += rest
-    if held and not skipping:
-        _take(delegation, child, bytes(held), emit)
-
-
-def _take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
-    """One line of a child. What is not understood is counted and otherwise nothing. Halves of
-    characters, which neither a request nor a terminal can carry, are not."""
-    try:
-        value = json.loads(line)
-        kind = value["type"]
-        if kind == "result":
-            child.result = Result.model_validate_json(line)
-        elif kind == "event":
-            _note_event(child, value["event"])
-            child.activity = child.activity.encode("utf-8", "replace").decode()
-            emit(_progress(child))
-        elif kind == "used":
-            _note_used(delegation, child, Used.model_validate(value))
-        elif kind == "question":
-            question = Question.model_validate_json(line)
-            task = asyncio.create_task(_answer(delegation, child, question))
-            child.questions.add(task)
-            task.add_done_callback(child.questions.discard)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        child.not_understood += 1
-
-
-def _note_event(child: Child, event: Any) -> None:
-    match event["type"]:
-        case "step_started":
-            child.activity = "thinking"
-        case "tool_started":
-            child.activity = f"{event['name']} {event['subject']}"[:120]
-        case "retry_scheduled":
-            child.activity = f"waiting: {event['reason']}"[:120]
-        case "agent_progress":
-            child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
-        case _:
-            pass
-
-
-def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
-    usage = Usage(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cached_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-    )
-    child.usage += usage
-    child.cost_usd += used.cost_usd or 0.0
-    child.steps += used.steps
-    child.untrusted |= used.untrusted
-    delegation.spend.usage += usage
-    delegation.spend.cost_usd += used.cost_usd or 0.0
-    delegation.spend.steps += used.steps
-    if usage != Usage():
-        delegation.record(used)
-    tell_elsewhere(delegation)
-
-
-async def _answer(delegation: Delegation, child: Child, question: Question) -> None:
-    answer = Answer(id=question.id, choice="no", message="Nobody is there to be asked.")
-    asker = f"subagent {child.index + 1}: {child.task.goal[:60]}"
-    if question.asker:
-        asker += f" › {question.asker}"
-    if delegation.ask is not None:
-        child.activity = "waiting for your answer"
-        with contextlib.suppress(KodeError):
-            answer = await delegation.ask(question, asker)
-    _send(child, answer.model_copy(update={"id": question.id}))
-
-
-def _send(child: Child, message: BaseModel) -> None:
-    """Writes one line to a child that still listens."""
-    process = child.process
-    if process is None or process.stdin is None or process.stdin.is_closing():
-        return
-    with contextlib.suppress(OSError, RuntimeError):
-        process.stdin.write(line_of(message))
-
-
-async def _read_stderr(child: Child) -> None:
-    """Keeps the end of what a child said on stderr, for the case that it ends without a result."""
-    assert child.process is not None
-    assert child.process.stderr is not None
-    while data := await child.process.stderr.read(READ_BYTES):
-        child.stderr = (child.stderr + data)[-STDERR_KEPT_BYTES:]
-
-
 async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
     """Ends the child and everything it started: asks, waits, kills. The child is asked first and
     alone, so that it can end its own commands and say how far it came."""
@@ -455,7 +242,7 @@ async def _tick(delegation: Delegation, emit: Emit) -> None:
     while True:
         await asyncio.sleep(PROGRESS_EVERY_S)
         for child in list(delegation.alive.values()):
-            emit(_progress(child))
+            emit(progress(child))
 
 
 def _outcome(
@@ -504,14 +291,4 @@ def _finished(child: Child, result: Result) -> AgentFinished:
         summary=(result.error or result.summary).strip().partition("\n")[0][:200],
         elapsed_s=round(time.monotonic() - child.started, 1),
         tokens=result.tokens_used or child.tokens,
-    )
-
-
-def _progress(child: Child) -> AgentProgress:
-    return AgentProgress(
-        index=child.index,
-        goal=child.task.goal,
-        activity=child.activity,
-        elapsed_s=round(time.monotonic() - child.started, 1),
-        tokens=child.tokens,
     )

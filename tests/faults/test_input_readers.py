@@ -22,7 +22,8 @@ from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.told import said
-from kode.subagents.parent import Child, Delegation, _take
+from kode.subagents.channel import take
+from kode.subagents.delegation import Child, Delegation
 from kode.subagents.protocol import Start, Task, parse_snapshot, parse_task, snapshot_text
 from kode.subagents.records import told as told_of_agent
 from tests.faults.damage import Bytes, damaged
@@ -235,7 +236,7 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
     delegation, child = parent_of_garbage(tmp_path)
 
     for line in said_by_child.data.split(b"\n"):
-        _take(delegation, child, line, shown.append)
+        take(delegation, child, line, shown.append)
 
     for event in shown:
         to_json(event_object(event)).encode()

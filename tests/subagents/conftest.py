@@ -11,7 +11,8 @@ import pytest
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import Event
-from kode.subagents.parent import Child, Delegation, run_tasks
+from kode.subagents.delegation import Child, Delegation
+from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import Start, Task, Used
 
 PRELUDE = """
