@@ -298,8 +298,9 @@ class Desk:
             self.replacing = False
             self.conversation.take_back_last_message()
         self.sent = text
-        whole = self.editor.pastes.unfold(text) if self.editor is not None else text
-        await attach_pictures(self, text)
+        pastes = self.editor.pastes if self.editor is not None else None
+        whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
+        await attach_pictures(self.conversation, self.screen, text, pasted)
         ended = await self.conversation.turn(whole)
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"

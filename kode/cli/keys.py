@@ -1,6 +1,7 @@
 """The keys of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
@@ -10,9 +11,10 @@ from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from kode.cli.attach import take_pictures
 from kode.cli.background import send_to_background
-from kode.cli.pictures import clipboard_picture, pasted_pictures
+from kode.cli.pictures import Picture, clipboard_picture, pasted_pictures
+from kode.errors import UserError
+from kode.images import checked
 
 if TYPE_CHECKING:
     from kode.cli.editor import Editor
@@ -116,7 +118,7 @@ def bindings(editor: "Editor") -> KeyBindings:
             editor.buffer.insert_text(" ".join(text.split()))
             return
         if pictures := pasted_pictures(text, editor.desk.folder):
-            take_pictures(editor.desk, pictures)
+            take_pictures(editor, pictures)
             return
         editor.buffer.insert_text(editor.pastes.fold(text))
 
@@ -154,12 +156,29 @@ def bindings(editor: "Editor") -> KeyBindings:
     return keys
 
 
+def take_pictures(editor: "Editor", pictures: Sequence[Picture]) -> None:
+    """Puts the words for pasted pictures into the line, unless they are too large or the model is
+    known to be blind."""
+    desk = editor.desk
+    provider = desk.opened.agent.provider if desk.opened is not None else None
+    if provider is not None and provider.info.sees_images is False:
+        desk.hint(f"{provider.model} cannot look at pictures. /model NAME uses one that can.")
+        return
+    try:
+        for picture in pictures:
+            checked(picture.name, picture.data)
+    except UserError as error:
+        desk.hint(str(error))
+        return
+    editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
+
+
 async def _from_clipboard(editor: "Editor") -> None:
     picture, why_not = await asyncio.to_thread(clipboard_picture)
     if picture is None:
         editor.desk.hint(why_not)
         return
-    take_pictures(editor.desk, [picture])
+    take_pictures(editor, [picture])
 
 
 def interrupt(editor: "Editor") -> None:
