@@ -222,6 +222,9 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
     await asyncio.gather(*reading, return_exceptions=True)
     if child.process is not None:
         await child.process.wait()
+        # What a grandchild still holds open would stay open here until it is gone, and asyncio has
+        # no public way to let go of it.
+        child.process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _see_through(work: Coroutine[Any, Any, None]) -> None:
