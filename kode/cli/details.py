@@ -165,4 +165,4 @@ def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
 def _size(value: Any) -> str:
     if isinstance(value, list):
         return plural(len(value), "edit")
-    return plural(str(value).count("\n") + 1, "line")
+    return plural(len(str(value).splitlines()) or 1, "line")

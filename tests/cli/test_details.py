@@ -81,7 +81,7 @@ def test_an_edit_shows_its_diff_instead_of_the_texts(screen):
     text, _ = details(replied(asked), finished(name="edit_file", diff=diff)).rendered(screen)
 
     assert "path: a.py" in text
-    assert "old_text: (2 lines, see the diff)" in text
+    assert "old_text: (1 line, see the diff)" in text
     assert "-x\n+y" in text
 
 
