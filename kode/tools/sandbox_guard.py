@@ -66,8 +66,9 @@ class _Watch:
         records.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(git)).hexdigest()[:20]
         self._lock = os.open(records / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._record = records / name
         try:
-            self._before = _shared(git, self._lock, records / name)
+            self._before = _shared(git, self._lock, self._record)
         except BaseException:
             os.close(self._lock)
             raise
@@ -78,25 +79,37 @@ class _Watch:
         try:
             return " ".join(_put_back(self._git, self._before))
         finally:
+            # Settings may hold a password; the last one out leaves nothing of them behind.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.truncate(self._record, 0)
             os.close(self._lock)
             self._lock = -1
 
 
 def _shared(git: Path, lock: int, record: Path) -> State:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = state(git)
+            _write(record, marshal.dumps(found))
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            return found
         # Another command runs: it wrote down what was there before it began.
         fcntl.flock(lock, fcntl.LOCK_SH)
-        found: State = marshal.loads(record.read_bytes())
-        return found
-    found = state(git)
-    # Only commands that run meanwhile read it, so a power cut may take it.
+        if written := record.read_bytes():
+            shared: State = marshal.loads(written)
+            return shared
+        # It has ended meanwhile, and took what it wrote with it.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _write(record: Path, data: bytes) -> None:
+    """Only commands that run meanwhile read it, so a power cut may take it."""
     temporary = record.with_suffix(".new")
-    temporary.write_bytes(marshal.dumps(found))
+    with open(temporary, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(data)
     temporary.replace(record)
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    return found
 
 
 def state(git: Path) -> State:

@@ -114,3 +114,26 @@ def test_a_file_git_is_believed_only_where_the_other_side_knows_of_it(
     assert found is not None
     assert (found.common, found.own) == (work / ".git", work / ".git" / "worktrees" / "tree")
     assert sandbox_git.repository(stranger) is None
+
+
+def test_commands_side_by_side_go_by_what_the_first_found_and_leave_no_copy_of_it(
+    git: Path,
+) -> None:
+    records = git.parent.parent / "records"
+    first = guard([git], whole=True, records=records)
+    (git / "hooks" / "pre-commit").write_text("evil")
+    second = guard([git], whole=True, records=records)
+
+    written = [file for file in records.iterdir() if file.stat().st_size]
+    assert [file.stat().st_mode & 0o777 for file in written] == [0o600]
+    first_said = first()
+    (git / "hooks" / "post-merge").write_text("evil")
+    second_said = second()
+
+    assert "pre-commit" in first_said
+    assert "post-merge" in second_said
+    assert sorted(file.name for file in (git / "hooks").iterdir() if file.suffix == "") == [
+        "pre-push"
+    ]
+    assert [file for file in records.iterdir() if file.stat().st_size] == []
+    assert "pre-push" in settled(git, lambda: (git / "hooks" / "pre-push").write_text("evil"))
