@@ -362,30 +362,34 @@ def _version_of(program: str) -> str | None:
 
 
 def _git(case: Case) -> Finding:
-    version = _version_of("git")
-    if version is not None:
-        return Finding(what="git", state="ok", detail=version)
-    there = shutil.which("git")
-    return Finding(
-        what="git",
-        state="optional",
-        detail=(f"{there} cannot be run" if there else "not found")
-        + "; kode works without, but /undo keeps less before commands that discard work",
-        next_step="install git",
+    return _optional_program(
+        "git",
+        "git",
+        without="kode works without, but /undo keeps less before commands that discard work",
+        install="git",
     )
 
 
 def _ripgrep(case: Case) -> Finding:
-    version = _version_of("rg")
+    return _optional_program(
+        "ripgrep",
+        "rg",
+        found="searches are fast",
+        without="kode searches by itself, more slowly",
+        install="ripgrep (rg)",
+    )
+
+
+def _optional_program(
+    what: str, program: str, *, without: str, install: str, found: str = ""
+) -> Finding:
+    version = _version_of(program)
     if version is not None:
-        return Finding(what="ripgrep", state="ok", detail=f"{version}: searches are fast")
-    there = shutil.which("rg")
+        return Finding(what=what, state="ok", detail=f"{version}: {found}" if found else version)
+    there = shutil.which(program)
+    state = f"{there} cannot be run" if there else "not found"
     return Finding(
-        what="ripgrep",
-        state="optional",
-        detail=(f"{there} cannot be run" if there else "not found")
-        + "; kode searches by itself, more slowly",
-        next_step="install ripgrep (rg)",
+        what=what, state="optional", detail=f"{state}; {without}", next_step=f"install {install}"
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.cli.fuzzy import Paths
+from kode.session import git
 
 MAX_FILES = 200_000
 MAX_WALKED = 30_000
@@ -24,14 +25,7 @@ LIST_TIMEOUT_S = 10.0
 FRESH_S = 10.0
 """A listing older than this is made again when somebody completes; meanwhile the old one serves."""
 
-GIT = (
-    *("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=keep", "-c", "diff.external="),
-)
-GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
-"""git runs programs that a repository's own settings name: a folder somebody sent must not get
-that far by being opened."""
-GIT_FILES = (*GIT, "ls-files", "-co", "--exclude-standard", "-z")
+GIT_FILES = ("git", *git.OPTIONS, "ls-files", "-co", "--exclude-standard", "-z")
 RIPGREP_FILES = (
     *("rg", "--no-config", "--files", "--null", "--hidden", "--no-require-git"),
     *("--glob", "!.git"),
@@ -101,7 +95,7 @@ def _names(command: Sequence[str], root: Path) -> list[str] | None:
         process = subprocess.Popen(
             command,
             cwd=root,
-            env={**os.environ, **GIT_ENVIRONMENT},
+            env=git.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -41,16 +41,21 @@ def run_git(root: Path, arguments: Sequence[str], *, given: bytes = b"") -> byte
     return _run(root, arguments, given, _without_filters(root))
 
 
+def environment() -> dict[str, str]:
+    """What git is to be started with, besides `OPTIONS`."""
+    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    return {**passed, **ENVIRONMENT}
+
+
 def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str]) -> bytes:
     program = shutil.which("git")
     if program is None:
         raise GitError("git is not installed")
-    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     try:
         done = subprocess.run(
             [program, *OPTIONS, *arguments],
             cwd=root,
-            env={**passed, **ENVIRONMENT, **more},
+            env={**environment(), **more},
             input=given,
             capture_output=True,
             timeout=TIMEOUT_S,
