@@ -96,7 +96,7 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
     await conversation.turn("make it")
     assert path.read_text() == "new\n"
-    assert "+new" in conversation.diff()
+    assert "+new" in "".join(one.text for one in conversation.diffs())
 
     text = await conversation.undo()
 

@@ -324,10 +324,6 @@ class Conversation:
         """What this session has changed in files through tools, file by file."""
         return self.checkpoints.diffs(self.cwd)
 
-    def diff(self) -> str:
-        """The same as one unified diff."""
-        return "".join(one.text for one in self.diffs())
-
     def last_answer(self) -> str:
         """The latest text of the model; "" when there is none."""
         for message in reversed(self.session.messages):

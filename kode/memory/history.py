@@ -121,21 +121,6 @@ class History:
                 return change
         return None
 
-    def undone_by(self, id: str) -> Change | None:
-        """The newest change that takes back `id`, unless that has been taken back itself."""
-        undone: set[str] = set()
-        for line in self._lines_backwards():
-            change = _read(line)
-            if change is None:
-                continue
-            if change.id == id:
-                return None
-            if change.undoes == id and change.id not in undone:
-                return change
-            if change.undoes and change.id not in undone:
-                undone.add(change.undoes)
-        return None
-
     def _lines_backwards(self) -> Iterator[bytes]:
         with durable.storage_errors(self.path, "read"):
             try:

@@ -245,9 +245,6 @@ class FakeConversation:
     def last_answer(self) -> str:
         return ANSWER if self.turns else ""
 
-    def diff(self) -> str:
-        return DIFF
-
     def diffs(self) -> list[FileDiff]:
         return [FileDiff(path="calc.py", text=DIFF, added=1, removed=1, by_others=True)]
 

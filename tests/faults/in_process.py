@@ -239,8 +239,9 @@ def undone_and_diffed(here: Here) -> Finished:
         )
         texts = []
         try:
-            texts += [conversation.diff(), await conversation.undo(), await conversation.undo()]
-            texts += [await conversation.redo(), conversation.diff()]
+            texts += [one.text for one in conversation.diffs()]
+            texts += [await conversation.undo(), await conversation.undo()]
+            texts += [await conversation.redo(), *(one.text for one in conversation.diffs())]
         except KodeError as error:
             texts.append(str(error))
         finally:

@@ -141,11 +141,6 @@ class Database:
         """Inside a transaction."""
         self.rows("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
-    def check_whole(self) -> None:
-        """Looks at every page; sets a damaged file aside. Raises: MemoryError_ then."""
-        with self._faults():
-            _check(self._open(), self.path)
-
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _open(self) -> "apsw.Connection":
