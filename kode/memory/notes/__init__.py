@@ -1,0 +1,1 @@
+"""The memory `notes`: notes in a database, rules and a soul. Start in `system.py`."""
