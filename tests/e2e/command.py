@@ -78,4 +78,10 @@ class Place:
 
     @property
     def session_files(self) -> list[Path]:
-        return sorted((self.home / "sessions").glob("*.jsonl"))
+        """The oldest first. Not by name: that counts seconds, and two may begin in one."""
+        return sorted((self.home / "sessions").glob("*.jsonl"), key=created_at)
+
+
+def created_at(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return str(json.loads(file.readline())["created_at"])
