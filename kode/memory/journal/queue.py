@@ -110,8 +110,10 @@ class Queue:
         durable.remove(self.folder / f"{item.id}.json")
 
     def ids(self, session: str | None = None) -> list[str]:
-        """Of all that wait, oldest session first; or of one session."""
-        return [id for id in _stems(self.folder) if session is None or _of(id) == session]
+        """Of all that wait, or of one session: in the order they were put down, whichever session
+        they are of, so that what was said last is what memory ends with."""
+        ids = [id for id in _stems(self.folder) if session is None or _of(id) == session]
+        return sorted(ids, key=lambda id: id.rpartition(".")[2])
 
     def taken(self, session: str) -> set[str]:
         """The keys of a session's messages that are in items, waiting or done."""
