@@ -182,8 +182,6 @@ class ToolContext:
     """The environment for child processes, without secrets."""
     roots: tuple[Path, ...] = ()
     """Where file tools may work without being outside: the working directory first."""
-    ask_person: "Callable[[str], Awaitable[bool]] | None" = None
-    """Asks a yes/no question with the whole text shown; None when nobody is there."""
     judged_path: str = ""
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""

@@ -241,7 +241,6 @@ def _tool_context(
         protected=agent.protected,
         environment=agent.environment,
         roots=agent.roots,
-        ask_person=agent.ask_person,
         judged_path=judged_path,
         wrap_command=agent.wrap_command,
         background=agent.background,

@@ -3,7 +3,7 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +71,6 @@ class Agent:
     environment: Mapping[str, str]
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
-    ask_person: Callable[[str], Awaitable[bool]] | None = None
     wrap_command: WrapCommand | None = None
     """See `ToolContext.wrap_command`."""
     background: Background | None = None
