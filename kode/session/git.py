@@ -5,6 +5,7 @@ show, sign or connect. None of them runs here. What is looked for is the caller'
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -16,16 +17,20 @@ OPTIONS = (
     *("--no-optional-locks", "--no-pager", "--literal-pathspecs", "--no-replace-objects"),
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.untrackedCache=keep", "-c", "diff.external=", "-c", "log.showSignature=false"),
-    *("-c", "core.sshCommand=false", "-c", "protocol.allow=never", "-c", "core.askPass="),
+    *("-c", "core.sshCommand=false", "-c", "core.askPass="),
     *("-c", "core.quotePath=false", "-c", "status.relativePaths=false"),
 )
 ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
+    # What is missing is not fetched. The list of protocols is the environment's, since a repository
+    # may allow itself `ext::COMMAND`, and versions before 2.44 know no other way.
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
     "LC_ALL": "C",
 }
+_OF_FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL)
 _NOT_PASSED_ON = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
 
@@ -73,13 +78,13 @@ def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str
 
 def _without_filters(root: Path) -> dict[str, str]:
     """Settings that empty every filter the repository or the person has set: git would run them
-    to compare a file with its index. Given by the environment, since a name may hold anything."""
-    pattern = r"^filter\..*\.(clean|smudge|process|required)$"
-    try:
-        listed = _run(root, ["config", "--null", "--name-only", "--get-regexp", pattern], b"", {})
-    except GitError:  # also when there is none
-        return {}
-    names = dict.fromkeys(name for name in listed.decode("utf-8", "replace").split("\0") if name)
+    to compare a file with its index. Given by the environment, since a name may hold anything,
+    also what is no UTF-8.
+
+    Raises: GitError; then nothing is known of its filters, and nothing may run.
+    """
+    listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", {}))
+    names = [name for name in dict.fromkeys(listed.split("\0")) if _OF_FILTER.match(name)]
     settings = {"GIT_CONFIG_COUNT": str(len(names))}
     for index, name in enumerate(names):
         settings[f"GIT_CONFIG_KEY_{index}"] = name

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from kode.contracts import AtStake
 from kode.session.checkpoints import Checkpoints
 from kode.session.contents import Contents
+from kode.session.git import ENVIRONMENT, GitError
+from kode.session.uncommitted import blobs
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -161,9 +164,11 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
     script = repo / "evil.sh"
     script.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
     script.chmod(0o755)
-    (repo / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    (repo / ".gitattributes").write_bytes(b"* filter=evil diff=evil\n*.py filter=\xff\n")
     for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"):
         git(repo, "config", key, str(script))
+    with open(repo / ".git" / "config", "ab") as settings:
+        settings.write(b'[filter "\xff"]\n\tclean = %s\n' % str(script).encode())
     for key in ("core.fsmonitor", "core.sshCommand", "gpg.program", "diff.evil.textconv"):
         git(repo, "config", key, str(script))
     git(repo, "config", "log.showSignature", "true")
@@ -181,6 +186,29 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
 
     assert not record.problem
     assert str(repo / "a.py") in record.files
+    assert not proof.exists()
+
+
+@needs_git
+def test_what_a_repository_lacks_is_not_fetched_whatever_it_allows_itself(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proof = repo.parent / "proof"
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "evil",
+        "remote.evil.promisor": "true",
+        "remote.evil.url": f"ext::touch {proof}",
+        "protocol.ext.allow": "always",
+    }
+    for key, value in settings.items():
+        git(repo, "config", key, value)
+    # As versions of git do that do not know it.
+    monkeypatch.delitem(ENVIRONMENT, "GIT_NO_LAZY_FETCH")
+
+    with suppress(GitError):  # some versions end, others go on without it
+        assert blobs(repo, ["1" * 40]) == {}
+
     assert not proof.exists()
 
 
