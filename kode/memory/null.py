@@ -20,9 +20,6 @@ from kode.messages import Message
 class NullMemory:
     """Every hook gives the neutral answer and touches nothing."""
 
-    def __init__(self, settings: object = None) -> None:
-        """`settings` is taken so that it can stand where any other system stands."""
-
     @property
     def name(self) -> str:
         return "none"

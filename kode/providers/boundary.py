@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from kode.errors import (
     AuthenticationError,
@@ -447,11 +446,3 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number >= 0 else None
-
-
-def is_local(base_url: str) -> bool:
-    """Whether a URL names this machine or a private network, where servers often need no key."""
-    host = urlsplit(base_url).hostname or ""
-    return (
-        host in ("localhost", "::1") or re.match(r"127\.|10\.|192\.168\.|172\.", host) is not None
-    )

@@ -49,7 +49,6 @@ async def read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
             child.flooded = True
             return
         if skipping or len(held) + len(rest) > MAX_LINE_BYTES:
-            child.not_understood += not skipping
             skipping = True
             held.clear()
         else:
@@ -59,8 +58,8 @@ async def read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
 
 
 def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
-    """One line of a child. What is not understood is counted and otherwise nothing. Halves of
-    characters, which neither a request nor a terminal can carry, are not."""
+    """One line of a child. What is not understood is nothing. Halves of characters, which neither
+    a request nor a terminal can carry, are not understood."""
     try:
         value = json.loads(line)
         kind = value["type"]
@@ -78,7 +77,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
             child.questions.add(task)
             task.add_done_callback(child.questions.discard)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        child.not_understood += 1
+        return  # a newer kode's, or no line of kode's at all
 
 
 def _note_event(child: Child, event: Any) -> None:

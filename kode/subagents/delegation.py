@@ -71,7 +71,6 @@ class Child:
     questions: "set[asyncio.Task[None]]" = field(default_factory=set)
     """Those of it that wait for the person."""
     lines: int = 0
-    not_understood: int = 0
     flooded: bool = False
     stderr: bytes = b""
 

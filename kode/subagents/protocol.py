@@ -22,7 +22,7 @@ from kode.events import Status
 MAX_TASKS = 8
 MAX_FILE_BYTES = 1_000_000
 MAX_LINE_BYTES = 1_000_000
-"""A longer line of a child is skipped and counted; asyncio's own limit would be 64 KiB."""
+"""A longer line of a child is skipped; asyncio's own limit would be 64 KiB."""
 MAX_LINES = 200_000
 """A child that says more than this is stopped: it floods."""
 
