@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kode.config.model import Retry
 from kode.contracts import Provider
 from kode.errors import ConfigError
 from kode.providers.models import DEFAULT_MODELS, info_of
@@ -30,12 +31,8 @@ PROVIDERS: Mapping[str, str] = {
 }
 """Name → "module:Class"."""
 
-DEFAULT_IDLE_TIMEOUT_S = 300.0
-"""How long an answer may pause. A local server may read a long prompt for minutes before its first
-word."""
-
-DEFAULT_TOTAL_TIMEOUT_S = 1800.0
-"""How long one answer may take in all."""
+_RETRY = Retry()
+"""The defaults of the config."""
 
 
 def open_provider(
@@ -45,15 +42,16 @@ def open_provider(
     base_url: str | None = None,
     api_key: str | None = None,
     script: Path | str | None = None,
-    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
-    total_timeout_s: float = DEFAULT_TOTAL_TIMEOUT_S,
+    idle_timeout_s: float = _RETRY.idle_timeout_s,
+    total_timeout_s: float = _RETRY.total_timeout_s,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Provider:
     """A provider by its name. No connection is made, and no SDK imported, before the first request.
 
     `model` None or "" is the provider's default. `base_url` and `api_key` None are taken from the
-    SDK's own environment variables. `script` is the file that `scripted` plays. `overrides` are the
-    user's figures for models, see `models.info_of`.
+    SDK's own environment variables. `script` is the file that `scripted` plays. An answer may pause
+    for `idle_timeout_s` and take `total_timeout_s` in all. `overrides` are the user's figures for
+    models, see `models.info_of`.
 
     Raises: ConfigError for an unknown name, a bad script or a bad override.
     """

@@ -63,8 +63,8 @@ class OpenAIChat:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        idle_timeout_s: float = 300.0,
-        total_timeout_s: float = 1800.0,
+        idle_timeout_s: float,
+        total_timeout_s: float,
     ) -> None:
         self.model = model
         self.info = info

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ModelInfo, Request
+from kode.contracts import Request
 from kode.errors import RefusedError
 from kode.events import silent
 from kode.images import keep
 from kode.messages import Image, Message, Text, user_message
-from kode.providers.anthropic_messages import AnthropicMessages
+from kode.providers import open_provider
 from kode.providers.models import info_of
-from kode.providers.openai_chat import OpenAIChat
 from tests import pictures
 from tests.scripted_server import ScriptedServer
 
@@ -26,10 +25,9 @@ def shown(tmp_path: Path) -> Message:
 
 
 def provider(kind: str, server: ScriptedServer, sees_images: bool | None):
-    info = ModelInfo(context_window=1000, max_output_tokens=100, sees_images=sees_images)
-    if kind == "openai":
-        return OpenAIChat("m", info, base_url=server.openai_url, api_key="k")
-    return AnthropicMessages("m", info, base_url=server.anthropic_url, api_key="k")
+    url = server.openai_url if kind == "openai" else server.anthropic_url
+    overrides = {} if sees_images is None else {"m": {"sees_images": sees_images}}
+    return open_provider(kind, "m", base_url=url, api_key="k", overrides=overrides)
 
 
 async def sent(kind: str, message: Message, sees_images: bool | None) -> list[dict]:
