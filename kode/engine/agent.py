@@ -14,7 +14,7 @@ from kode.session.keeper import Keeper
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    max_steps: int = 90
+    max_steps: int
     """Requests to the model in one turn."""
     max_tree_steps: int | None = None
     """Requests in one turn of all agents together: of a parent and its subagents; None: no limit
@@ -23,13 +23,13 @@ class Limits:
     """Wall time of one turn; None: no limit."""
     max_budget_usd: float | None = None
     """Money for the life of this process's session; None: no limit."""
-    max_attempts: int = 5
+    max_attempts: int
     """Attempts at one reply."""
-    compact_at: float = 0.8
+    compact_at: float
     """Share of the window at which room is made."""
-    keep_tool_output_tokens: int = 40_000
+    keep_tool_output_tokens: int
     """The newest tool output that stays when old output is dropped."""
-    keep_user_tokens: int = 20_000
+    keep_user_tokens: int
     """The person's own words that survive a compaction verbatim."""
 
 

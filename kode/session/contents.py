@@ -58,9 +58,9 @@ class Contents:
     """The kept contents of one session. `folder` is created when the first is kept."""
 
     folder: Path
-    max_file_bytes: int = 5 * MEGABYTE
+    max_file_bytes: int
     """A larger file is not kept."""
-    max_bytes: int = 200 * MEGABYTE
+    max_bytes: int
     """Of all contents of the session; the oldest go first."""
     held_bytes: int | None = None
     """What the folder holds; counted once, then kept along."""

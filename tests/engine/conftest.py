@@ -127,6 +127,14 @@ class Bench:
 
 MakeBench = Callable[..., Bench]
 
+LIMITS = {
+    "max_steps": 90,
+    "max_attempts": 5,
+    "compact_at": 0.8,
+    "keep_tool_output_tokens": 40_000,
+    "keep_user_tokens": 20_000,
+}
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> MakeBench:
@@ -141,7 +149,7 @@ def bench(tmp_path: Path) -> MakeBench:
             tools=(echo, fail, crash, wait, touch),
             gate=OpenGate(),
             memory=memory or NullMemory(),
-            limits=Limits(**limits),
+            limits=Limits(**LIMITS | limits),
             cwd=tmp_path,
             render_system=lambda section: f"You are a test.\n{section}",
             cost_usd=lambda usage: usage.output_tokens / 1_000,

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from tests.session.stories import contents_in
 
 
 def opened(folder: Path, **more: object) -> Checkpoints:
-    return Checkpoints(folder=folder, contents=Contents(folder=folder), **more)
+    return Checkpoints(folder=folder, contents=contents_in(folder), **more)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_pat
 
 def test_a_file_too_large_to_keep_is_left_alone_and_named(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    kept = Checkpoints(folder=folder, contents=Contents(folder=folder, max_file_bytes=10))
+    kept = Checkpoints(folder=folder, contents=contents_in(folder, max_file_bytes=10))
     path = tmp_path / "a.txt"
     path.write_text("more than ten bytes")
     change(kept, 1, path, "two")

@@ -4,11 +4,12 @@ from pathlib import Path
 from kode import paths
 from kode.messages import user_message
 from kode.session import log, upkeep
-from kode.session.contents import FOLDER_NAME, Contents, drop_oldest_of_all
+from kode.session.contents import FOLDER_NAME, drop_oldest_of_all
+from tests.session.stories import contents_in
 
 
 def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Path) -> None:
-    contents = Contents(folder=tmp_path / "kept", max_bytes=1000)
+    contents = contents_in(tmp_path / "kept", max_bytes=1000)
     states = []
     for number in range(8):
         states.append(contents.put(bytes([number]) * 150))
@@ -22,7 +23,7 @@ def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Pa
 
 
 def test_what_is_kept_again_is_not_among_the_oldest(tmp_path: Path) -> None:
-    contents = Contents(folder=tmp_path / "kept", max_bytes=500)
+    contents = contents_in(tmp_path / "kept", max_bytes=500)
     first = contents.put(b"a" * 200)
     os.utime(contents.folder / first, ns=(1, 1))
     contents.put(b"b" * 200)
@@ -34,7 +35,7 @@ def test_what_is_kept_again_is_not_among_the_oldest(tmp_path: Path) -> None:
 def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
     kept = {}
     for age, session in enumerate(("20260101-000000-aaaaaa", "20260102-000000-bbbbbb")):
-        contents = Contents(folder=tmp_path / "sessions" / session / "checkpoints")
+        contents = contents_in(tmp_path / "sessions" / session / "checkpoints")
         kept[session] = (contents, contents.put(session.encode() * 100))
         os.utime(contents.folder / kept[session][1], ns=(age, age))
     drop_oldest_of_all(tmp_path, 3000)
@@ -46,14 +47,14 @@ def test_what_a_session_keeps_goes_with_it(tmp_path: Path) -> None:
     made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
     made.append_message(user_message("hi"))
     made.close()
-    contents = Contents(folder=paths.session_folder(tmp_path, made.header.id) / FOLDER_NAME)
+    contents = contents_in(paths.session_folder(tmp_path, made.header.id) / FOLDER_NAME)
     contents.put(b"kept")
     upkeep.delete(tmp_path, made.header.id)
     assert [path for path in (tmp_path / "sessions").rglob("*") if path.is_file()] == []
 
 
 def test_a_damaged_content_is_not_given_out(tmp_path: Path) -> None:
-    contents = Contents(folder=tmp_path / "kept")
+    contents = contents_in(tmp_path / "kept")
     state = contents.put(b"one")
     (contents.folder / state).write_bytes(b"two")
     assert contents.data(state) is None

@@ -9,9 +9,9 @@ import pytest
 
 from kode.contracts import AtStake
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
 from kode.session.git import ENVIRONMENT, GitError
 from kode.session.uncommitted import blobs
+from tests.session.stories import contents_in
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -53,7 +53,7 @@ def commit(root: Path, message: str) -> None:
 
 def opened(root: Path, **more: int) -> Checkpoints:
     folder = root.parent / "checkpoints"
-    contents = Contents(folder=folder, **more)
+    contents = contents_in(folder, **more)
     return Checkpoints(folder=folder, contents=contents, roots=(root,))
 
 

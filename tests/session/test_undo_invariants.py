@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from tests.session.stories import contents_in
 
 NAMES = ("a.txt", "b.txt", "c.txt")
 Disk = dict[str, str | None]
@@ -36,7 +36,7 @@ class Life(RuleBasedStateMachine):
 
     def open(self) -> None:
         folder = self.folder / "checkpoints"
-        self.kept = Checkpoints(folder=folder, contents=Contents(folder=folder))
+        self.kept = Checkpoints(folder=folder, contents=contents_in(folder))
 
     def disk(self) -> Disk:
         paths = [self.folder / name for name in NAMES]
@@ -125,7 +125,7 @@ TestLife = Life.TestCase
 
 def test_undoing_every_turn_gives_the_first_contents(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    kept = Checkpoints(folder=folder, contents=Contents(folder=folder))
+    kept = Checkpoints(folder=folder, contents=contents_in(folder))
     path = tmp_path / "a.txt"
     for turn in range(1, 6):
         kept.keep(turn, str(path))

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from tests.session.stories import contents_in
 
 
 def opened(folder: Path, *, part_of_turn: bool = False) -> Checkpoints:
-    return Checkpoints(folder=folder, contents=Contents(folder=folder), part_of_turn=part_of_turn)
+    return Checkpoints(folder=folder, contents=contents_in(folder), part_of_turn=part_of_turn)
 
 
 def test_a_file_that_two_agents_changed_in_one_turn_gets_its_first_content_back(
