@@ -1,6 +1,6 @@
 """What a fact claims: its concepts with their sign, its numbers, its order.
 
-Here: reading one short text into a `Claim`, with the tables of `lexicon`. Not here: comparing
+Here: reading one short text into a `Claim`, with the tables of `words`. Not here: comparing
 two claims or deciding anything (`merge`).
 """
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from kode.memory.tiered import lexicon, vocabulary
+from kode.memory.tiered import vocabulary
+from kode.memory.tiered.words.contrasts import NUMBERS
 
 Kind = Literal["word", "number", "edge"]
 
@@ -189,8 +190,8 @@ def _parts(raw: str) -> Iterator[_Token]:
 def _part(part: str) -> Iterator[_Token]:
     if not part:
         return
-    if part in lexicon.NUMBERS:
-        yield _Token("number", str(lexicon.NUMBERS[part]))
+    if part in NUMBERS:
+        yield _Token("number", str(NUMBERS[part]))
         return
     number = _NUMBER.match(part)
     if number:

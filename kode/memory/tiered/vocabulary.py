@@ -1,6 +1,6 @@
-"""The tables of `lexicon`, stemmed and ready to look words up in.
+"""The tables of `words`, stemmed and ready to look words up in.
 
-Not here: the words themselves (`lexicon`), reading a text with them (`claims`).
+Not here: the words themselves (`words`), reading a text with them (`claims`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from kode.memory.tiered import lexicon
+from kode.memory.tiered.words import contrasts, foreign, grammar, rewrites
+from kode.memory.tiered.words import synonyms as alike
 
 TIMES = frozenset({"before", "after", "then"})
 """Words that put one thing before another in time."""
@@ -17,14 +18,14 @@ TIMES = frozenset({"before", "after", "then"})
 @cache
 def opposites(name: str) -> frozenset[str]:
     """Concepts of which a fact means this one or the other, such as start and stop."""
-    pairs = [[concept(word) for word in line.split()] for line in lexicon.OPPOSITES.splitlines()]
+    pairs = [[concept(word) for word in line.split()] for line in contrasts.OPPOSITES.splitlines()]
     return frozenset(other for pair in pairs if name in pair for other in pair if other != name)
 
 
 @cache
 def things() -> frozenset[str]:
     """The light concepts that name a thing."""
-    return frozenset(concept(word) for word in lexicon.THINGS.split())
+    return frozenset(concept(word) for word in grammar.THINGS.split())
 
 
 @cache
@@ -52,7 +53,7 @@ def concept(word: str) -> str:
 @cache
 def synonyms() -> dict[str, str]:
     """Word or stem → the first word of its class."""
-    classes = [line.split() for line in lexicon.SYNONYMS.splitlines() if line.strip()]
+    classes = [line.split() for line in alike.SYNONYMS.splitlines() if line.strip()]
     table = {word: words[0] for words in classes for word in words}
     for words in classes:
         for word in words:
@@ -65,7 +66,7 @@ def synonyms() -> dict[str, str]:
 def scales() -> dict[str, tuple[str, int]]:
     """Word or stem → its scale, and 1 or -1 for the end of it."""
     table: dict[str, tuple[str, int]] = {}
-    for line in lexicon.SCALES.splitlines():
+    for line in contrasts.SCALES.splitlines():
         if not line.strip():
             continue
         one, _, other = line.partition("|")
@@ -79,50 +80,50 @@ def scales() -> dict[str, tuple[str, int]]:
 
 @cache
 def units() -> dict[str, tuple[str, float]]:
-    """Unit, or the concept of one → measure and size, see `lexicon.UNITS`."""
-    return {concept(word): unit for word, unit in lexicon.UNITS.items()} | lexicon.UNITS
+    """Unit, or the concept of one → measure and size, see `contrasts.UNITS`."""
+    return {concept(word): unit for word, unit in contrasts.UNITS.items()} | contrasts.UNITS
 
 
 @cache
 def stop() -> frozenset[str]:
     """Words that carry nothing of a fact's content."""
-    return frozenset(lexicon.STOP.split())
+    return frozenset(grammar.STOP.split())
 
 
 @cache
 def light() -> frozenset[str]:
     """Concepts that only say what sort of thing is meant."""
-    return frozenset(concept(word) for word in lexicon.LIGHT.split()) | {"bound", "allowed"}
+    return frozenset(concept(word) for word in grammar.LIGHT.split()) | {"bound", "allowed"}
 
 
 @cache
 def negator_words() -> frozenset[str]:
     """Words that deny."""
-    return frozenset(lexicon.NEGATORS.split())
+    return frozenset(grammar.NEGATORS.split())
 
 
 @cache
 def change_words() -> frozenset[str]:
     """Words that tell of a change."""
-    return frozenset(lexicon.CHANGES.split())
+    return frozenset(grammar.CHANGES.split())
 
 
 @cache
 def restrictors() -> frozenset[str]:
     """Words that narrow a statement."""
-    return frozenset(lexicon.RESTRICTORS.split())
+    return frozenset(grammar.RESTRICTORS.split())
 
 
 @cache
 def foreign_negators() -> frozenset[str]:
     """Words that deny in other languages."""
-    return frozenset(lexicon.FOREIGN_NEGATORS.split())
+    return frozenset(foreign.FOREIGN_NEGATORS.split())
 
 
 @cache
 def foreign_words() -> frozenset[str]:
     """Function words that English does not have."""
-    return frozenset(lexicon.FOREIGN.split()) - stop() - negator_words()
+    return frozenset(foreign.FOREIGN.split()) - stop() - negator_words()
 
 
 @cache
@@ -130,11 +131,11 @@ def phrases() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Patterns over lower-case text, and what stands for them."""
     return tuple(
         (re.compile(rf"(?<![\w-])(?:{pattern})(?:(?<=\s)|(?![\w-]))"), standing)
-        for pattern, standing in lexicon.PHRASES
+        for pattern, standing in rewrites.PHRASES
     )
 
 
 @cache
 def directed() -> frozenset[str]:
     """Concepts whose two sides are not the same thing the other way round."""
-    return frozenset(concept(word) for word in lexicon.DIRECTED.split()) | TIMES
+    return frozenset(concept(word) for word in grammar.DIRECTED.split()) | TIMES
