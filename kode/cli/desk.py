@@ -6,7 +6,7 @@ Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,8 @@ class Desk:
     """The line that is read where there is no editor."""
     leaving: bool = False
     sent: str | None = None
+    unsent: str | None = None
+    """What was typed and not begun with: who stops before that gets it back into the line."""
     replacing: bool = False
     """Whether the next message takes the place of the last one (Esc Esc)."""
     doing: str = ""
@@ -91,7 +93,7 @@ class Desk:
         command = command_of(text) if self.opened is not None else None
         if command and (known := COMMANDS.get(command[0])) and known.while_busy:
             self._echo(text)
-            self._beside(self._command(*command))
+            self._beside(self._command, *command)
             return
         self.waiting.append(text)
         self.screen.redraw()
@@ -102,10 +104,10 @@ class Desk:
             self.leave()
         elif self.opened is not None and command not in self.pressed:
             self.pressed.add(command)
-            self._beside(self._pressed(command))
+            self._beside(self._pressed, command)
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(self._guarded(work))
+    def _beside(self, doing: Callable[..., Awaitable[object]], *arguments: str) -> None:
+        task = asyncio.ensure_future(self._guarded(doing, *arguments))
         self.beside.add(task)
         task.add_done_callback(self.beside.discard)
 
@@ -211,7 +213,7 @@ class Desk:
             return
         session_id = self.conversation.session.id
         used = self.conversation.status().turns > 0
-        self.closing = asyncio.ensure_future(self._guarded(self.conversation.close()))
+        self.closing = asyncio.ensure_future(self._guarded(self.conversation.close))
         done, _ = await asyncio.wait([self.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
         if not done:
             await self._show_closing(self.closing)
@@ -254,8 +256,8 @@ class Desk:
             self.leave()
 
     def _start(self, text: str) -> None:
-        self.cancelled_at, self.work_since = None, time.monotonic()
-        self.work = asyncio.ensure_future(self._guarded(self._do(text)))
+        self.cancelled_at, self.work_since, self.unsent = None, time.monotonic(), text
+        self.work = asyncio.ensure_future(self._guarded(self._do, text))
         self.work.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
@@ -263,19 +265,22 @@ class Desk:
         self.cancelled_at, self.doing, self._status = None, "", None
         self.renderer.progress.rest()
         self.screen.redraw()
-        if self.leaving or not self.waiting:
+        if self.leaving:
             return
         if stopped and self.editor is not None:
-            # Who stops a turn wants to think: what waited goes back to the line.
-            self.editor.put_back("\n".join(self.waiting))
+            # Who stops a turn wants to think: what was not begun with goes back to the line.
+            unsent = [self.unsent] if self.unsent is not None else []
+            if back := [*unsent, *self.waiting]:
+                self.editor.put_back("\n".join(back))
             self.waiting.clear()
-            return
-        self._start(self.waiting.pop(0))
+        elif self.waiting:
+            self._start(self.waiting.pop(0))
 
-    async def _guarded(self, doing: Awaitable[object]) -> None:
-        """Runs something to its end: a fault becomes a text on the screen, a stop becomes quiet."""
+    async def _guarded(self, doing: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Runs something to its end: a fault becomes a text on the screen, a stop becomes quiet.
+        Given as a function: a task that is stopped before it began would leave a coroutine over."""
         try:
-            await doing
+            await doing(*arguments)
         except asyncio.CancelledError:
             return
         except KodeError as error:
@@ -287,11 +292,13 @@ class Desk:
 
     async def _do(self, text: str) -> None:
         self._echo(text)
-        if text.startswith("!") and text[1:].strip():
+        if text.startswith("!"):
+            self.unsent = None
             await self._shell(text[1:].strip())
             return
         command = command_of(text)
         if command is not None:
+            self.unsent = None
             await self._command(*command)
             return
         if self.replacing:
@@ -301,6 +308,7 @@ class Desk:
         pastes = self.editor.pastes if self.editor is not None else None
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
         await attach_pictures(self.conversation, self.screen, text, pasted)
+        self.unsent = None
         ended = await self.conversation.turn(whole)
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
@@ -320,6 +328,9 @@ class Desk:
         self._status = None
 
     async def _shell(self, command: str) -> None:
+        if not command:
+            self.screen.print("! runs a shell command: !ls", "error")
+            return
         from kode.cli.shell_line import run_shell_line
 
         self.doing = f"Running {one_line(command)}"

@@ -326,7 +326,7 @@ def command_of(text: str) -> tuple[str, str] | None:
     if not text.startswith("/") or "\n" in text.strip():
         return None
     name, _, argument = text.strip().partition(" ")
-    return None if "/" in name[1:] or name == "/" else (name, argument.strip())
+    return None if "/" in name[1:] else (name, argument.strip())
 
 
 async def run_command(desk: "Desk", name: str, argument: str) -> None:
@@ -335,7 +335,8 @@ async def run_command(desk: "Desk", name: str, argument: str) -> None:
     if command is None:
         other = ELSEWHERE.get(name)
         near = f" Did you mean {other}?" if other else _near(name, tuple(COMMANDS))
-        desk.screen.print(f"There is no command {one_line(name)}.{near} /help lists them.", "error")
+        what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
+        desk.screen.print(f"{what} /help lists the commands.", "error")
         return
     await command.run(desk, argument)
 

@@ -131,6 +131,32 @@ async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
     assert "You said: echo" in await room.type("echo")
 
 
+async def test_who_stops_before_a_message_was_begun_with_has_it_back_in_the_line(room):
+    line = []
+    room.desk.editor = SimpleNamespace(put_back=line.append)
+
+    room.desk.submit("read it")
+    room.desk.submit("then this")
+    room.desk.interrupt()
+    await room.settled()
+
+    assert line == ["read it\nthen this"]
+    assert room.talk.asked == []
+    assert room.text == ""
+
+
+async def test_what_was_begun_with_does_not_come_back_into_the_line(room):
+    line = []
+    await room.running()
+    room.desk.editor = SimpleNamespace(put_back=line.append)
+
+    room.desk.submit("later")
+    room.desk.interrupt()
+    await room.settled()
+
+    assert line == ["later"]
+
+
 async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
     await room.running()
     room.desk.submit("/cost")
@@ -192,7 +218,14 @@ async def test_a_path_is_no_command(room):
 
     assert room.talk.asked == ["/usr/bin/env is missing"]
     assert command_of("/help me") == ("/help", "me")
-    assert command_of("/") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("/", "It needs a name. /help lists"), ("!", "!ls"), ("! ", "!ls")]
+)
+async def test_a_sign_alone_says_what_it_begins_and_is_no_message(room, typed, said):
+    assert said in await room.type(typed)
+    assert room.talk.asked == []
 
 
 async def test_help_names_every_command_and_key(room):
