@@ -16,7 +16,7 @@ from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
 from kode.events import Event, Notice, Working, silent
-from kode.messages import text_of
+from kode.messages import results_of, text_of
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
@@ -104,6 +104,20 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     assert not path.exists()
     await conversation.turn("go on")
     assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("a\0b", "has a NUL character"), ("", "The path is empty"), (".", "is a folder")],
+)
+async def test_a_path_that_can_be_no_file_is_the_tools_to_refuse(
+    opened: Open, path: str, told: str
+) -> None:
+    call = {"name": "write_file", "arguments": {"path": path, "content": "new\n"}}
+    conversation = await opened({"calls": [call]}, {"text": "I see"})
+    await conversation.turn("make it")
+    (result,) = results_of(conversation.session.messages[2])
+    assert told in result.text
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -173,14 +173,12 @@ async def _run_kept(
     at_stake: AtStake,
 ) -> ToolOutput:
     """Runs a tool; what it may change is kept first, so that the turn can be taken back."""
-    keeper = agent.keeper
-    if keeper is None or tool.effect not in ("edit", "run"):
-        return _as_output(await tool.run(context, arguments))
-    if tool.effect == "run":
+    keeper, path = agent.keeper, context.judged_path
+    if keeper is not None and tool.effect == "run":
         async with keeper.keeping(at_stake):
             return _as_output(await tool.run(context, arguments))
-    written = os.path.join(agent.cwd, os.path.expanduser(subject_of(tool, arguments)))
-    path = context.judged_path or os.path.realpath(written)
+    if keeper is None or tool.effect != "edit" or not path:
+        return _as_output(await tool.run(context, arguments))
     keeper.before_edit(path)
     state: str | None = None
     try:

@@ -110,13 +110,12 @@ class Contents:
             if error.errno == errno.ENXIO:
                 return Seen(state=OTHER)
             raise
+        status = os.fstat(descriptor)
+        mode = status.st_mode & 0o7777
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            return Seen(state=FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode=mode)
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            mode = status.st_mode & 0o7777
-            if stat.S_ISDIR(status.st_mode):
-                return Seen(state=FOLDER, mode=mode)
-            if not stat.S_ISREG(status.st_mode):
-                return Seen(state=OTHER, mode=mode)
             if status.st_size > self.max_file_bytes:
                 return Seen(state=TOO_LARGE, mode=mode, size_bytes=status.st_size)
             data = file.read(self.max_file_bytes + 1)

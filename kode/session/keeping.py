@@ -114,7 +114,8 @@ def differences(
     changes = []
     for path, before in kept.files.items():
         after = contents.see(Path(path))
-        if after.state != before.state and after.state != FOLDER:
+        made_folder = before.state is None and after.state == FOLDER  # undo is for files
+        if after.state != before.state and not made_folder:
             changes.append(
                 Change(
                     turn=turn,
@@ -251,7 +252,7 @@ def _committed_files(
             continue
         state = contents.see(Path(path)).state
         was = contents.put(data)
-        if state not in (was, FOLDER):
+        if state != was:
             yield Change(turn=turn, path=path, before=was, after=state, mode=file.mode, done=True)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from kode import paths
 from kode.messages import user_message
 from kode.session import log, upkeep
-from kode.session.contents import FOLDER_NAME, drop_oldest_of_all
+from kode.session.contents import FOLDER, FOLDER_NAME, drop_oldest_of_all
 from tests.session.stories import contents_in
 
 
@@ -59,3 +59,14 @@ def test_a_damaged_content_is_not_given_out(tmp_path: Path) -> None:
     (contents.folder / state).write_bytes(b"two")
     assert contents.data(state) is None
     assert contents.data("../../etc/passwd") is None
+
+
+def test_a_folder_is_known_as_one_and_let_go_of(tmp_path: Path) -> None:
+    contents = contents_in(tmp_path / "kept")
+    free = os.dup(0)
+    os.close(free)
+    assert contents.see(tmp_path).state == FOLDER
+    assert contents.keep(tmp_path).state == FOLDER
+    again = os.dup(0)
+    os.close(again)
+    assert again == free

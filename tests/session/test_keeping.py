@@ -257,6 +257,19 @@ def test_what_a_command_moves_or_rewrites_comes_back(tmp_path: Path) -> None:
     assert not (root / "b").exists()
 
 
+def test_a_folder_in_the_place_of_a_file_is_left_alone_and_a_new_one_is_no_change(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "a").write_text("one\n")
+    kept = opened(root)
+    run(kept, root, "mkdir b", AtStake(changed=(str(root / "b"),)))
+    assert kept.undo().turn is None
+    run(kept, root, "rm a && mkdir a", AtStake(deleted=(str(root / "a"),)))
+    assert kept.undo().left_alone == ((str(root / "a"), "it is no file that can be kept"),)
+
+
 def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_changed(
     tmp_path: Path,
 ) -> None:
