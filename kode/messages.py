@@ -112,6 +112,11 @@ def user_message(text: str) -> Message:
     return Message(role="user", parts=(Text(text=text),))
 
 
+def failure_of(call: ToolCall, text: str) -> ToolResult:
+    """The result of a call that was not run, or not to its end."""
+    return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True)
+
+
 def text_of(message: Message) -> str:
     """What was said: the person's or the model's own text parts, joined; no memory, no tools."""
     return "\n".join(p.text for p in message.parts if isinstance(p, Text) and not p.source)

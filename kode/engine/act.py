@@ -22,7 +22,7 @@ from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, ToolError
 from kode.events import Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
-from kode.messages import ToolCall, ToolResult
+from kode.messages import ToolCall, ToolResult, failure_of
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that no result alone can fill a window."""
@@ -77,13 +77,7 @@ async def run_calls(
 def cut_short(calls: Iterable[ToolCall], tally: Tally) -> tuple[ToolResult, ...]:
     """Results of calls that did not come to an end."""
     return tuple(
-        ToolResult(
-            call_id=call.id,
-            name=call.name,
-            text=INTERRUPTED if call.id in tally.begun else NOT_RUN,
-            is_error=True,
-        )
-        for call in calls
+        failure_of(call, INTERRUPTED if call.id in tally.begun else NOT_RUN) for call in calls
     )
 
 

@@ -1,4 +1,4 @@
-"""The collaborators of a turn and the limits it keeps. Values and one counter; no behaviour.
+"""The collaborators of a turn and the limits it keeps. Values and one counter.
 
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
@@ -47,6 +47,11 @@ class Spend:
     """For a subagent: of its parent and its siblings."""
     turn_ends_at: float | None = None
     """When the present turn must end, by `time.monotonic`; None: no limit."""
+
+    def add(self, usage: Usage, cost_usd: float | None) -> None:
+        """Counts a request; one whose price is unknown (None) counts by its tokens alone."""
+        self.usage += usage
+        self.cost_usd += cost_usd or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,15 @@ async def open_context(
         session.append(SystemEntry(text=context.system, reason=reason))
 
 
+def tell_pending(session: Session, context: Context) -> None:
+    """Memory's text that goes before the next user message, where there is one, becomes a message
+    of its own. Raises: StorageError."""
+    if context.pending_first_user:
+        first = Text(text=context.pending_first_user, source="memory")
+        session.append_message(Message(role="user", parts=(first,)))
+        context.pending_first_user = ""
+
+
 def context_tokens(session: Session, context: Context) -> int:
     """How full the window is: what the provider last counted, plus an estimate for what is new."""
     messages = session.messages
@@ -204,11 +213,7 @@ async def compact(
     )
     context.memory_declined_at = 0
     await open_context(agent, session, context, "compacted")
-    if context.pending_first_user:
-        session.append_message(
-            Message(role="user", parts=(Text(text=context.pending_first_user, source="memory"),))
-        )
-        context.pending_first_user = ""
+    tell_pending(session, context)
     after_tokens = context_tokens(session, context)
     context.fruitless = context.fruitless + 1 if after_tokens > before_tokens * 0.9 else 0
     event = ContextReduced(
@@ -264,8 +269,7 @@ async def _summary(agent: Agent, session: Session, messages: Sequence[Message], 
         message = await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
     if message.usage is not None:
         cost_usd = agent.cost_usd(message.usage)
-        agent.spend.usage += message.usage
-        agent.spend.cost_usd += cost_usd or 0.0
+        agent.spend.add(message.usage, cost_usd)
         session.append(
             UsageEntry(
                 purpose="compaction",

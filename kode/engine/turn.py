@@ -24,6 +24,7 @@ from kode.engine.context import (
     make_room_after_overflow,
     note_usage,
     prepare,
+    tell_pending,
 )
 from kode.engine.reply import Partial, ask
 from kode.engine.tokens import BYTES_PER_TOKEN, clip_middle
@@ -37,7 +38,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.messages import Image, Message, Text, ToolResult, Usage, calls_of, text_of
+from kode.messages import Image, Message, Text, ToolResult, Usage, calls_of, failure_of, text_of
 from kode.session.entries import MessageEntry, StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
 from kode.session.told import said
@@ -149,10 +150,7 @@ def _record_text(
     recalled: str,
     attachments: Sequence[Text | Image],
 ) -> None:
-    if context.pending_first_user:
-        first = Text(text=context.pending_first_user, source="memory")
-        session.append_message(Message(role="user", parts=(first,)))
-        context.pending_first_user = ""
+    tell_pending(session, context)
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     session.append_message(Message(role="user", parts=(*memory, *attachments, Text(text=text))))
 
@@ -170,15 +168,8 @@ async def _steps(
         if calls and message.stop == "length":
             cut += 1
             refused = CUT_CALL.format(model=agent.provider.model)
-            session.append_message(
-                Message(
-                    role="tool",
-                    parts=tuple(
-                        ToolResult(call_id=c.id, name=c.name, text=refused, is_error=True)
-                        for c in calls
-                    ),
-                )
-            )
+            results = tuple(failure_of(call, refused) for call in calls)
+            session.append_message(Message(role="tool", parts=results))
             if cut == MAX_CUT_REPLIES:
                 raise ProviderError(
                     f"{MAX_CUT_REPLIES} replies in a row were cut at the output limit of "
@@ -245,16 +236,20 @@ async def _ask(
             await make_room_after_overflow(agent, session, context, emit)
         except (asyncio.CancelledError, ProviderError):
             progress.answer = partial.text
-            if partial.text.strip():
-                session.append_message(
-                    Message(
-                        role="assistant",
-                        parts=(Text(text=_kept(partial.text, agent)),),
-                        stop="interrupted",
-                        model=agent.provider.model,
-                    )
-                )
+            _record_partial(agent, session, partial.text)
             raise
+    _record_reply(agent, session, context, message, progress, emit)
+    return message
+
+
+def _record_reply(
+    agent: Agent,
+    session: Session,
+    context: Context,
+    message: Message,
+    progress: Progress,
+    emit: Emit,
+) -> None:
     usage = message.usage or Usage()
     cost_usd = agent.cost_usd(usage)
     session.append_message(message, cost_usd)
@@ -262,8 +257,7 @@ async def _ask(
     progress.cost_usd = (
         None if cost_usd is None or progress.cost_usd is None else progress.cost_usd + cost_usd
     )
-    agent.spend.usage += usage
-    agent.spend.cost_usd += cost_usd or 0.0
+    agent.spend.add(usage, cost_usd)
     note_usage(session, context, message)
     emit(
         Replied(
@@ -274,14 +268,17 @@ async def _ask(
             context_window=agent.provider.info.context_window,
         )
     )
-    return message
 
 
-def _kept(partial: str, agent: Agent) -> str:
+def _record_partial(agent: Agent, session: Session, partial: str) -> None:
     """What the session keeps of a reply that broke off: all, unless it is a flood that no model
     says, which the next request would have to carry."""
+    if not partial.strip():
+        return
+    model = agent.provider.model
     most = max(LEAST_PARTIAL_CHARS, int(agent.provider.info.max_output_tokens * BYTES_PER_TOKEN))
-    return clip_middle(partial, most)
+    parts = (Text(text=clip_middle(partial, most)),)
+    session.append_message(Message(role="assistant", parts=parts, stop="interrupted", model=model))
 
 
 async def _act(

@@ -6,7 +6,7 @@ It can always be sent: every call has its result, every result its call. Nothing
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, results_of
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, failure_of, results_of
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -131,13 +131,7 @@ def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
     """A tool message that answers these calls: nobody knows."""
-    return Message(
-        role="tool",
-        parts=tuple(
-            ToolResult(call_id=call.id, name=call.name, text=UNKNOWN_RESULT, is_error=True)
-            for call in calls
-        ),
-    )
+    return Message(role="tool", parts=tuple(failure_of(call, UNKNOWN_RESULT) for call in calls))
 
 
 def _join(messages: list[Message], answers: Sequence[Message]) -> None:

@@ -105,8 +105,7 @@ def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
     child.cost_usd += used.cost_usd or 0.0
     child.steps += used.steps
     child.untrusted |= used.untrusted
-    delegation.spend.usage += usage
-    delegation.spend.cost_usd += used.cost_usd or 0.0
+    delegation.spend.add(usage, used.cost_usd)
     delegation.spend.steps += used.steps
     if usage != Usage():
         delegation.record(used)
