@@ -251,22 +251,11 @@ async def _summary(agent: Agent, session: Session, messages: Sequence[Message], 
     if not messages:
         return ""
     transcript = clip_middle(transcript_of(messages), window * 2)
-    request = Request(
-        system=compaction_prompt(SUMMARY_WORDS),
-        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
-    )
     try:
-        message = await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
+        message = await _ask_for_summary(agent, transcript)
     except OverflowError_:
         # A window smaller than kode believed: a quarter of the transcript still says the most.
-        smaller = clip_middle(transcript, len(transcript) // 4)
-        request = Request(
-            system=request.system,
-            messages=(user_message(f"<transcript>\n{smaller}\n</transcript>"),),
-            max_output_tokens=request.max_output_tokens,
-        )
-        message = await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
+        message = await _ask_for_summary(agent, clip_middle(transcript, len(transcript) // 4))
     if message.usage is not None:
         cost_usd = agent.cost_usd(message.usage)
         agent.spend.add(message.usage, cost_usd)
@@ -279,6 +268,15 @@ async def _summary(agent: Agent, session: Session, messages: Sequence[Message], 
             )
         )
     return text_of(message).strip()
+
+
+async def _ask_for_summary(agent: Agent, transcript: str) -> Message:
+    request = Request(
+        system=compaction_prompt(SUMMARY_WORDS),
+        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
+        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
+    )
+    return await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
 
 
 def transcript_of(messages: Sequence[Message]) -> str:
