@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kode.credentials import find, redact
+from kode.credentials import find, is_key, keep_secret, redact
 
 CREDENTIALS = {
     "anthropic": "sk-ant-api03-AbCdEf0123456789AbCdEf0123456789",
@@ -141,3 +141,23 @@ def test_random_text_of_letters_and_digits_is_searched_to_its_end() -> None:
     noise = "".join(rng.choices(string.ascii_letters + string.digits + " =:", k=20_000))
     key = CREDENTIALS["github"]
     assert any(c.kind == "GitHub token" for c in find(f"{noise} {key}"))
+
+
+def test_the_key_in_use_is_found_whatever_it_looks_like() -> None:
+    key = "86f7e437faa5a7fce15d1ddcb9eaeaea"
+    text = f"commit {key}, or a key?"
+    assert redact(text) == text
+
+    keep_secret(key)
+
+    assert redact(text) == "commit [redacted key in use], or a key?"
+    assert redact(redact(text)) == redact(text)
+
+
+@pytest.mark.parametrize("word", ["none", "EMPTY", "lm-studio", "not-needed", "your-key-here"])
+def test_what_servers_of_ones_own_take_for_a_key_is_a_word_like_any(word: str) -> None:
+
+    keep_secret(word)
+
+    assert not is_key(word)
+    assert redact(f"start {word} first") == f"start {word} first"

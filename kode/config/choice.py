@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kode.config.model import Config, ProviderName, ProviderPart
-from kode.credentials import redact
+from kode.credentials import keep_secret, redact
 from kode.errors import ConfigError, UserError
 
 SDK_VARIABLES: Mapping[ProviderName, tuple[str, str]] = {
@@ -37,7 +37,7 @@ class ProviderChoice:
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoice:
     """The provider to ask. With none named it is the one with a key; with two keys the one that
     the model's name belongs to, else Anthropic; with a base URL alone, one that speaks OpenAI's
-    format.
+    format. Its key is masked from then on, whatever it looks like.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
@@ -66,6 +66,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
             f"There is no key for {name}. Set {key_variable}, or run `kode init`. "
             "`kode demo` shows kode without one."
         )
+    keep_secret(key or LOCAL_KEY)
     return ProviderChoice(name=name, model=model, base_url=base_url, api_key=key or LOCAL_KEY)
 
 

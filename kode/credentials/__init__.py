@@ -1,4 +1,4 @@
-"""What looks like a credential in a text: found, and masked. A pure function of the text.
+"""What is a credential in a text, by its looks or because it is the key in use: found, and masked.
 
 The session log masks with it what goes to disk, memory refuses what holds one. It judges only the
 text as written; undoing disguises (invisible characters, look-alike letters) is the work of
@@ -14,13 +14,40 @@ Every rule starts from a plain `str.find` and matches forward with one character
 so that the time is linear in the text, whatever the text is.
 """
 
+from collections.abc import Iterator
+
 from kode.credentials.assigned import assignments, headers, url_passwords
 from kode.credentials.prefixed import prefixed_tokens, private_keys
 from kode.credentials.shapes import rarer_shapes, shaped_tokens
 from kode.credentials.tokens import MIN_TOKEN_CHARS
 from kode.credentials.values import Credential, is_placeholder, looks_random
 
-__all__ = ["Credential", "find", "is_placeholder", "looks_random", "redact"]
+__all__ = [
+    "Credential",
+    "find",
+    "is_key",
+    "is_placeholder",
+    "keep_secret",
+    "looks_random",
+    "redact",
+]
+
+_KEYS: dict[str, None] = {}
+"""The keys this process uses. The shape of many tells nothing: 32 hex digits could be a hash."""
+
+_NO_KEYS = frozenset(("lm-studio", "not-needed", "no-key-required", "sk-no-key-required"))
+
+
+def keep_secret(key: str) -> None:
+    """From now on `find` and `redact` know this key wherever it stands, in this process."""
+    if is_key(key):
+        _KEYS[key] = None
+
+
+def is_key(value: str) -> bool:
+    """Whether a key that is used is a secret. Servers of one's own take any text for one, and a
+    text without such a word would be another text."""
+    return len(value) >= 8 and value not in _NO_KEYS and not is_placeholder(value)
 
 
 def find(text: str) -> list[Credential]:
@@ -31,6 +58,7 @@ def find(text: str) -> list[Credential]:
     lowered = text.replace("İ", "I").lower()
     words = [word for word in text.split() if len(word) >= MIN_TOKEN_CHARS]
     found = [
+        *_keys_in_use(text),
         *private_keys(text),
         *prefixed_tokens(text, words),
         *shaped_tokens(text),
@@ -40,6 +68,14 @@ def find(text: str) -> list[Credential]:
         *assignments(text, lowered),
     ]
     return _without_overlaps(found)
+
+
+def _keys_in_use(text: str) -> Iterator[Credential]:
+    for key in _KEYS:
+        at = text.find(key)
+        while at >= 0:
+            yield Credential(at, at + len(key), "key in use")
+            at = text.find(key, at + len(key))
 
 
 def redact(text: str) -> str:

@@ -6,8 +6,9 @@
     transcript.jsonl  what was said, in the format of a session
     result.json       how it ended
 
-A result is on disk before it is announced. Whether the model has seen one is read off the session:
-what tells it names the agent's id.
+Credentials are masked in what was asked, said and answered. A result is on disk before it is
+announced. Whether the model has seen one is read off the session: what tells it names the agent's
+id.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable
+from kode.credentials import redact
 from kode.errors import StorageError
 from kode.messages import Text, ToolResult
 from kode.session.entries import AnyEntry, MessageEntry
@@ -59,15 +61,17 @@ def create(
     durable.make_folder(folder)
     about = {"mark": mark, "call_id": call_id, "created_at": at}
     durable.replace(folder / "agent.json", json.dumps(about).encode())
-    durable.replace(folder / "task.json", json.dumps(task.model_dump(exclude_none=True)).encode())
+    asked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
+    durable.replace(folder / "task.json", json.dumps(asked).encode())
     durable.replace(folder / "snapshot.json", line_of(snapshot))
 
 
 def keep_result(folder: Path, result: Result) -> None:
     """Puts a result on disk and takes the snapshot away. A disk that says no loses the file, not
     the result itself."""
+    masked = {"summary": redact(result.summary), "error": result.error and redact(result.error)}
     with contextlib.suppress(StorageError):
-        durable.replace(folder / "result.json", line_of(result))
+        durable.replace(folder / "result.json", line_of(result.model_copy(update=masked)))
     with contextlib.suppress(StorageError):
         durable.remove(folder / "snapshot.json")
 

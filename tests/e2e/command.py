@@ -83,5 +83,7 @@ class Place:
 
 
 def created_at(path: Path) -> str:
+    """Later than any date for a session whose first line is still being written."""
     with path.open(encoding="utf-8") as file:
-        return str(json.loads(file.readline())["created_at"])
+        line = file.readline()
+    return str(json.loads(line)["created_at"]) if line.endswith("\n") else "~"

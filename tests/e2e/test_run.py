@@ -293,11 +293,18 @@ def test_the_budget_and_the_step_limit_end_with_exit_1(place: Place) -> None:
     assert "budget" in money.json["error"]
 
 
-@pytest.mark.parametrize("sandbox", [(), ("--sandbox",)])
+@pytest.mark.parametrize(
+    ("canary", "sandbox"),
+    [
+        ("sk-proj-" + "C4n4ry" * 8, ()),
+        # Many servers' keys look like a hash, or like words.
+        ("86f7e437faa5a7fce15d1ddcb9eaeaea", ()),
+        ("correct-horse-battery", ("--sandbox",)),
+    ],
+)
 def test_no_secret_of_the_environment_reaches_disk_or_commands(
-    place: Place, sandbox: tuple[str, ...]
+    place: Place, canary: str, sandbox: tuple[str, ...]
 ) -> None:
-    canary = "sk-proj-" + "C4n4ry" * 8
     place.extra = {"OPENAI_API_KEY": canary, "MY_SECRET_TOKEN": "hush-hush-hush"}
     look = (
         "env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/$PPID/cmdline; "
@@ -308,6 +315,20 @@ def test_no_secret_of_the_environment_reaches_disk_or_commands(
         {"calls": [{"name": "shell", "arguments": {"command": "bash look.sh"}}]},
         {"calls": [{"name": "shell", "arguments": {"command": f"echo {canary} > note"}}]},
         {"calls": [{"name": "read_file", "arguments": {"path": "note"}}]},
+        {
+            "calls": [
+                {
+                    "name": "memory",
+                    "arguments": {"action": "add", "target": "env", "content": f"key: {canary}"},
+                }
+            ]
+        },
+        {
+            "calls": [
+                {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": f"use {canary}"}]}}
+            ]
+        },
+        {"text": f"the child says {canary}"},
         {"text": f"your key is {canary}"},
     ]
     with ScriptedServer(replies) as server:
@@ -321,6 +342,8 @@ def test_no_secret_of_the_environment_reaches_disk_or_commands(
     assert "hush-hush-hush" not in "".join(told)
     assert not any(canary in text for text in told[1:])
     assert "looked" in told[1]
+    assert "Not remembered" in told[4]
+    assert "the child says [redacted]" in told[6]
     session_id = done.lines[-1]["session_id"]
     shown = [
         place.run(*words)
