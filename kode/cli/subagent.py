@@ -300,9 +300,7 @@ def _mark_as_own() -> None:
     """Gives what this process starts a mark of its own, as a parent does for its children."""
     from kode.tools import processes
 
-    outer = os.environ.get(processes.MARK, "")
-    mark = secrets.token_hex(12)
-    os.environ[processes.MARK] = f"{outer}:{mark}" if outer else mark
+    os.environ.update(processes.marked(secrets.token_hex(12)))
 
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:

@@ -7,7 +7,6 @@ Every child ends in exactly one of success, error, timeout and interrupted. What
 
 import asyncio
 import contextlib
-import os
 import secrets
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -148,16 +147,13 @@ async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Pro
     command += ["--timeout", f"{child.timeout_s:.3f}", "--max-steps", str(delegation.max_steps)]
     if delegation.session_id is not None:
         command += ["--parent-session", delegation.session_id]
-    # An outer kode that ends us must find the child too.
-    outer = os.environ.get(processes.MARK, "")
-    mark = f"{outer}:{child.mark}" if outer else child.mark
     return await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=delegation.cwd,
-        env={**delegation.environment, processes.MARK: mark},
+        env={**delegation.environment, **processes.marked(child.mark)},
         start_new_session=True,
     )
 

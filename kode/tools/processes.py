@@ -14,8 +14,7 @@ import time
 from dataclasses import dataclass
 
 MARK = "KODE_SHELL_ID"
-"""The environment variable that holds the mark. A command inside another kode's command has both
-marks, so that the outer one finds it too."""
+"""The environment variable that holds the mark."""
 
 NO_GROUP = -1
 """Where the group is not known: then the mark alone tells."""
@@ -32,6 +31,13 @@ _MAX_ROUNDS = 50
 class Process:
     pid: int
     name: str
+
+
+def marked(mark: str) -> dict[str, str]:
+    """The variable that marks a command and all it starts. One inside another kode's command has
+    both marks, so that the outer one finds it too."""
+    outer = os.environ.get(MARK, "")
+    return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
 def found(group: int, mark: str) -> list[Process]:

@@ -169,7 +169,7 @@ class _Running:
                 stdout=written,
                 stderr=written,
                 cwd=self._context.cwd,
-                env=self._environment(),
+                env={**self._context.environment, **_ADDED, **processes.marked(self._mark)},
                 start_new_session=True,
                 pass_fds=descriptors,
             )
@@ -255,11 +255,6 @@ class _Running:
             return []
         said = [self._wrapped.note] if failed else []
         return [f"[{text}]" for text in (*said, self._put_back) if text]
-
-    def _environment(self) -> dict[str, str]:
-        outer = os.environ.get(processes.MARK, "")
-        mark = f"{outer}:{self._mark}" if outer else self._mark
-        return {**self._context.environment, **_ADDED, processes.MARK: mark}
 
     def _read(self) -> bool:
         """Takes what is in the pipe; False when there is no more for now."""
