@@ -160,9 +160,12 @@ def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
         if warm_up is not None:
             warm_up()
         from kode.cli.markdown import markdown
+        from kode.cli.syntax import pieces
 
-        # The first rendering loads rich and its parser, which would hold up the first reply.
+        # The first rendering loads rich and its parser, which would hold up the first reply; the
+        # first code looks for lexers.
         markdown("")
+        pieces("a.py", "")
 
 
 @contextlib.contextmanager

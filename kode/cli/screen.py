@@ -33,6 +33,11 @@ SGR = {
     "added_part": "7;32",
     "removed_part": "7;31",
     "place": "36",
+    "keyword": "94",
+    "builtin": "96",
+    "decorator": "95",
+    "string": "33",
+    "comment": "2",
 }
 """Style name → the parameters of its escape sequence: the terminal's own colours, so that light
 and dark themes both stay readable."""
@@ -102,11 +107,12 @@ class Screen:
         return max(self.columns(), 10)
 
     def paint(self, style: str, text: str) -> str:
-        """`text` in a style of `SGR`, or as it is where colours are not wanted. The style is set
-        anew on each line, so that a pager or a cut never leaves it open."""
-        if not self.color or not text:
+        """`text` in a style of `SGR`, or in several parted by spaces (of two colours the last
+        counts); as it is without one, and where colours are not wanted. The style is set anew on
+        each line, so that a pager or a cut never leaves it open."""
+        if not self.color or not text or not style:
             return text
-        start, end = f"\x1b[{SGR[style]}m", "\x1b[0m"
+        start, end = f"\x1b[{';'.join(SGR[name] for name in style.split())}m", "\x1b[0m"
         return "\n".join(f"{start}{line}{end}" if line else line for line in text.split("\n"))
 
     @property

@@ -55,11 +55,44 @@ def test_in_a_narrow_window_the_text_has_the_room_of_the_numbers():
 
 
 def test_what_differs_within_a_line_stands_out_and_unlike_lines_are_not_compared():
-    text = outcome_diff(screen(color=True), DIFF, 40)
+    text = outcome_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 
     assert "\x1b[31m    return a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
     assert "\x1b[32m    return a \x1b[0m\x1b[7;32m+\x1b[0m\x1b[32m b\x1b[0m" in text
     assert "\x1b[31mold\x1b[0m" in text
+
+
+def test_code_has_the_colours_of_its_syntax_over_those_of_what_came_and_went():
+    text = outcome_diff(screen(color=True), DIFF, 40)
+
+    assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
+    assert "\x1b[31;94mreturn\x1b[0m\x1b[31m a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
+    assert "\x1b[32;94mreturn\x1b[0m\x1b[32m a \x1b[0m\x1b[7;32m+\x1b[0m\x1b[32m b\x1b[0m" in text
+    assert "\x1b[2m# end\x1b[0m" in text
+
+
+def test_the_old_and_the_new_lines_are_each_read_as_code_of_their_own():
+    diff = '--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,3 @@\n-"""a\n+x = 1\n+"""b\n end"""\n'
+
+    painted = painted_diff(screen(color=True), diff)
+
+    assert '\x1b[31;33m"""a\x1b[0m' in painted
+    assert "\x1b[32;94m1\x1b[0m" in painted
+    assert '\x1b[33mend"""\x1b[0m' in painted
+
+
+@pytest.mark.parametrize("name", ["notes", "x.unknown", "/dev/null"])
+def test_what_is_no_known_language_has_no_syntax(name):
+    painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
+
+    assert painted.endswith("\x1b[32m+\x1b[0m\x1b[32mreturn 1\x1b[0m")
+
+
+def test_code_that_would_take_long_has_no_syntax():
+    wide = "return 1; " * 200
+    painted = painted_diff(screen(color=True), f"+++ a.py\n@@ -0,0 +1 @@\n+{wide}")
+
+    assert f"\x1b[32m{wide}\x1b[0m" in painted
 
 
 def test_a_whole_diff_stays_as_it_is_but_for_colour():
@@ -72,7 +105,7 @@ def test_signs_count_only_within_a_hunk():
 
     painted = painted_diff(screen(color=True), diff)
 
-    assert "\x1b[31m-\x1b[0m\x1b[31m-- a comment\x1b[0m" in painted
+    assert "\x1b[31m-\x1b[0m\x1b[31;2m-- a comment\x1b[0m" in painted
     assert "  1 - -- a comment" in outcome_diff(screen(), diff, 40)
 
 
