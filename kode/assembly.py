@@ -34,7 +34,7 @@ from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
     from kode.subagents.delegation import Delegation
-    from kode.subagents.protocol import Answer, Question, Start, Used
+    from kode.subagents.protocol import Answer, Question, Start
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -96,7 +96,7 @@ def make_agent(
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
-    cost = cost_function(config, provider)
+    cost = cost_function(provider)
     if config.max_budget_usd is not None and cost(Usage()) is None:
         raise ConfigError(
             f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
@@ -104,7 +104,7 @@ def make_agent(
             "config, or leave out --max-budget-usd."
         )
     project = paths.project_root(cwd)
-    roots = (cwd, *(Path(folder).expanduser().resolve() for folder in config.add_dirs))
+    roots = config.roots(cwd)
     repository = paths.repository_root(cwd)
     instructions = read_agents_files(cwd, repository) if config.agents_files else None
     if instructions is not None and instructions.warning:
@@ -215,16 +215,9 @@ def make_delegation(
                 gate.approve_in_session(question.rules)
         return Answer(id=question.id, choice=answer.choice, message=answer.message)
 
-    def record(used: "Used") -> None:
-        usage = Usage(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cached_tokens=used.cached_tokens,
-            cache_write_tokens=used.cache_write_tokens,
-        )
-        entry = UsageEntry(
-            purpose="subagent", usage=usage, cost_usd=used.cost_usd, model=agent().provider.model
-        )
+    def record(usage: Usage, cost_usd: float | None) -> None:
+        model = agent().provider.model
+        entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
         try:
             session.append(entry)
         except StorageError as error:
@@ -331,9 +324,8 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
             request = replace(request, max_output_tokens=most)
         message = await provider.reply(request, silent)
         usage = message.usage or Usage()
-        cost = cost_function(config, provider)(usage)
-        agent.spend.usage += usage
-        agent.spend.cost_usd += cost or 0.0
+        cost = cost_function(provider)(usage)
+        agent.spend.add(usage, cost)
         session.append(
             UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
         )
@@ -356,7 +348,7 @@ def ask_model(ask: AskReply) -> AskModel:
     return ask_text
 
 
-def cost_function(config: Config, provider: Provider) -> Callable[[Usage], float | None]:
+def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
     """Usage → dollars by the price of the provider's model; the scripted provider costs nothing."""
     return lambda usage: cost_usd(provider.info, usage)
 

@@ -5,6 +5,7 @@ default. Where the values come from is in `layers.py`.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -167,6 +168,10 @@ class Config(Part):
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
+
+    def roots(self, cwd: Path) -> tuple[Path, ...]:
+        """The folders of work: `cwd` as it is, then those of `add_dirs`, absolute and real."""
+        return (cwd, *(Path(folder).expanduser().resolve() for folder in self.add_dirs))
 
 
 def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:

@@ -230,7 +230,7 @@ class Conversation:
         self.agent = replace(
             self.agent,
             provider=opened,
-            cost_usd=cost_function(config, opened),
+            cost_usd=cost_function(opened),
             secrets=secrets_of(choice),
         )
         self.context.known_messages = 0

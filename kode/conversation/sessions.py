@@ -46,9 +46,11 @@ def open_checkpoints(
         max_file_bytes=limits.max_file_mb * MEGABYTE,
         max_bytes=limits.max_session_mb * MEGABYTE,
     )
-    roots = (cwd, *(Path(one).expanduser().resolve() for one in config.add_dirs))
     return Checkpoints(
-        folder=folder, contents=contents, roots=roots, part_of_turn=parents is not None
+        folder=folder,
+        contents=contents,
+        roots=config.roots(cwd),
+        part_of_turn=parents is not None,
     )
 
 

@@ -95,20 +95,14 @@ def _note_event(child: Child, event: Any) -> None:
 
 
 def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
-    usage = Usage(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cached_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-    )
-    child.usage += usage
+    child.usage += used.usage
     child.cost_usd += used.cost_usd or 0.0
     child.steps += used.steps
     child.untrusted |= used.untrusted
-    delegation.spend.add(usage, used.cost_usd)
+    delegation.spend.add(used.usage, used.cost_usd)
     delegation.spend.steps += used.steps
-    if usage != Usage():
-        delegation.record(used)
+    if used.usage != Usage():
+        delegation.record(used.usage, used.cost_usd)
     tell_elsewhere(delegation)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.messages import Usage
-from kode.subagents.protocol import Answer, Question, Result, Start, Task, Used
+from kode.subagents.protocol import Answer, Question, Result, Start, Task
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -40,8 +40,8 @@ class Delegation:
     """None where no person can be asked."""
     spend: Spend
     """This process's; what its children use is added to it."""
-    record: Callable[[Used], None]
-    """Keeps what a child has used. Must not raise."""
+    record: Callable[[Usage, float | None], None]
+    """Keeps what a child has used, and what it cost in dollars (None: unknown). Must not raise."""
     max_concurrency: int
     timeout_s: float
     max_steps: int

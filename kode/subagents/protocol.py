@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kode.contracts import PermissionMode, SnapshotSection
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, UserError
 from kode.events import Status
+from kode.messages import Usage
 
 MAX_TASKS = 8
 MAX_FILE_BYTES = 1_000_000
@@ -129,6 +130,15 @@ class Used(BaseModel):
     steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     untrusted: bool = False
     """Whether the child has taken in untrusted content by now."""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_tokens=self.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+        )
 
 
 class Question(BaseModel):

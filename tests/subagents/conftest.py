@@ -11,9 +11,10 @@ import pytest
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import Event
+from kode.messages import Usage
 from kode.subagents.delegation import Child, Delegation
 from kode.subagents.parent import run_tasks
-from kode.subagents.protocol import Start, Task, Used
+from kode.subagents.protocol import Start, Task
 
 PRELUDE = """
 import json, os, sys, time
@@ -31,7 +32,7 @@ class Family:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events: list[Event] = []
-        self.used: list[Used] = []
+        self.used: list[Usage] = []
         self.fields: dict[str, Any] = {}
         self.delegation: Delegation | None = None
 
@@ -50,7 +51,7 @@ class Family:
             memory_system="none",
             ask=None,
             spend=Spend(),
-            record=self.used.append,
+            record=lambda usage, cost_usd: self.used.append(usage),
             max_concurrency=3,
             timeout_s=20,
             max_steps=15,
