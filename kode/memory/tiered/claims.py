@@ -49,6 +49,8 @@ class Claim:
     """Concepts that only say what sort of thing is meant."""
     signs: dict[str, int] = field(hash=False)
     """Concept → 1 asserted, -1 denied or dispreferred, 0 both."""
+    denied: frozenset[str]
+    """Concepts in the reach of a negation: more detail about these is another statement."""
     numbers: dict[str, tuple[str, ...]] = field(hash=False)
     """Measure ("" for a bare number, "time", "size", ...) → numbers in their order; options of
     a command line ("-q") are kept here as "flag"."""
@@ -102,7 +104,7 @@ def read_claim(text: str) -> Claim:
         rewritten = _rewrite(rewritten)
     tokens = list(_tokens(rewritten))
     _join_units(tokens)
-    signs, changes = _signs(tokens)
+    signs, denied, changes = _signs(tokens)
     heavy, light = set[str](), set[str]()
     for token in tokens:
         if token.kind != "word" or token.stem not in signs:
@@ -118,6 +120,7 @@ def read_claim(text: str) -> Claim:
         heavy=frozenset(heavy),
         light=frozenset(light),
         signs=signs,
+        denied=denied,
         numbers=numbers,
         exact=frozenset(_exact(rewritten)),
         relations=_relations(tokens),
@@ -263,21 +266,23 @@ def _join_units(tokens: list[_Token]) -> None:
         del tokens[at]
 
 
-def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
-    """The sign of every concept, and whether the text tells of a change.
+def _signs(tokens: list[_Token]) -> tuple[dict[str, int], frozenset[str], bool]:
+    """The sign of every concept, those that a negation reaches, and whether the text tells of a
+    change.
 
     Rewrites a token that lies on a scale to the name of the scale.
     """
     signs: dict[str, int] = {}
+    denied: set[str] = set()
     changes = False
-    sign, spent = 1, True
+    sign, spent, negated = 1, True, False
     clause: list[str] = []
     prefers = False
     for at, token in enumerate(tokens):
         word = token.text
         if token.kind == "edge":
             _dangle(signs, sign, spent)
-            sign, spent, prefers, clause = 1, True, False, []
+            sign, spent, negated, prefers, clause = 1, True, False, False, []
             continue
         if token.kind == "number":
             _dangle(signs, sign, spent)
@@ -292,20 +297,22 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
                 signs[name] = -1
             continue
         if word in vocabulary.negator_words() and not token.compound:
-            sign, spent = -sign, False
+            sign, spent, negated = -sign, False, True
             continue
         follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")
         if word == "over" or (word == "to" and prefers and clause and not follows_verb):
-            sign, prefers, spent = -1, False, False
+            sign, prefers, spent, negated = -1, False, False, False
             continue
         if word in _SCOPE_ENDS and spent:
-            sign = 1
+            sign, negated = 1, False
         if word.startswith(("prefer", "favor", "favour")):
             prefers, clause = True, []
         if word in vocabulary.stop() and not (token.spelled or token.compound):
             continue
         spent = True
         scale = vocabulary.scales().get(word) or vocabulary.scales().get(token.stem)
+        if negated:
+            denied.add(token.stem)
         if scale is not None:
             token.stem, end = scale
             _note(signs, token.stem, end * sign)
@@ -314,7 +321,7 @@ def _signs(tokens: list[_Token]) -> tuple[dict[str, int], bool]:
         _note(signs, token.stem, sign)
         clause.append(token.stem)
     _dangle(signs, sign, spent)
-    return signs, changes
+    return signs, frozenset(denied), changes
 
 
 def _dangle(signs: dict[str, int], sign: int, spent: bool) -> None:

@@ -65,7 +65,7 @@ def compare(new: Claim, entry: Claim, *, add_threshold: float = 0.3) -> Comparis
     conflict = _conflict(new, entry, sides)
     if conflict:
         return Comparison("open" if related else "other", overlap, "new", conflict)
-    keeps = _container(new, entry, sides)
+    keeps = None if _denies_more(new, entry, sides) else _container(new, entry, sides)
     if keeps is not None and _literal(new, entry):
         longer = _longer(new, entry)
         return Comparison("same", max(overlap, 0.7), longer, "one text contains the other")
@@ -220,21 +220,16 @@ def _parts(spelling: str) -> frozenset[str]:
 
 def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry"] | None:
     """Which of the two carries everything of the other; None when each has something alone."""
-    shared = len(sides.shared_heavy) + len(_pairs(new) & _pairs(entry))
     a = bool(sides.new_heavy) or bool(_pairs(new) - _pairs(entry))
     b = bool(sides.entry_heavy) or bool(_pairs(entry) - _pairs(new))
     if a and b:
         return None
+    # a general word against a telling one may be another fact
     if a:
-        return "new" if _outweighed(sides.entry_light, sides.new_heavy, shared) else None
+        return None if sides.entry_light else "new"
     if b:
-        return "entry" if _outweighed(sides.new_light, sides.entry_heavy, shared) else None
+        return None if sides.new_light else "entry"
     return "new" if len(sides.new_light) > len(sides.entry_light) else "entry"
-
-
-def _outweighed(light: frozenset[str], heavy: frozenset[str], shared: int) -> bool:
-    """A general word against a telling one may be another fact, unless much else agrees."""
-    return not light or (len(light) == len(heavy) == 1 and shared >= 3)
 
 
 def _literal(new: Claim, entry: Claim) -> bool:
@@ -269,18 +264,38 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
         return True
     if extra >= shared:
         return False
+    if _heads(new, entry, sides):
+        return False
     vouched = bool(new.exact & entry.exact)
     return vouched or not _qualifies(new, entry, sides)
 
 
 def _qualifies(new: Claim, entry: Claim, sides: _Sides) -> bool:
-    """A concept of one side only stands beside a shared one, and may make it another thing."""
+    """A concept of one side only stands beside a shared one, and may make it another thing: a
+    test database is not the database."""
+    alone = sides.new_heavy | sides.entry_heavy
+    shared = sides.shared_heavy | sides.shared_light
+    narrowed = any(
+        one in alone and other in shared for one, other in new.neighbours | entry.neighbours
+    )
+    return narrowed or _heads(new, entry, sides)
+
+
+def _heads(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """A concept of one side only follows a shared one and is what is spoken of: image
+    signatures are no images."""
     alone = sides.new_heavy | sides.entry_heavy
     return any(
-        (one in alone and other in sides.shared_heavy)
-        or (other in alone and one in sides.shared_heavy)
+        other in alone and one in sides.shared_heavy
         for one, other in new.neighbours | entry.neighbours
     )
+
+
+def _denies_more(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """A negation of one side reaches what the other does not speak of: "no mocks" and "no mocks
+    of the database" are two statements."""
+    ours, theirs = sides.new_heavy | sides.new_light, sides.entry_heavy | sides.entry_light
+    return bool(ours & new.denied or theirs & entry.denied)
 
 
 def _exchanged(new: Claim, entry: Claim) -> bool:

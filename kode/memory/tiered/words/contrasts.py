@@ -67,6 +67,8 @@ staging production
 fast slow
 simple complex
 small big
+listen connect
+expire refresh
 """
 """Pairs of which a fact means one: a text with one and a text with the other differ."""
 

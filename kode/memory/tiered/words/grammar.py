@@ -84,7 +84,7 @@ THINGS = """
 module file system project component tool service statement server machine host language
 application software library framework engine program platform product solution utility
 environment directory folder instance person people member resource layer package task process
-user users provider vendor endpoint region zone column character
+user users provider vendor endpoint region zone column character port host address
 """
 """The light words that name a thing: one in place of another is another thing."""
 
@@ -117,6 +117,6 @@ supersede override feed notify review teach pay own
 
 RESTRICTORS = """
 only solely exclusively except unless if when until after before besides apart where otherwise
-excluding whenever while just once
+excluding whenever while just once but though although however
 """
 """Words that narrow a statement: more detail with one of these is another statement."""
