@@ -130,7 +130,7 @@ async def _delegate(
             memory_system="none",
             ask=None,
             spend=Spend(),
-            record=lambda used: None,
+            record=lambda usage, cost_usd: None,
             max_concurrency=AT_ONCE,
             timeout_s=60,
             max_steps=15,
