@@ -4,14 +4,13 @@ A command line becomes its parts: pipes, lists, substitutions, here-documents, r
 functions, loops, `bash -c`, wrappers. Each has a class and a reason; the whole is the worst of
 them. What cannot be parsed, or is not known to this module, is `unknown`, never `safe`.
 
-This module walks the syntax tree. What a word is, is `shell_words`; what a command does is
-`shell_verbs` with its tables. It decides nothing: `decide` does.
+This module walks the syntax tree (`shell_syntax`; redirections: `shell_redirects`). What a word is,
+is `shell_words`; what a command does is `shell_verbs` with its tables. It decides nothing: `decide`
+does.
 """
 
-import functools
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,14 +23,23 @@ from kode.permissions.shell_judge import (
     Finding,
     Scene,
     destructive,
-    reads_path,
     safe,
     system,
     together,
     unknown,
-    writes_path,
 )
 from kode.permissions.shell_pipes import lists_names, printed
+from kode.permissions.shell_redirects import redirect
+from kode.permissions.shell_syntax import (
+    INERT,
+    SEQUENCES,
+    WORD_TYPES,
+    descend,
+    evaluates_text,
+    hides,
+    parser,
+    prints_nothing,
+)
 from kode.permissions.shell_verbs import judge
 from kode.permissions.shell_words import (
     FOUND,
@@ -43,7 +51,7 @@ from kode.permissions.shell_words import (
 )
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 MAX_DEPTH = 6
 """Command lines within command lines; deeper ones are `unknown`."""
@@ -69,7 +77,7 @@ def classify(
     the file system's links and file sizes are looked at; nothing is run.
     """
     where = sensitive.ground(cwd, roots, home, protected, temp)
-    walk = _Walk(where=where, depth=0)
+    walk = Walk(where=where, depth=0)
     try:
         walk.text(command)
     except RecursionError:
@@ -77,27 +85,7 @@ def classify(
     return whole(walk.parts)
 
 
-@functools.cache
-def _parser() -> "Parser":
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
-_SEQUENCES = frozenset(
-    "program list compound_statement do_group if_statement elif_clause else_clause "
-    "while_statement case_statement negated_command ERROR".split()
-)
-_WORD_TYPES = frozenset(
-    "word number string raw_string ansi_c_string translated_string simple_expansion expansion "
-    "concatenation command_substitution process_substitution arithmetic_expansion "
-    "brace_expression extglob_pattern regex variable_name".split()
-)
-_INERT = frozenset("comment heredoc_start heredoc_end heredoc_content file_descriptor".split())
-
-
-class _Walk:
+class Walk:
     """One pass over a command line. Variables, folder and functions change as it goes."""
 
     def __init__(self, *, where: sensitive.Ground, depth: int) -> None:
@@ -119,18 +107,18 @@ class _Walk:
         if self.depth > MAX_DEPTH or len(command) > MAX_CHARS:
             self.note(command[:80], unknown("too long or too deeply nested to judge"))
             return
-        if _hides(command):
+        if hides(command):
             self.note(command, unknown("holds characters that do not show"))
         # The grammar takes a line that begins with a backslash for a part of the line before it.
         plain = re.sub(r"\n[ \t]*(?:\\\n?[ \t]*)+", "\n", command)
         if plain != command:
             self.note(command, unknown("a line that begins with a backslash"))
-            self.parts.extend(self._run_text(plain))
+            self.parts.extend(self.run_text(plain))
         joined = re.sub(r"(?<=\S)\\\n(?=\S)", "", command)
         if joined != command and not re.search(r"<<", command):
             # A word goes on behind a backslash at the end of its line; the grammar ends it there.
-            self.parts.extend(self._run_text(joined))
-        root = _parser().parse(command.encode("utf-8", "replace")).root_node
+            self.parts.extend(self.run_text(joined))
+        root = parser().parse(command.encode("utf-8", "replace")).root_node
         if root.has_error:
             self.note(command, unknown("cannot be parsed"))
         self.statement(root)
@@ -165,13 +153,13 @@ class _Walk:
                 self._test(node)
             case "case_item":
                 self._children(node)
-            case kind if kind in _SEQUENCES:
+            case kind if kind in SEQUENCES:
                 self._children(node)
-            case kind if kind in _WORD_TYPES:
-                if _evaluates_text(node):
+            case kind if kind in WORD_TYPES:
+                if evaluates_text(node):
                     self.note(source(node), unknown("text that may be evaluated"))
-                self._nested(node)
-            case kind if kind in _INERT:
+                self.nested(node)
+            case kind if kind in INERT:
                 return
             case "binary_expression" | "unary_expression" | "parenthesized_expression":
                 self._test(node)
@@ -228,7 +216,7 @@ class _Walk:
         if len(redirects) != 1 or redirects[0].type == "file_redirect":
             return None
         if redirects[0].type == "herestring_redirect":
-            words = [w for child in redirects[0].named_children for w in self._expand(child)]
+            words = [w for child in redirects[0].named_children for w in self.expand(child)]
             return words[0].text if len(words) == 1 and words[0].known else None
         bodies = [c for c in redirects[0].named_children if c.type == "heredoc_body"]
         if len(bodies) != 1 or any(c.type != "heredoc_content" for c in bodies[0].named_children):
@@ -250,84 +238,11 @@ class _Walk:
             self._with_redirects(last, redirects)
             return
         outer = self.feed
-        for redirect in redirects:
-            self._redirect(redirect, bare=body is None or _prints_nothing(body))
+        for one in redirects:
+            redirect(self, one, bare=body is None or prints_nothing(body))
         if body is not None:
             self.statement(body)
         self.feed = outer
-
-    def _redirect(self, node: "Node", *, bare: bool) -> None:
-        match node.type:
-            case "heredoc_redirect":
-                self._heredoc(node)
-            case "herestring_redirect":
-                self._nested(node)
-                words = [w for child in node.named_children for w in self._expand(child)]
-                known = len(words) == 1 and words[0].known
-                self.feed = Feed(text=words[0].text if known else None)
-            case "file_redirect":
-                self._file_redirect(node, bare=bare)
-            case _:
-                self.statement(node)
-
-    def _heredoc(self, node: "Node") -> None:
-        """A here-document feeds the command; a pipe or list after its word is parsed inside it."""
-        text: str | None = ""
-        for child in node.named_children:
-            if child.type == "heredoc_body":
-                if _is_plain_text(node):
-                    text = source(child)
-                    continue
-                self._nested(child)
-                self._heredoc_body(node, child)
-                dynamic = any(c.type != "heredoc_content" for c in child.named_children)
-                text = None if dynamic else source(child)
-            elif child.type not in ("heredoc_start", "heredoc_end"):
-                continue
-        self.feed = Feed(text=text)
-        for child in node.named_children:
-            if child.type in ("heredoc_start", "heredoc_body", "heredoc_end", "file_descriptor"):
-                continue
-            if child.type in _WORD_TYPES:
-                # The grammar takes words after the marker for more arguments of the command.
-                self.note(source(node), unknown("words after a here-document's marker"))
-            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-                self._redirect(child, bare=False)
-            else:
-                if child.type == "pipeline":
-                    self.feed = Feed(text=text)
-                self.statement(child)
-
-    def _heredoc_body(self, node: "Node", body: "Node") -> None:
-        """The grammar overlooks some substitutions in a here-document: those are found here."""
-        text = re.sub(r"\\.", "", source(body), flags=re.DOTALL)
-        seen = sum(child.type == "command_substitution" for child in _descend(body))
-        if "`" in text or text.count("$(") - text.count("$((") > seen:
-            self.note(text[:80], unknown("a substitution in a here-document"))
-            self.parts.extend(self._run_text(f': "{text.replace(chr(34), "")}"'))
-
-    def _file_redirect(self, node: "Node", *, bare: bool) -> None:
-        operator = next((source(c) for c in node.children if not c.is_named), ">")
-        targets = node.children_by_field_name("destination")
-        scene = self._scene()
-        for target in targets:
-            self._nested(target)
-            for word in self._expand(target):
-                if operator in (">&", "<&") and re.fullmatch(r"\d*-?", word.text):
-                    continue
-                finding = self._opened(operator, word, scene, bare)
-                if finding.klass != "safe" or finding.secret or operator == "<":
-                    self.note(source(node), finding)
-                if operator in ("<", "<>"):
-                    self.feed = Feed(parts=())
-
-    def _opened(self, operator: str, word: Word, scene: Scene, bare: bool) -> Finding:
-        if operator in ("<", "<&"):
-            return reads_path(word, scene)
-        finding = writes_path(word, scene, replaces=operator in (">", ">|", "&>", ">&"))
-        if bare and operator in (">", ">|", "&>", ">&") and finding.klass == "write":
-            return replace(destructive("empties a file"), writes=finding.writes)
-        return finding
 
     def _function(self, node: "Node") -> None:
         name = node.child_by_field_name("name")
@@ -348,8 +263,8 @@ class _Walk:
         name = source(variable) if variable else ""
         values: list[Word] = []
         for child in node.children_by_field_name("value"):
-            self._nested(child)
-            values += self._expand(child)
+            self.nested(child)
+            values += self.expand(child)
         if name:
             self._set(name, None)
         if body is None:
@@ -368,17 +283,17 @@ class _Walk:
                 self._assignment(child, alone=True, keeps=verb in ("export", "declare", "typeset"))
                 words.append(Word(source(child).split("=", 1)[0] + "="))
             elif child.is_named:
-                self._nested(child)
+                self.nested(child)
                 words += (
-                    self._expand(child) if child.type != "variable_name" else [Word(source(child))]
+                    self.expand(child) if child.type != "variable_name" else [Word(source(child))]
                 )
-        self._add(judge(words, self._scene()), source(node), words)
+        self._add(judge(words, self.scene()), source(node), words)
 
     def _assignment(self, node: "Node", *, alone: bool, keeps: bool = False) -> None:
         name_node = node.child_by_field_name("name")
         value_node = node.child_by_field_name("value")
         name = source(name_node) if name_node else ""
-        self._nested(node)
+        self.nested(node)
         if name_node is None or name_node.type != "variable_name" or "+=" in source(node)[:80]:
             value: Word = Word(UNKNOWN)
         elif value_node is not None and value_node.type == "array":
@@ -404,14 +319,14 @@ class _Walk:
     def _test(self, node: "Node") -> None:
         """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
         evaluates = node.type != "test_command" or re.search(r"-v|-[engl][qetE]\b", source(node))
-        for descendant in _descend(node):
-            if evaluates and _evaluates_text(descendant):
+        for descendant in descend(node):
+            if evaluates and evaluates_text(descendant):
                 self.note(source(node), unknown("text that may be evaluated"))
         for child in node.named_children:
             if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
                 self.statement(child)
             else:
-                self._nested(child)
+                self.nested(child)
         self._add(safe("a test"), source(node), [Word("test")])
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────
@@ -421,14 +336,14 @@ class _Walk:
         if any(child.type == "regex" or source(child) == "=~" for child in node.children):
             # After `=~` the grammar reads an expression, operators and line ends too.
             self.note(source(node), unknown("a word that cannot be told from an expression"))
-            self.parts.extend(self._run_text(source(node).replace("=~", "=")))
+            self.parts.extend(self.run_text(source(node).replace("=~", "=")))
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assignment(child, alone=False)
             elif child.type.endswith("_redirect"):
-                self._redirect(child, bare=False)
+                redirect(self, child, bare=False)
             else:
-                self._nested(child)
+                self.nested(child)
         self.downloads = any(part.klass == "network" for part in self.parts[begin:])
         words = self._words(node)
         found = self._judged(words)
@@ -449,10 +364,10 @@ class _Walk:
         for child in node.children:
             if child.type == "variable_assignment" or child.type.endswith("_redirect"):
                 continue
-            out += self._expand(child)
+            out += self.expand(child)
         return out
 
-    def _expand(self, node: "Node") -> list[Word]:
+    def expand(self, node: "Node") -> list[Word]:
         if not node.is_named and node.type not in ("word",):
             return [Word(source(node))]
         return words_of(node, self.variables, self.where.home)
@@ -462,7 +377,7 @@ class _Walk:
             return unknown("no command is left when its words are known")
         if words[0].known and words[0].text in self.functions:
             return safe("a function defined here, judged where it is defined")
-        return judge(words, self._scene())
+        return judge(words, self.scene())
 
     def _follow(self, words: list[Word]) -> None:
         """What a command changes for those after it: the folder, a variable."""
@@ -492,7 +407,7 @@ class _Walk:
 
     # ── what is inside words ─────────────────────────────────────────────────────────────────
 
-    def _nested(self, node: "Node") -> None:
+    def nested(self, node: "Node") -> None:
         """Judges the substitutions inside a word, however deep."""
         if node.type in ("command_substitution", "process_substitution"):
             outer, self.feed = self.feed, None
@@ -514,7 +429,7 @@ class _Walk:
             self._overlooked(node)
             return
         for child in node.named_children:
-            self._nested(child)
+            self.nested(child)
 
     def _overlooked(self, node: "Node") -> None:
         """The grammar leaves some substitutions inside `${...}` in the text of a word."""
@@ -523,36 +438,36 @@ class _Walk:
         text = source(node)
         if re.search(r"(?<!\\)(?:`|\$\(|[<>]\()", text) and node.type != "string_content":
             self.note(text, unknown("a substitution in an odd place"))
-            self.parts.extend(self._run_text(f"echo {text}"))
+            self.parts.extend(self.run_text(f"echo {text}"))
 
     def _apart_of_substitution(self, node: "Node") -> None:
         cwd, variables = self.cwd, dict(self.variables)
         for child in node.named_children:
             if child.type.endswith("_redirect"):
-                self._redirect(child, bare=False)
+                redirect(self, child, bare=False)
             else:
                 self.statement(child)
         self.cwd, self.variables = cwd, variables
 
     # ── results ──────────────────────────────────────────────────────────────────────────────
 
-    def _scene(self) -> Scene:
+    def scene(self) -> Scene:
         return Scene(
             where=self.where,
             cwd=self.cwd,
             feed=self.feed,
             downloads=self.downloads,
-            run_text=self._run_text,
+            run_text=self.run_text,
             run_words=self._run_words,
         )
 
-    def _inner(self) -> "_Walk":
-        inner = _Walk(where=self.where, depth=self.depth + 1)
+    def _inner(self) -> "Walk":
+        inner = Walk(where=self.where, depth=self.depth + 1)
         inner.cwd, inner.functions = self.cwd, set(self.functions)
         inner.variables = dict(self.variables)
         return inner
 
-    def _run_text(self, text: str) -> tuple[PartClass, ...]:
+    def run_text(self, text: str) -> tuple[PartClass, ...]:
         inner = self._inner()
         inner.text(text)
         return tuple(inner.parts)
@@ -593,51 +508,9 @@ class _Walk:
         self.parts.extend(finding.more)
 
 
-def _is_plain_text(heredoc: "Node") -> bool:
-    """Whether a here-document's marker is quoted: nothing in it is substituted."""
-    marker = next((source(c) for c in heredoc.named_children if c.type == "heredoc_start"), "")
-    return re.search(r"[\"'\\]", marker) is not None
-
-
-def _prints_nothing(node: "Node") -> bool:
-    """Whether a redirected command only empties its target: `: > file`."""
-    text = source(node).strip()
-    return text in (":", "true", "cat /dev/null", "echo -n", "printf ''", 'printf ""')
-
-
 def _shown(text: str) -> str:
     text = text.replace(UNKNOWN, "…").replace(FOUND, "{}")
     return text if len(text) <= 400 else text[:399] + "…"
 
 
 _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PASS|_PWD|_AUTH|_DSN", re.I)
-
-
-def _evaluates_text(node: "Node") -> bool:
-    """Whether quoted text stands where bash calculates, and would evaluate it."""
-    match node.type:
-        case "raw_string" | "ansi_c_string":
-            return re.search(r"\$\(|`|\[", source(node)) is not None
-        case "string":
-            return re.search(r"\\[$`]", source(node)) is not None
-    return False
-
-
-_BIDI = frozenset("Cc Cf Cs Co Zl Zp".split())
-
-
-def _hides(command: str) -> bool:
-    """Whether a text holds control, format or odd space characters, which the grammar, bash and a
-    reader's eye may each take for something else."""
-    if command.isascii():
-        return any(c < " " and c not in "\t\n" for c in command) or "\x7f" in command
-    return any(
-        c not in "\t\n" and (unicodedata.category(c) in _BIDI or (c != " " and c.isspace()))
-        for c in command
-    )
-
-
-def _descend(node: "Node") -> Iterator["Node"]:
-    for child in node.named_children:
-        yield child
-        yield from _descend(child)

@@ -4,16 +4,8 @@ command are in `shell_wrappers`."""
 import re
 
 from kode.permissions.shell_environment import assignment_finding
-from kode.permissions.shell_judge import (
-    Finding,
-    Scene,
-    destructive,
-    has_option,
-    positionals,
-    safe,
-    system,
-    unknown,
-)
+from kode.permissions.shell_judge import Finding, Scene, destructive, safe, system, unknown
+from kode.permissions.shell_options import has_option, positionals
 from kode.permissions.shell_words import UNKNOWN, Word
 from kode.permissions.shell_wrappers import sourced
 

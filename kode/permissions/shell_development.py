@@ -7,7 +7,8 @@ import re
 
 from kode.permissions import sensitive
 from kode.permissions import shell_table as table
-from kode.permissions.shell_judge import Finding, Scene, absolute, destructive, development, unknown
+from kode.permissions.shell_judge import Finding, Scene, destructive, development, unknown
+from kode.permissions.shell_paths import absolute
 from kode.permissions.shell_words import Word
 
 

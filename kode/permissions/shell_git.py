@@ -10,22 +10,17 @@ from kode.permissions.shell_git_commands import COMMANDS, message_file
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
-    absolute,
     destructive,
-    has_option,
     network,
-    option_values,
-    positionals,
-    reads_path,
     safe,
-    sweeps_below,
     system,
     together,
     unknown,
     with_more,
     write,
-    writes_path,
 )
+from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_paths import absolute, reads_path, sweeps_below, writes_path
 from kode.permissions.shell_words import UNKNOWN, Word
 
 _READS = frozenset(

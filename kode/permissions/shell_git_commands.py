@@ -7,21 +7,17 @@ import re
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
-    absolute,
     destructive,
-    has_option,
     network,
-    option_values,
-    positionals,
-    reads_path,
     safe,
     system,
     together,
     unknown,
     with_more,
     write,
-    writes_path,
 )
+from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_paths import absolute, reads_path, writes_path
 from kode.permissions.shell_words import UNKNOWN, Word
 
 

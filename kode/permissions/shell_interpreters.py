@@ -9,18 +9,16 @@ from kode.permissions.shell_judge import (
     Scene,
     destructive,
     network,
-    option_values,
-    positionals,
-    reads_path,
     safe,
     system,
     together,
     unknown,
     with_more,
     write,
-    writes_path,
 )
+from kode.permissions.shell_options import option_values, positionals
 from kode.permissions.shell_packages import pip
+from kode.permissions.shell_paths import reads_path, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import interpreter_input
 

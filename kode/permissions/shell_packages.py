@@ -9,21 +9,18 @@ from kode.permissions.shell_development import guarded
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
-    absolute,
     destructive,
     development,
-    has_option,
     network,
-    option_values,
-    positionals,
     safe,
     system,
     together,
     unknown,
     with_more,
     write,
-    writes_path,
 )
+from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_paths import absolute, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import after_options
 

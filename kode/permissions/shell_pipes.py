@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kode.permissions.shell_class import PartClass
-from kode.permissions.shell_readers import found_names
+from kode.permissions.shell_find import found_names
 from kode.permissions.shell_words import FOUND, KEPT, UNKNOWN, Word, decoded_printf
 
 MAX_TEXT = 20_000

@@ -7,19 +7,15 @@ from kode.permissions.shell_judge import (
     Finding,
     Scene,
     destructive,
-    has_option,
     network,
-    option_values,
-    positionals,
-    reads_path,
-    secrets_named,
     system,
     together,
     unknown,
     with_more,
     write,
-    writes_path,
 )
+from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_paths import reads_path, secrets_named, writes_path
 from kode.permissions.shell_words import Word
 
 

@@ -1,7 +1,8 @@
 """What one command would do: finds its judge by its name. Words in, a `Finding` out.
 
-The judges are in `shell_readers`, `shell_writers`, `shell_builtins`, `shell_wrappers`, `shell_git`,
-`shell_remote` and `shell_tools`; commands that need none are data in `shell_table`.
+The judges are in `shell_readers`, `shell_find`, `shell_search`, `shell_filters`, `shell_writers`,
+`shell_builtins`, `shell_wrappers`, `shell_git`, `shell_remote` and `shell_tools`; commands that
+need none are data in `shell_table`.
 What is in no table is `unknown`.
 """
 
@@ -10,7 +11,16 @@ import os
 import re
 from collections.abc import Callable
 
-from kode.permissions import sensitive, shell_builtins, shell_readers, shell_remote, shell_writers
+from kode.permissions import (
+    sensitive,
+    shell_builtins,
+    shell_filters,
+    shell_find,
+    shell_readers,
+    shell_remote,
+    shell_search,
+    shell_writers,
+)
 from kode.permissions import shell_table as table
 from kode.permissions.shell_development import development_tool
 from kode.permissions.shell_git import git
@@ -18,13 +28,12 @@ from kode.permissions.shell_judge import (
     Finding,
     Scene,
     destructive,
-    reads_path,
     safe,
-    secrets_named,
     together,
     unknown,
     with_more,
 )
+from kode.permissions.shell_paths import reads_path, secrets_named
 from kode.permissions.shell_tools import TOOLS
 from kode.permissions.shell_words import FOUND, Word
 from kode.permissions.shell_wrappers import (
@@ -216,10 +225,10 @@ _SPECIAL: dict[str, Judge] = {
     "printf": shell_readers.echo,
     "test": shell_readers.test,
     "[": shell_readers.test,
-    "grep": shell_readers.grep,
-    "egrep": shell_readers.grep,
-    "fgrep": shell_readers.grep,
-    "rg": shell_readers.rg,
+    "grep": shell_search.grep,
+    "egrep": shell_search.grep,
+    "fgrep": shell_search.grep,
+    "rg": shell_search.rg,
     "ag": shell_readers.searcher,
     "ack": shell_readers.searcher,
     "tree": shell_readers.tree,
@@ -234,19 +243,19 @@ _SPECIAL: dict[str, Judge] = {
     "{": lambda words, scene: with_more(safe("a group"), scene.run_words(words[1:])),
     "tr": lambda words, scene: safe("prints"),
     "df": lambda words, scene: safe("prints"),
-    "sed": shell_readers.sed,
-    "gsed": shell_readers.sed,
-    "awk": shell_readers.awk,
-    "gawk": shell_readers.awk,
-    "mawk": shell_readers.awk,
-    "nawk": shell_readers.awk,
-    "jq": shell_readers.jq,
-    "gojq": shell_readers.jq,
-    "yq": shell_readers.jq,
-    "find": shell_readers.find,
-    "gfind": shell_readers.find,
-    "fd": shell_readers.fd,
-    "fdfind": shell_readers.fd,
+    "sed": shell_filters.sed,
+    "gsed": shell_filters.sed,
+    "awk": shell_filters.awk,
+    "gawk": shell_filters.awk,
+    "mawk": shell_filters.awk,
+    "nawk": shell_filters.awk,
+    "jq": shell_filters.jq,
+    "gojq": shell_filters.jq,
+    "yq": shell_filters.jq,
+    "find": shell_find.find,
+    "gfind": shell_find.find,
+    "fd": shell_find.fd,
+    "fdfind": shell_find.fd,
     "rm": shell_writers.rm,
     "unlink": shell_writers.rm,
     "cp": shell_writers.two_places,

@@ -13,16 +13,15 @@ from kode.permissions.shell_judge import (
     Scene,
     destructive,
     development,
-    has_option,
     network,
-    option_values,
-    reads_path,
     safe,
     system,
     together,
     unknown,
     with_more,
 )
+from kode.permissions.shell_options import has_option, option_values
+from kode.permissions.shell_paths import reads_path
 from kode.permissions.shell_table import LOSING_WORDS
 from kode.permissions.shell_words import UNKNOWN, Word
 

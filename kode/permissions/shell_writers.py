@@ -9,20 +9,20 @@ from kode.permissions import shell_table as table
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
-    absolute,
-    deletes_path,
     destructive,
-    has_option,
     network,
-    option_values,
-    positionals,
-    reads_path,
     safe,
-    sweeps_below,
     system,
     together,
     unknown,
     write,
+)
+from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_paths import (
+    absolute,
+    deletes_path,
+    reads_path,
+    sweeps_below,
     writes_path,
 )
 from kode.permissions.shell_readers import loads_code
