@@ -86,7 +86,15 @@ class LimitError(KodeError):
 
 
 class ToolError(KodeError):
-    """A tool could not do what the model asked. The text tells the model what to do next."""
+    """A tool could not do what the model asked. The text tells the model what to do next.
+
+    `untrusted` names where words in it come from that are not the project's own, as in
+    `ToolOutput`: a server's status line is as much text from outside as its page.
+    """
+
+    def __init__(self, text: str, *, untrusted: str = "") -> None:
+        super().__init__(text)
+        self.untrusted = untrusted
 
 
 class SessionError(KodeError):

@@ -132,13 +132,15 @@ async def _run_one(
         context = replace(context, held=verdict.held)
         output = await _run_kept(agent, tool, arguments, context, verdict.at_stake)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
-        if output.untrusted:
-            tally.untrusted.append(output.untrusted)
         failed = False
     except KodeError as error:
-        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
+        untrusted = error.untrusted if isinstance(error, ToolError) else ""
+        summary = _first_line(str(error))
+        output, failed = ToolOutput(text=str(error), summary=summary, untrusted=untrusted), True
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
+    if output.untrusted:
+        tally.untrusted.append(output.untrusted)
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
     told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
     if agent.background is not None and (news := agent.background.news(session_id)):

@@ -6,9 +6,10 @@ address in between; the host's name still is in the request and in the TLS hands
 """
 
 import asyncio
+import contextlib
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,14 +118,29 @@ async def _body(
     async with httpx2.AsyncClient(
         transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
     ) as client:
-        for _ in range(MAX_REDIRECTS + 1):
-            target = _parsed(url)
-            addresses = await _allowed(target, policy, resolver)
-            async with _connected(client, target, addresses) as response:
-                if response.status_code not in _REDIRECTS or "location" not in response.headers:
-                    return await _read(url, response)
-                url = _redirected(target, response.headers["location"])
-    raise ToolError(f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself.")
+        for redirects in range(MAX_REDIRECTS + 1):
+            with _told_by(url if redirects else ""):
+                target = _parsed(url)
+                addresses = await _allowed(target, policy, resolver)
+                async with _connected(client, target, addresses) as response:
+                    with _told_by(url):
+                        location = response.headers.get("location")
+                        if response.status_code not in _REDIRECTS or location is None:
+                            return await _read(url, response)
+                        url = _redirected(target, location)
+    raise ToolError(
+        f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself.", untrusted=url
+    )
+
+
+@contextlib.contextmanager
+def _told_by(url: str) -> Iterator[None]:
+    """Once a server has answered, its own words may be in what is said of a failure: its status
+    line, its headers, where it redirects to. "" while none has."""
+    try:
+        yield
+    except ToolError as error:
+        raise ToolError(str(error), untrusted=error.untrusted or url) from None
 
 
 def _parsed(url: str) -> "httpx2.URL":
@@ -209,13 +225,17 @@ class _connected:
                 fault = error
                 continue
             except httpx2.HTTPError as error:
-                fault = error
-                break
+                # What is no HTTP is quoted in it.
+                raise self._failed(error, untrusted=str(self._target)) from error
             return self._response
-        raise ToolError(
+        raise self._failed(fault) from fault
+
+    def _failed(self, fault: Exception | None, *, untrusted: str = "") -> ToolError:
+        return ToolError(
             f"{self._target} could not be fetched: {fault or 'no answer'}. "
-            "Check the URL, or try another source."
-        ) from fault
+            "Check the URL, or try another source.",
+            untrusted=untrusted,
+        )
 
     async def __aexit__(self, *_fault: object) -> None:
         if self._response is not None:
@@ -327,7 +347,8 @@ def _decoded(body: _Body) -> str:
     except files.Binary as reason:
         raise ToolError(
             f"{body.url} is not text ({reason}): fetch_url reads text only. "
-            "To have the file, download it with a shell command."
+            "To have the file, download it with a shell command.",
+            untrusted=body.url,
         ) from None
 
 

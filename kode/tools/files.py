@@ -189,7 +189,9 @@ def missing(context: ToolContext, path: Path) -> ToolError:
     if folder != path.parent:
         what += f" (there is no folder {shown(context, folder / wanted)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "Use list_files to find it."
-    return ToolError(f"There is no file {what}. {hint}")
+    # A name can say something, too.
+    untrusted = outside(context, folder) if near else ""
+    return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
 
 
 def open_regular(context: ToolContext, path: Path) -> int:
