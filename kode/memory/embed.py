@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from openai import AsyncOpenAI
 
+    from kode.config import Embedding
+
     Matrix = NDArray[np.float32]
 
 LOCAL_DIMS = 256
@@ -296,46 +298,21 @@ class OpenAIEmbedder:
         )
 
 
-class EmbeddingSettings(Protocol):
-    """The part of the config that `open_embedder` reads."""
-
-    @property
-    def provider(self) -> str:
-        """`local` or `openai`."""
-
-    @property
-    def base_url(self) -> str | None: ...
-
-    @property
-    def model(self) -> str | None: ...
-
-    @property
-    def dims(self) -> int | None:
-        """None: the model's own."""
-
-    @property
-    def timeout_s(self) -> float: ...
-
-
 def open_embedder(
-    config: EmbeddingSettings | None,
-    cache_folder: Path,
-    notice: Callable[[str], None],
-    *,
-    api_key: str | None = None,
+    settings: "Embedding", cache_folder: Path, notice: Callable[[str], None]
 ) -> Embedder:
-    """The embedder that the config names; None is the local one. Opens no connection and no file.
+    """The embedder that the config names. Opens no connection and no file.
 
     `notice` gets one line when the server fails.
     """
-    if config is None or config.provider == "local":
+    if settings.provider == "local":
         return LocalEmbedder()
     return OpenAIEmbedder(
-        model=config.model or "text-embedding-3-small",
-        base_url=config.base_url,
-        dims=config.dims,
-        timeout_s=config.timeout_s,
-        api_key=api_key,
+        model=settings.model or "text-embedding-3-small",
+        base_url=settings.base_url,
+        dims=settings.dims,
+        timeout_s=settings.timeout_s,
+        api_key=settings.api_key,
         cache_folder=cache_folder,
         notice=notice,
     )

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kode.config import Embedding
 from kode.memory.embed import Idf, LocalEmbedder, OpenAIEmbedder, VectorCache, embed, open_embedder
 from tests.scripted_server import ScriptedServer
 
@@ -84,25 +84,15 @@ def test_document_frequencies_come_back_when_a_text_is_taken_out() -> None:
 # ── a server ─────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class Settings:
-    provider: str
-    base_url: str | None
-    model: str | None = "small"
-    dims: int | None = None
-    timeout_s: float = 5.0
-
-
 def make(url: str, folder: Path, notices: list[str], **more: Any) -> OpenAIEmbedder:
-    embedder = open_embedder(
-        Settings("openai", url, **more), folder, notices.append, api_key="test"
-    )
+    given = {"base_url": url, "model": "small", "timeout_s": 5.0, "api_key": "test", **more}
+    embedder = open_embedder(Embedding(provider="openai", **given), folder, notices.append)
     assert isinstance(embedder, OpenAIEmbedder)
     return embedder
 
 
 async def test_the_default_is_local_and_touches_no_disk(tmp_path: Path) -> None:
-    embedder = open_embedder(None, tmp_path / "cache", pytest.fail)
+    embedder = open_embedder(Embedding(), tmp_path / "cache", pytest.fail)
     assert isinstance(embedder, LocalEmbedder)
     assert (await embedder.embed(CORPUS)).shape == (3, embedder.dims)
     assert not embedder.is_neural

@@ -81,12 +81,7 @@ class Notes:
         self._door = Door(context.ask_model)
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
-        embedder = embed.open_embedder(
-            settings.embedding,
-            context.root / "vectors",
-            self._notice,
-            api_key=settings.embedding.api_key,
-        )
+        embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(
             context.root / "notes" / "notes.db",

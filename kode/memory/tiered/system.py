@@ -75,12 +75,7 @@ class Tiered:
         self._door = Door(context.ask_model)
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
-        embedder = embed.open_embedder(
-            settings.embedding,
-            context.root / "vectors",
-            self._notice,
-            api_key=settings.embedding.api_key,
-        )
+        embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._nearness = Nearness(embedder)
         self._store = FactStore(
             context.root,
