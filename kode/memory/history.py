@@ -24,6 +24,15 @@ _BLOCK = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
+class Author:
+    """Who makes a change, and when in the session."""
+
+    who: Who
+    session: str | None = None
+    turn: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """One change. `before` and `after` are the texts that were replaced and that replaced them:
     entries of a fact file, or one whole file."""

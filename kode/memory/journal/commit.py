@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.errors import MemoryError_
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History
 from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
@@ -170,12 +170,7 @@ class Committer:
             yield from sorted((self._files.root / "approval").glob("*.json"))
 
 
-def undo(
-    files: JournalFiles,
-    history: History,
-    change: Change,
-    author: tuple[Who, str | None, int | None],
-) -> Written:
+def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Written:
     """Takes back one change, as a change of its own; who calls it holds the journal's lock.
 
     Later changes to the memory stay: only what this one did is taken out of it.
@@ -187,17 +182,16 @@ def undo(
             f"{change.id} held a credential, which the history does not keep: it cannot be "
             f"undone. Edit {files.root} by hand."
         )
-    who, session, turn = author
     undoing = Change(
         kind="undo",
         target=change.target,
         system=SYSTEM,
-        who=who,
+        who=author.who,
         before=change.after,
         after=change.before,
         reason=f"undoes {change.kind} {change.id}",
-        session=session,
-        turn=turn,
+        session=author.session,
+        turn=author.turn,
         undoes=change.id,
     )
     nothing = MemoryError_(f"There is nothing left to undo of {change.id}.")

@@ -26,7 +26,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import frame, rank
 from kode.memory.ask import Door
 from kode.memory.guarded import LIMITS_S
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import SYSTEM, Committer, Written
 from kode.memory.journal.consolidator import Consolidator, Outcome
@@ -236,9 +236,9 @@ class Journal:
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
         self._check_writable()
-        session, turn = self._context.session_id, self._turn or None
+        author = Author(who="undo", session=self._context.session_id, turn=self._turn or None)
         async with locked(self.files.root):
-            done = commit.undo(self.files, self.history, change, ("undo", session, turn))
+            done = commit.undo(self.files, self.history, change, author)
         self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
         return f"{done.line}\nundo with: kode memory undo {done.change_id}"
 
@@ -258,12 +258,11 @@ class Journal:
                 "`kode memory approve` without an id lists them."
             )
         name, base, update = found[0]
-        who: Who = "user"
         change = Change(
             kind="approve",
             target=f"{SYSTEM}/{MEMORY}",
             system=SYSTEM,
-            who=who,
+            who="user",
             session=self._context.session_id,
         )
         async with locked(self.files.root):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from kode.errors import MemoryError_
 from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, refuse
+from kode.memory.history import Author
 from kode.memory.notes.jobs import JOB_TTL_DAYS
 from kode.memory.notes.note import (
     MAX_MERGED_BYTES,
@@ -21,7 +22,7 @@ from kode.memory.notes.note import (
     stamp,
 )
 from kode.memory.notes.pack import FIRST_SOUL
-from kode.memory.notes.store import Author, Wanted
+from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
 
 COPIED_CONFIDENCE = 0.9

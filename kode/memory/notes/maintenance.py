@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from kode.memory import scan
 from kode.memory.ask import Door
+from kode.memory.history import Author
 from kode.memory.notes.note import (
     MAX_EVIDENCE,
     MAX_NOTE_BYTES,
@@ -22,7 +23,7 @@ from kode.memory.notes.note import (
     stamp,
     union,
 )
-from kode.memory.notes.store import Author, NoteStore
+from kode.memory.notes.store import NoteStore
 
 MERGE_AFTER = timedelta(days=7)
 EVERY = timedelta(days=1)

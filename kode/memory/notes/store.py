@@ -16,7 +16,7 @@ from typing import Any
 from kode.errors import MemoryError_
 from kode.memory import terms
 from kode.memory.exchange import block, read_block
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History
 from kode.memory.locks import locked
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import (
@@ -35,13 +35,6 @@ MIN_ID_CHARS = 4
 
 _FIELDS = tuple(one.name for one in fields(Note))
 _COLUMNS = ", ".join(f"n.{name}" for name in _FIELDS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Author:
-    who: Who
-    session: str | None = None
-    turn: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,12 +25,12 @@ from kode.errors import BusyError, MemoryError_, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import embed, frame
 from kode.memory.ask import Door, keep_ends
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History, Who
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import SYSTEM, Note, Untrusted
 from kode.memory.notes.search import Found, search
-from kode.memory.notes.store import Author, NoteStore, Wanted
+from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember
 from kode.memory.notes.vectors import NoteVectors

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryError_
-from kode.memory.history import Change, Who
+from kode.memory.history import Author, Change, Who
 from kode.memory.notes.note import (
     SOUL_CHARS,
     Kind,
@@ -23,7 +23,7 @@ from kode.memory.notes.note import (
     told,
 )
 from kode.memory.notes.pack import FIRST_SOUL
-from kode.memory.notes.store import Author, NoteStore, Wanted
+from kode.memory.notes.store import NoteStore, Wanted
 
 
 @dataclass(frozen=True, kw_only=True)

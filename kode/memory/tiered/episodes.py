@@ -17,7 +17,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import scan, terms
 from kode.memory.ask import Door, keep_ends, read_object
 from kode.memory.embed import Embedder
-from kode.memory.history import Change, History
+from kode.memory.history import Author, Change, History
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -25,7 +25,7 @@ from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.pending import Pending, PendingFolder
 from kode.memory.tiered.transcript import Recording, count_turns, transcript
-from kode.memory.tiered.write import SYSTEM, Author, Outcome
+from kode.memory.tiered.write import SYSTEM, Outcome
 from kode.messages import Message
 
 if TYPE_CHECKING:

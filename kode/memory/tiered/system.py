@@ -24,7 +24,7 @@ from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import embed, frame
 from kode.memory.ask import Door
-from kode.memory.history import Change, History
+from kode.memory.history import Author, Change, History
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -32,7 +32,7 @@ from kode.memory.tiered.nearness import Nearness
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.transcript import Recording
-from kode.memory.tiered.write import SYSTEM, Author, FactWriter, MergeSettings, Outcome
+from kode.memory.tiered.write import SYSTEM, FactWriter, MergeSettings, Outcome
 from kode.messages import Message
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from kode.errors import BusyError, MemoryError_, StorageError, ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.history import Author
 from kode.memory.tiered.facts import TARGETS, FactFile, Scope, Target
-from kode.memory.tiered.write import Author, FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter, Outcome
 
 Action = Literal["add", "replace", "remove", "consolidate", "read", "search"]
 

@@ -13,7 +13,7 @@ from typing import Literal
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.ask import Door
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History
 from kode.memory.tiered import consolidate, merge
 from kode.memory.tiered.facts import (
     FactFile,
@@ -36,15 +36,6 @@ Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]]
 """Cosines of a new text to each entry; None leaves it to what `merge` counts by itself."""
 
 Done = Literal["added", "merged", "known", "replaced", "removed", "consolidated", "undone"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Author:
-    """Who makes a change, and when in the session."""
-
-    who: Who
-    session: str | None = None
-    turn: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

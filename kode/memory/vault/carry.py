@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
+from kode.memory.history import Author
 from kode.memory.vault.files import is_facts
 from kode.memory.vault.names import checked_name
 from kode.memory.vault.summary import blocks_of
-from kode.memory.vault.write import MAX_WRITE_BYTES, SYSTEM, Author, VaultWriter
+from kode.memory.vault.write import MAX_WRITE_BYTES, SYSTEM, VaultWriter
 
 if TYPE_CHECKING:
     from kode.memory.vault.system import Vault

@@ -27,7 +27,7 @@ from kode.errors import BusyError, KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import rank
 from kode.memory.ask import Door
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History, Who
 from kode.memory.locks import locked
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
@@ -35,7 +35,7 @@ from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
 from kode.memory.vault.pending import Pending, PendingFolder, valid_id
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import SYSTEM, Author, VaultWriter
+from kode.memory.vault.write import SYSTEM, VaultWriter
 from kode.messages import Message
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from kode.errors import BusyError, MemoryError_, StorageError, ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.history import Author
 from kode.memory.vault.report import rows_of
-from kode.memory.vault.write import Author, Outcome, Replacement, VaultWriter
+from kode.memory.vault.write import Outcome, Replacement, VaultWriter
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.history import Change, History, Who
+from kode.memory.history import Author, Change, History
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import VaultFiles, fingerprint, is_facts, size_words
 from kode.memory.vault.names import (
@@ -31,15 +31,6 @@ MAX_WRITE_BYTES = 65_536
 QUOTED_CHARS = 80
 OF_AN_ENTRY = " of an entry"
 """Ends the reason of a taken back append, so that this can be taken back in turn."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Author:
-    """Who makes a change, and when in the session."""
-
-    who: Who
-    session: str | None = None
-    turn: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kode.memory.history import Author
 from kode.memory.notes import maintenance
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
-from kode.memory.notes.store import Author
 from tests.memory.life import Model
 from tests.memory.notes.life import Clock, active, contents, keep, opened
 
