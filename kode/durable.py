@@ -24,6 +24,8 @@ from kode.errors import BusyError, StorageError
 TEMPORARY_PREFIX = ".kode-tmp-"
 """Names of files on their way into place. One that a crash left behind is never read."""
 
+_BLOCK_BYTES = 65_536
+
 _synced: set[Path] = set()
 """Folders that this process knows to have a durable name."""
 
@@ -187,7 +189,7 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
         return end
     whole = end
     while whole > 0:
-        start = max(0, whole - 65536)
+        start = max(0, whole - _BLOCK_BYTES)
         found = os.pread(descriptor, whole - start, start).rfind(b"\n")
         if found >= 0:
             whole = start + found + 1
@@ -203,6 +205,22 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
         os.close(kept)
     os.ftruncate(descriptor, whole)
     return whole
+
+
+def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file that are not blank, the last first; reads no more than is asked for.
+
+    Raises: OSError.
+    """
+    at, rest = file.seek(0, os.SEEK_END), b""
+    while at > 0:
+        start = max(0, at - _BLOCK_BYTES)
+        file.seek(start)
+        rest, *lines = (file.read(at - start) + rest).split(b"\n")
+        yield from filter(bytes.strip, reversed(lines))
+        at = start
+    if rest.strip():
+        yield rest
 
 
 @contextlib.contextmanager

@@ -1,9 +1,12 @@
 import errno
+import io
 import multiprocessing
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kode import durable
 from kode.errors import StorageError
@@ -163,3 +166,11 @@ def test_taking_a_lock_makes_durable_what_its_last_holder_left(
     monkeypatch.setattr(durable.os, "fsync", noted)
     with durable.locked(tmp_path):
         assert synced == [tmp_path.stat().st_ino]
+
+
+@given(st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"")), max_size=12))
+def test_lines_come_backwards_whole_wherever_a_block_ends(lines: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "_BLOCK_BYTES", 4)
+        found = list(durable.lines_backwards(io.BytesIO(b"\n".join(lines))))
+    assert found == [line for line in reversed(lines) if line.strip()]

@@ -5,8 +5,8 @@ nothing to do, never a lost original). Undoing is a change like any other, so it
 How a change is taken back is the business of the system that made it.
 """
 
+import contextlib
 import json
-import os
 import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,8 +19,6 @@ from kode.memory.stored import read_row
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
-
-_BLOCK = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,24 +129,9 @@ class History:
         return None
 
     def _lines_backwards(self) -> Iterator[bytes]:
-        with durable.storage_errors(self.path, "read"):
-            try:
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return
-            try:
-                end = os.fstat(descriptor).st_size
-                rest = b""
-                while end > 0:
-                    start = max(0, end - _BLOCK)
-                    block = os.pread(descriptor, end - start, start) + rest
-                    first, *lines = block.split(b"\n")
-                    yield from (line for line in reversed(lines) if line.strip())
-                    rest, end = first, start
-                if rest.strip():
-                    yield rest
-            finally:
-                os.close(descriptor)
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
+            with self.path.open("rb") as file:
+                yield from durable.lines_backwards(file)
 
 
 def _masked(change: Change) -> Change:

@@ -351,9 +351,7 @@ class Checkpoints:
         """Whether a process that ended in the middle of a turn wrote last: a new turn may have its
         number."""
         with contextlib.suppress(OSError), (self.folder / LOG).open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 4096))
-            last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+            last = next(durable.lines_backwards(file), b"")
             return isinstance(changes.parse(last), Change | RepositoryChange | Settled | None)
         return False
 

@@ -5,19 +5,16 @@ when its answer is recorded.
 """
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from kode import paths
+from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files
 from kode.session.told import is_turn
-
-BLOCK_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,19 +98,26 @@ def _request(entry: AnyEntry) -> tuple[str, Spent] | None:
 
 
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:
-    """The entries about requests, the newest first."""
-    for line in _lines_from_the_end(path):
-        if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
-            continue
-        try:
-            entry = parse_line(line)
-        except ValueError:
-            continue
-        if not isinstance(entry, MessageEntry | UsageEntry):
-            continue
-        if not _is_since(entry.at, since):
-            return
-        yield entry
+    """The entries about requests, the newest first; none of a file that cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        for line in durable.lines_backwards(file):
+            if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
+                continue
+            entry = _entry(line)
+            if entry is None:
+                continue
+            if not _is_since(entry.at, since):
+                return
+            yield entry
+
+
+def _entry(line: bytes) -> MessageEntry | UsageEntry | None:
+    """None for a line that cannot be read, or is of another kind."""
+    try:
+        entry = parse_line(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, MessageEntry | UsageEntry) else None
 
 
 def _is_since(at: str, since: datetime) -> bool:
@@ -121,16 +125,3 @@ def _is_since(at: str, since: datetime) -> bool:
         return datetime.fromisoformat(at) >= since
     except (ValueError, TypeError):
         return False
-
-
-def _lines_from_the_end(path: Path) -> Iterator[bytes]:
-    """Whole lines, the last first; none of a file that cannot be read."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        at, rest = file.seek(0, os.SEEK_END), b""
-        while at > 0:
-            start = max(0, at - BLOCK_BYTES)
-            file.seek(start)
-            block = file.read(at - start) + rest
-            rest, *lines = block.split(b"\n") if start else (b"", *block.split(b"\n"))
-            yield from reversed(lines)
-            at = start
