@@ -1,6 +1,6 @@
-"""Tab: commands at the start of a message, their arguments, and `@files` anywhere.
+"""Tab: commands at the start of a message, their arguments, `@files` and `@folders/` anywhere.
 
-What may follow a command is `choices`; which files there are is `files`.
+What may follow a command is `choices`; which files and folders there are is `files`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,10 @@ class ReplCompleter(Completer):
         before = document.text_before_cursor
         if typed := BEING_TYPED.search(before):
             start = typed.start() + typed[0].index("@") + 1 - len(before)
-            for path in self.files.find(query_of(typed)):
+            query = query_of(typed)
+            for path in self.files.find(query):
+                if path == query and path.endswith("/"):  # it is there: what is in it follows
+                    continue
                 yield Completion(written(path), start_position=start, display=path)
         elif before.startswith("/") and "\n" not in before:
             yield from self._commands(before)

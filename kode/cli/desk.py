@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.attach import attach_pictures
+from kode.cli.attach import attach
 from kode.cli.lines import clip, count, money, one_line
 from kode.cli.notify import LONG_TURN_S
 from kode.cli.progress import spinner_line
@@ -307,7 +307,7 @@ class Desk:
         self.sent = text
         pastes = self.editor.pastes if self.editor is not None else None
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
-        await attach_pictures(self.conversation, self.screen, text, pasted)
+        await attach(self.conversation, self.screen, text, pasted)
         self.unsent = None
         ended = await self.conversation.turn(whole)
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:

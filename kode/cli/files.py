@@ -1,4 +1,5 @@
-"""The files of the project as `@` completion sees them: listed once in a while, in a thread.
+"""The files and folders of the project as `@` completion sees them: listed once in a while, in a
+thread.
 
 `.gitignore` is respected: git or ripgrep list the files, and where both are missing kode walks the
 folder by the same rules. How they are searched is `fuzzy`; what the model may read is not decided
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +35,8 @@ RIPGREP_FILES = (
 
 @dataclass
 class FileIndex:
-    """Relative paths of the files below `root`. Every method may be called from any thread."""
+    """Relative paths of the files below `root`, and of the folders that hold some: these end in
+    `/`. Every method may be called from any thread."""
 
     root: Path
     _paths: Paths = field(default_factory=Paths)
@@ -73,9 +75,21 @@ class FileIndex:
             self._listing.start()
 
     def _list(self) -> None:
-        self._paths = Paths.of(list_files(self.root))
+        files = list_files(self.root)
+        self._paths = Paths.of([*folders_of(files), *files])
         self._listed_at = time.monotonic()
         self._may_search.set()
+
+
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The folders that hold the files, at any depth, each with a `/` at its end."""
+    found: set[str] = set()
+    for path in files:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(f"{folder}/" for folder in found)
 
 
 def list_files(root: Path) -> list[str]:

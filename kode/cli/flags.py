@@ -30,7 +30,9 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
     add("--allow", metavar="RULE", action="append", default=[], help="as 'shell(pytest:*)'")
     add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
-    add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach files")
+    add(
+        "--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach; folders as lists"
+    )
     add("--add-dir", metavar="DIR", action="append", default=[], help="work there too")
     add("--sandbox", action="store_true", help="run commands in a sandbox, or not at all")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")

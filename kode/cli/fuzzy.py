@@ -57,7 +57,7 @@ class Paths:
         wanted = _letters(query)
         fitting = self.matching(query)
         if not wanted:
-            ranked = ((path.count("/"), len(path), path) for path in fitting.given)
+            ranked = ((path.count("/", 0, -1), len(path), path) for path in fitting.given)
             return [path for *_, path in heapq.nsmallest(limit, ranked)]
         likely = fitting._likeliest(wanted)
         scored = ((-score(path, wanted), len(path), path) for path in likely)
@@ -81,7 +81,7 @@ def score(path: str, wanted: str) -> int:
     lowered = path.lower()
     if len(lowered) != len(path):  # a few letters change their length; capitals do not matter then
         path = lowered
-    name = path.rfind("/") + 1
+    name = _name_at(path)
     ways: dict[int, int] = {-1: 0}
     for letter in wanted:
         ways = _laid(ways, letter, path, lowered, name)
@@ -127,6 +127,11 @@ def _bonus(path: str, at: int, name: int) -> int:
     return inside
 
 
+def _name_at(path: str) -> int:
+    """Where the last name of a path begins; a folder ends in `/`."""
+    return path.rfind("/", 0, -1) + 1
+
+
 def _letters(query: str) -> str:
     return query.lower().replace(" ", "")
 
@@ -145,6 +150,6 @@ def _at_starts(wanted: str) -> re.Pattern[str]:
 def _rank(path: str, wanted: str, starts: re.Pattern[str]) -> int:
     at = path.rfind(wanted)
     if at >= 0:
-        name = path.rfind("/") + 1
+        name = _name_at(path)
         return 0 if at == name else 1 if at > name else 3
     return 2 if starts.search(path) else 4

@@ -73,7 +73,7 @@ async def _repl(
         # In a thread: what is typed meanwhile is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
         from kode.cli.ask import make_ask
-        from kode.cli.run import attach_pictures, read_attachments
+        from kode.cli.run import attach_named, read_attachments
         from kode.config import load_config
         from kode.conversation import open_conversation
         from kode.paths import home
@@ -88,7 +88,7 @@ async def _repl(
             keep_session=not arguments.no_session,
             attachments=read_attachments(arguments.ctx, cwd),
         )
-        attach_pictures(conversation, arguments.ctx)
+        attach_named(conversation, arguments.ctx)
         threading.Thread(
             target=_warm_up, args=(conversation.agent.provider.name,), daemon=True
         ).start()

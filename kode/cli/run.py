@@ -88,7 +88,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         attachments=read_attachments(arguments.ctx, cwd),
     )
     try:
-        attach_pictures(conversation, arguments.ctx, arguments.task)
+        attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider.name)
         started()
         task = asyncio.ensure_future(conversation.turn(text))
@@ -132,14 +132,15 @@ def read_task(task: str | None) -> str:
     return f"{task}\n\n<stdin>\n{extra}\n</stdin>" if extra.strip() else task
 
 
-def attach_pictures(
+def attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
-    """Lets the pictures of `--ctx`, and those named after `@` in TASK, go with the first turn. What
-    was piped in is somebody else's text and names none.
+    """Lets the pictures of `--ctx`, and the pictures and folders named after `@` in TASK, go with
+    the first turn. What was piped in is somebody else's text and names none.
 
     Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
     """
+    from kode.cli.folders import mentioned_folders
     from kode.cli.pictures import mentioned_pictures, read_picture
 
     for name in _names(names):
@@ -151,6 +152,8 @@ def attach_pictures(
             conversation.attach_picture(picture.name, picture.data)
         except UserError as error:
             conversation.emit(Notice(text=str(error)))
+    for folder in mentioned_folders(task or "", conversation.cwd):
+        conversation.attachments += (folder.text,)
 
 
 def _names(groups: Sequence[str]) -> Iterator[str]:
@@ -158,10 +161,12 @@ def _names(groups: Sequence[str]) -> Iterator[str]:
 
 
 def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
-    """The text files of `--ctx`, as parts of the first message; pictures are `attach_pictures`.
+    """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
+    are `attach_named`.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """
+    from kode.cli.folders import read_folder
     from kode.cli.pictures import read_picture
     from kode.messages import Text
 
@@ -169,6 +174,9 @@ def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
     for name in _names(names):
         path = cwd / Path(name).expanduser()
         if read_picture(path) is not None:
+            continue
+        if folder := read_folder(name, path):
+            parts.append(folder.text)
             continue
         try:
             data = path.read_bytes()

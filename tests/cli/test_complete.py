@@ -47,6 +47,18 @@ def test_files_are_completed_after_an_at_sign_anywhere(complete):
     assert complete("mail me@ap") == []
 
 
+def test_folders_are_completed_and_then_what_is_in_them(complete, tmp_path):
+    (tmp_path / "sources/deep").mkdir(parents=True)
+    (tmp_path / "sources/deep/a.py").write_text("x")
+
+    assert [text for text, _ in complete("look at @sour")] == [
+        "sources/",
+        "sources/deep/",
+        "sources/deep/a.py",
+    ]
+    assert [text for text, _ in complete("@sources/")] == ["sources/deep/", "sources/deep/a.py"]
+
+
 def test_a_choice_is_found_by_the_words_about_it(complete):
     assert complete("/resume parser") == [("20260102-030405-aaaaaa", -6)]
     assert complete("/resume 20260101") == [("20260101-030405-bbbbbb", -8)]

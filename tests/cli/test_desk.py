@@ -276,6 +276,17 @@ async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room)
     assert room.talk.asked == []
 
 
+async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/app.py").write_text("x")
+
+    text = await room.type("what is in @src/ ?")
+
+    assert "with a list of src/, 1 file" in text
+    assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in room.talk.attachments]
+    assert room.talk.asked == ["what is in @src/ ?"]
+
+
 async def test_quit_leaves(room):
     await room.type("/quit")
 

@@ -33,6 +33,9 @@ def test_the_number_of_matches_is_bounded():
         ("app", "src/app.py", "application/other.py"),
         ("rlog", "src/run_log.py", "src/xrxlxoxg.py"),
         ("my file", "docs/my file.md", "docs/my-other-filer.md"),
+        ("src", "src/", "src/app.py"),
+        ("deep", "src/deep/", "deep/app.py"),
+        ("", "src/", "src/app.py"),
     ],
 )
 def test_letters_at_the_starts_of_words_and_beside_each_other_win(query, first, second):

@@ -116,6 +116,18 @@ def test_attached_files_travel_with_the_task(place: Place) -> None:
         assert "blue is best" in str(server.requests[0].json["messages"])
 
 
+def test_a_list_of_a_folder_travels_with_the_task(place: Place) -> None:
+    (place.project / "src").mkdir()
+    (place.project / "src/app.py").write_text("x")
+    with ScriptedServer([{"text": "ok"}, {"text": "ok"}]) as server:
+        place.url = server.openai_url
+        assert place.run("run", "what is here?", "--ctx", "src").code == 0
+        assert place.run("run", "what is in @src/").code == 0
+        said = [str(request.json["messages"]) for request in server.requests]
+    assert "app.py" in said[0]
+    assert "app.py" in said[1]
+
+
 def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place: Place) -> None:
     replies = [
         {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}]},
