@@ -16,6 +16,7 @@ from kode.errors import ConfigError, MemoryError_
 from kode.memory import transfer
 from kode.memory.guarded import Guarded
 from kode.memory.history import Change, History
+from kode.shorten import shorten
 
 LOG_LINES = 20
 TEXT_CHARS = 100
@@ -141,7 +142,7 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     if not hits:
         return f"No matching memory for: {query}"
     return "\n".join(
-        f"{hit.score:5.2f}  [{hit.where}] {_line(hit.text, 2 * TEXT_CHARS)}"
+        f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")
         for hit in hits
     )
@@ -166,7 +167,7 @@ def _log(system: Inspectable, count: int) -> str:
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
     # A whole file with a head of fields says less in a line than the reason does.
-    told = [_line(side, TEXT_CHARS) for side in sides if side and not side.startswith("---\n")]
+    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith("---\n")]
     what = ": " + " → ".join(told) if told else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
@@ -197,11 +198,6 @@ def _lacking(system: MemorySystem, command: str) -> MemoryError_:
     if system.name == "none":
         return MemoryError_("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     return MemoryError_(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
-
-
-def _line(text: str, max_chars: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
 class _Parser(argparse.ArgumentParser):

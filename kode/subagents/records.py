@@ -27,6 +27,7 @@ from kode.errors import StorageError
 from kode.messages import Text, ToolResult
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.log import is_readable
+from kode.shorten import shorten
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
 
@@ -35,6 +36,7 @@ ORPHAN_GRACE_S = 6.0
 MAX_SHOWN_CHARS = 8_000
 MAX_TOGETHER_CHARS = 52_000
 """Below what a tool result may hold, so that no task's part is cut out of the middle."""
+GOAL_CHARS = 80
 _POLL_S = 0.1
 
 
@@ -172,10 +174,8 @@ def room(count: int) -> int:
 
 def told(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result as the model gets it: clipped to `limit` characters, the whole in a named file."""
-    goal = " ".join(goal.split())
-    shown = goal if len(goal) <= 80 else goal[:79] + "…"
     tokens = f"{result.steps} steps, {result.tokens_used} tokens"
-    lines = [f"## {shown}", f"[agent {id}: {result.status}, {tokens}]"]
+    lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")
     lines.append(_clipped(id, result.summary.strip(), output_dir, limit))
@@ -190,7 +190,7 @@ def describe(agents: Path) -> list[str]:
     """One line a child, for a person."""
     lines = []
     for record in records(agents):
-        goal = " ".join(record.goal.split())[:80]
+        goal = shorten(record.goal, GOAL_CHARS)
         if record.result is None:
             status = "running" if record.alive else "interrupted, without a result"
             lines.append(f"{record.id}  {status}  {goal}")

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from kode.contracts import RunningCommand
 from kode.errors import UserError
 from kode.events import Emit, Notice, silent
+from kode.shorten import shorten
 
 MAX_ENDED = 20
 """Of commands that have ended, so many of the newest stay to be read."""
+TITLE_CHARS = 80
 
 
 @dataclass
@@ -35,6 +37,11 @@ class BackgroundCommand:
     @property
     def command(self) -> str:
         return self.running.command
+
+    @property
+    def title(self) -> str:
+        """The command, where it is named."""
+        return shorten(self.command, TITLE_CHARS)
 
     @property
     def runs(self) -> bool:
@@ -116,7 +123,7 @@ class BackgroundCommands:
             path = known.running.output_path
             where = f" Its output is in {path}." if path else ""
             lines.append(
-                f"[The background command {known.name} (`{_short(known.command)}`) has ended: "
+                f"[The background command {known.name} (`{known.title}`) has ended: "
                 f"{known.outcome}.{where}]"
             )
         return "\n".join(lines)
@@ -135,7 +142,7 @@ class BackgroundCommands:
         self._note_end(known, outcome)
         self.emit(
             Notice(
-                text=f"{known.name} has ended, {outcome}: {_short(known.command)} "
+                text=f"{known.name} has ended, {outcome}: {known.title} "
                 f"(/bg read {known.name} shows its output)",
                 level="info",
             )
@@ -147,8 +154,3 @@ class BackgroundCommands:
 
     def _note_end(self, known: BackgroundCommand, outcome: str) -> None:
         known.outcome, known.took_s = outcome, self.clock() - known.since
-
-
-def _short(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= 80 else line[:79] + "…"

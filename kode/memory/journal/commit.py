@@ -19,6 +19,7 @@ from kode.memory.history import Author, Change, History
 from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
+from kode.shorten import shorten
 
 SYSTEM = "journal"
 QUOTED_CHARS = 80
@@ -218,8 +219,7 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
 
 def quoted(block: str) -> str:
     """The beginning of an entry, on one line."""
-    line = " ".join(block.partition("\n")[2].split())
-    return line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1].rstrip() + "…"
+    return shorten(block.partition("\n")[2], QUOTED_CHARS)
 
 
 def _text(path: Path) -> str:

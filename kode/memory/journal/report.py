@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kode import credentials
 from kode.memory.history import Change, History
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles, size_of
+from kode.shorten import shorten
 
 ORIGINS_LOOKED_THROUGH = 2_000
 LATEST_ENTRIES = 5
@@ -54,9 +55,7 @@ def status(
 
 
 def _line(entry: Entry) -> str:
-    text = " ".join(credentials.redact(entry.text).split())
-    cut = text if len(text) <= ENTRY_CHARS else text[: ENTRY_CHARS - 1].rstrip() + "…"
-    return f"{entry.at}  {cut}"
+    return f"{entry.at}  {shorten(credentials.redact(entry.text), ENTRY_CHARS)}"
 
 
 def _origin(change: Change | None) -> str:

@@ -9,9 +9,10 @@ from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import Door, keep_ends
-from kode.memory.notes.note import MAX_NOTE_BYTES, shorten
+from kode.memory.notes.note import MAX_NOTE_BYTES
 from kode.memory.transcript import transcript
 from kode.messages import Message
+from kode.shorten import shorten
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Row
+from kode.shorten import shorten
 
 SYSTEM = "notes"
 
@@ -259,12 +260,6 @@ def _time(name: str, value: Any) -> str:
         raise MemoryError_(
             f"`{name}` is {value!r}; write a time as 2026-03-01 or 2026-03-01T12:00:00Z"
         ) from None
-
-
-def shorten(text: str, max_chars: int) -> str:
-    """On one line, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
 def told(note: Note, max_chars: int = 80) -> str:

@@ -37,6 +37,7 @@ from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import SYSTEM, VaultWriter
 from kode.messages import Message
+from kode.shorten import shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -46,6 +47,7 @@ MAX_ATTEMPTS = 5
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
 HIT_CHARS = 1_000
+LISTED_CHARS = 100
 
 
 class Vault:
@@ -214,8 +216,7 @@ class Vault:
         that wait. Raises: MemoryError_, StorageError."""
         waits = [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
         if id is None:
-            lines = [f"{p.id}  {p.at[:16]}  {_first_line(p.text)}" for p in waits]
-            return "\n".join(lines) or "Nothing waits for approval."
+            return "\n".join(map(_listed, waits)) or "Nothing waits for approval."
         self._check_writable()
         found = [p for p in waits if p.id == id] or [p for p in waits if p.id.startswith(id)]
         if len(found) != 1:
@@ -326,6 +327,6 @@ class Vault:
         self._context.emit(Notice(text=text, level=level))
 
 
-def _first_line(text: str) -> str:
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= 100 else line[:99] + "…"
+def _listed(pending: Pending) -> str:
+    begins = pending.text.strip().partition("\n")[0]
+    return f"{pending.id}  {pending.at[:16]}  {shorten(begins, LISTED_CHARS)}"

@@ -21,6 +21,7 @@ from kode.memory.vault.names import (
     month_file,
     title_of,
 )
+from kode.shorten import shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Vault
@@ -395,5 +396,4 @@ def _ending(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    line = " ".join(text.lstrip("# ").split())
-    return line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1].rstrip() + "…"
+    return shorten(text.lstrip("# "), QUOTED_CHARS)
