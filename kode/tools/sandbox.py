@@ -166,7 +166,9 @@ class Sandbox:
             names = (".ssh", ".aws") if home in ground.roots else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
         fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
-        above = [folder for folder in fixed if not any(_below(folder, r) for r in ground.roots)]
+        above = [
+            folder for folder in fixed if not any(folder.is_relative_to(r) for r in ground.roots)
+        ]
         held = sandbox_git.held(ground.folders_of_work) if kind == "bubblewrap" else ()
         kept = [ground.cwd] if os.access(ground.cwd, os.W_OK) else []
         return {
@@ -360,7 +362,3 @@ def _once(settle: Callable[[], str], descriptors: list[int]) -> Callable[[], str
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def _below(path: Path, folder: Path) -> bool:
-    return path == folder or folder in path.parents

@@ -102,7 +102,7 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool, pin: 
     mount would follow the link, to anywhere outside. Raises: OSError for a root that is gone.
     """
     homes = _hidden_homes(ground)
-    wide = [root for root in ground.roots if any(_above(root, home) for home in homes)]
+    wide = [root for root in ground.roots if any(root in home.parents for home in homes)]
     arguments = ["--ro-bind", "/", "/"]
     for root in wide:
         arguments += ["--bind", _pinned_root(root, pin), str(root)]
@@ -213,7 +213,7 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
         yield ground.repository
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
         folder = Path(os.path.realpath(name or "/"))
-        if any(_above(home, folder) and _is_of_programs(folder, home) for home in ground.homes):
+        if any(home in folder.parents and _is_of_programs(folder, home) for home in ground.homes):
             yield folder
 
 
@@ -259,7 +259,7 @@ def _between(fixed: Iterable[tuple[Path, Path]]) -> list[Path]:
 
 def _secrets_in_roots(ground: Ground) -> Iterator[Path]:
     for home in ground.homes:
-        if any(_below(home, root) for root in ground.roots):
+        if any(home.is_relative_to(root) for root in ground.roots):
             paths = (home / name for name in SECRET_IN_HOME)
             yield from (path for path in paths if sandbox_git.is_plain(path) and path.is_dir())
 
@@ -269,7 +269,7 @@ def _secrets_of_system(ground: Ground) -> list[str]:
     found = []
     for name in (name for pattern in SECRET_IN_SYSTEM for name in glob(pattern)):
         path = Path(os.path.realpath(name))
-        if os.access(path, os.R_OK) and not any(_below(root, path) for root in ground.roots):
+        if os.access(path, os.R_OK) and not any(root.is_relative_to(path) for root in ground.roots):
             found.append(str(path))
     return found
 
@@ -281,7 +281,7 @@ def cannot_hide(ground: Ground) -> str:
     """What lies in the folders of work and would have to be hidden; "" when there is nothing.
     Landlock can only allow, and new files of a folder need that it is allowed as a whole."""
     hidden = (ground.kode_home, *ground.homes)
-    inside = [path for path in hidden if any(_below(path, root) for root in ground.roots)]
+    inside = [path for path in hidden if any(path.is_relative_to(root) for root in ground.roots)]
     return str(inside[0]) if inside else ""
 
 
@@ -334,14 +334,3 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-# ── small things ─────────────────────────────────────────────────────────────────────────────
-
-
-def _below(path: Path, folder: Path) -> bool:
-    return path == folder or folder in path.parents
-
-
-def _above(path: Path, folder: Path) -> bool:
-    return path in folder.parents
