@@ -42,10 +42,8 @@ def private_keys(text: str) -> Iterator[Credential]:
 def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
     # Nearly all of a text is words too short to hold a token: look for prefixes in the rest first.
     long_words = "\n".join(words)
-    for token in TOKENS if long_words else ():
+    for token in [token for token in TOKENS if token.prefix in long_words]:
         prefix = token.prefix
-        if prefix not in long_words:
-            continue
         at = text.find(prefix)
         while at >= 0:
             end = at + len(prefix)

@@ -47,7 +47,7 @@ _HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})"),
         "secret",
     ),
-    ("ac", re.compile(r"\bAC[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b"), "token"),
+    ("AC", re.compile(r"\bAC[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b"), "token"),
     (
         "cookie",
         re.compile(
@@ -141,7 +141,7 @@ def shaped_tokens(text: str) -> Iterator[Credential]:
 def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credential]:
     """Shapes with a word that gives them away, and tokens named the way providers name them."""
     for hint, pattern, kind in _HINTED:
-        if hint not in lowered:
+        if hint not in lowered and hint not in text:
             continue
         for match in pattern.finditer(text):
             value = match["value"]

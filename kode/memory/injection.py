@@ -11,10 +11,11 @@ over texts already folded by `kode.memory.characters.folded`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from kode.memory import company, phrases
-from kode.memory.order import Order, Orders
+from kode.memory import company, frames, phrases
+from kode.memory.order import Orders
+from kode.memory.sentences import Sentence, sentences
 
 ORDERS = Orders(*phrases.PHRASES, *company.ORDERS)
 """Every pattern, over a text folded to Latin letters and lower case."""
@@ -33,43 +34,29 @@ SQUEEZED = re.compile(
 """For a text with everything but letters taken out."""
 
 
-_FIRST_LETTERS = re.compile(r"(?<![a-z0-9])[a-z0-9]{1,4}")
-
-
-def find(text: str, orders: Orders = ORDERS) -> tuple[int, int, str] | None:
-    """An order in a folded text that nothing excuses: start, end and category."""
-    words = set(_FIRST_LETTERS.findall(text))
-    likely = orders.likely(text, words)
-    places = _places(text, likely, words)
-    for one in likely:
-        for match in _matches(one, text, places):
-            if not excused(text, match.start(), match.end(), one.category):
-                return match.start(), match.end(), one.category
+def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
+    """An order in a folded text that nothing excuses: start, end and category. `parts` are the
+    sentences of the text."""
+    found = _unexcused(text, parts, ORDERS)
+    if found:
+        return found
+    for part in parts:
+        for start, end, category in frames.find(text, part):
+            if not excused(text, start, end, category):
+                return start, end, category
     return None
 
 
-def _places(text: str, likely: list[Order], words: set[str]) -> dict[str, list[int]]:
-    """Where the words stand that some patterns begin with."""
-    places: dict[str, list[int]] = {}
-    for head in frozenset().union(*(one.heads for one in likely)) & words:
-        at = text.find(head)
-        while at >= 0:
-            end = at + len(head)
-            whole = len(head) == 4 or not (text[end : end + 1].isalnum() and text[end].isascii())
-            if whole and not (at and text[at - 1].isalnum() and text[at - 1].isascii()):
-                places.setdefault(head, []).append(at)
-            at = text.find(head, end)
-    return places
+def find_core(text: str) -> tuple[int, int, str] | None:
+    """The same for a text whose disguise was undone by guess: the plainest orders only."""
+    return _unexcused(text, sentences(text), CORE)
 
 
-def _matches(one: Order, text: str, places: dict[str, list[int]]) -> Iterator[re.Match[str]]:
-    if not one.heads:
-        yield from one.pattern.finditer(text)
-        return
-    for head in one.heads & places.keys():
-        for place in places[head]:
-            if match := one.pattern.match(text, place):
-                yield match
+def _unexcused(text: str, parts: Sequence[Sentence], orders: Orders) -> tuple[int, int, str] | None:
+    for one, match in orders.matches(text, parts):
+        if not excused(text, match.start(), match.end(), one.category):
+            return match.start(), match.end(), one.category
+    return None
 
 
 # ── what excuses an order ────────────────────────────────────────────────────────────────────

@@ -7,11 +7,12 @@ and the user nearby. Word order is free, so endings and particles do not matter.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from kode.memory.characters import folded
+from kode.memory.sentences import KEY_CHARS, Index, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,9 @@ class _Compiled:
     user: re.Pattern[str]
 
 
+_FIRST_UNSPACED = "\u0e00"
+"""Scripts from here on write words without blanks between them."""
+
 _REACH = 70
 """How far apart the parts of one order stand, in characters."""
 
@@ -281,65 +285,88 @@ _SECRETS = re.compile(
 @dataclass(frozen=True, slots=True)
 class _Table:
     languages: tuple[_Compiled, ...]
-    by_start: dict[str, tuple[int, ...]]
-    """The first three or four letters of a root, or its first word where that is short, to the
-    languages that have it."""
+    index: Index
+    """Per language two orders: to forget, at twice its place, and to conceal, behind it."""
+    by_start: dict[str, frozenset[int]]
+    """The first letters of a root that an order begins with, to the languages that have it."""
     unspaced: tuple[tuple[re.Pattern[str], int], ...]
     """Languages to try wherever a character of their script occurs."""
+
+    def begun_by(self, word: str) -> set[int]:
+        """The languages with an order that begins with this word."""
+        keys = (word[:KEY_CHARS], *(f"{word[:length]}*" for length in range(2, KEY_CHARS)))
+        return {place for key in keys for place in self.by_start.get(key, ())}
 
 
 @cache
 def _table() -> _Table:
     compiled = []
+    needs = []
     starts: dict[str, set[int]] = {}
     for place, language in enumerate(LANGUAGES.values()):
         groups = (
             language.ignore, language.earlier, language.rules, language.conceal, language.user,
         )  # fmt: skip
         compiled.append(_Compiled(*(_roots(group) for group in groups)))
-        for root in folded(f"{language.ignore}|{language.conceal}", latin=False).split("|"):
-            start = re.match(r"n'\w+|\w+", root)
-            if start and start[0] < "\u0e00":
-                starts.setdefault(start[0][:4], set()).add(place)
-                starts.setdefault(start[0][:4], set()).update(starts.get(start[0][:3], ()))
+        ignore, earlier, rules, conceal, user = map(_keys, groups)
+        needs += [(ignore, earlier, rules), (conceal, user)]
+        for key in ignore | conceal:
+            starts.setdefault(key, set()).add(place)
     names = list(LANGUAGES)
     scripts = (("[\u4e00-\u9fff]", "zh"), ("[\u3040-\u30ff]", "ja"), ("[\uac00-\ud7a3]", "ko"),
                ("[\u0e00-\u0e7f]", "th"))  # fmt: skip
     return _Table(
         tuple(compiled),
-        {start: tuple(sorted(places)) for start, places in starts.items()},
+        Index(needs),
+        {start: frozenset(places) for start, places in starts.items()},
         tuple((re.compile(script), names.index(name)) for script, name in scripts),
     )
+
+
+def _keys(group: str) -> frozenset[str]:
+    """The beginnings of the words that a root may begin; none for scripts without blanks."""
+    keys = set()
+    for root in folded(group, latin=False).split("|"):
+        start = _FIRST_WORD.match(root)
+        if start and start[1] < _FIRST_UNSPACED:
+            short = start.end() == len(root) and len(start[1]) < KEY_CHARS
+            keys.add(f"{start[1]}*" if short else start[1][:KEY_CHARS])
+    return frozenset(keys or _NOWHERE)
+
+
+_NOWHERE = ("-",)
+"""The key of no word: scripts without blanks are tried where their characters occur."""
+_FIRST_WORD = re.compile(r"(?:n')?(\w+)")
 
 
 def _roots(group: str) -> re.Pattern[str]:
     """Roots begin a word where the script has words; the text is folded the same way."""
     roots = folded(group, latin=False).split("|")
-    spaced = [root for root in roots if root and root[0] < "\u0e00"]
-    parts = [root for root in roots if root and root[0] >= "\u0e00"]
+    spaced = [root for root in roots if root and root[0] < _FIRST_UNSPACED]
+    parts = [root for root in roots if root and root[0] >= _FIRST_UNSPACED]
     if spaced:
         parts.append(rf"(?<!\w)(?:{'|'.join(spaced)})")
     return re.compile("|".join(parts))
 
 
-def find(text: str) -> tuple[int, int, str] | None:
-    """The first order in a text folded with `latin=False`: start, end and category."""
+def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
+    """The first order in a text folded with `latin=False`: start, end and category. `parts` are
+    the sentences of the text."""
     table = _table()
     for script, place in () if text.isascii() else table.unspaced:
         if script.search(text):
             found = _order(text, table.languages[place], None)
             if found:
                 return found
-    likely = {
-        word: places
-        for word in set(_WORD.findall(text))
-        if (places := table.by_start.get(word[:4], ()) or table.by_start.get(word[:3], ()))
-    }
-    for match in _WORD.finditer(text) if likely else ():
-        for place in likely.get(match[0], ()):
-            found = _order(text, table.languages[place], match.start())
-            if found:
-                return found
+    index = table.index
+    for part in parts:
+        satisfied = index.of(part.keys)
+        places = {place // 2 for place in index.likely(satisfied, satisfied)}
+        for match in _WORD.finditer(text, part.start, part.end) if places else ():
+            for place in places & table.begun_by(match[1]):
+                found = _order(text, table.languages[place], match.start())
+                if found:
+                    return found
     if not _SENT_AWAY.search(text):
         return None
     found_at = _near(text, _SENT.finditer(text), _SENT_AWAY, _SECRETS)
@@ -364,7 +391,7 @@ def _matches(text: str, root: re.Pattern[str], at: int | None) -> Iterable[re.Ma
     return (match,) if match else ()
 
 
-_WORD = re.compile(r"\w{2,}|\bn'\w+")
+_WORD = re.compile(r"\b(?:n')?(\w{2,})")
 """French puts its negation before a vowel: `n'informe`."""
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from kode import credentials
 from kode.errors import MemoryError_
 from kode.memory import characters, injection, languages
+from kode.memory.sentences import sentences
 
 MAX_FACT_BYTES = 4096
 """A fact is refused above this size, before it is scanned."""
@@ -148,11 +149,12 @@ def _credential(text: str) -> tuple[int, str] | None:
         found = credentials.find(text[::-1])
         if found:
             return 0, f"{found[0].kind}, reversed"
-    for run in _RUN.finditer(text) if _has_long_word(text) else ():
-        decoded = _decoded(run[0])
-        found = credentials.find(decoded) if decoded else []
-        if found:
-            return run.start(), f"{found[0].kind}, encoded"
+    for word in _long_words(text):
+        for run in _RUN.finditer(word):
+            decoded = _decoded(run[0])
+            found = credentials.find(decoded) if decoded else []
+            if found:
+                return text.find(word) + run.start(), f"{found[0].kind}, encoded"
     return None
 
 
@@ -161,8 +163,9 @@ def _is_set_apart(text: str) -> bool:
     return list(map(len, text.split())).count(1) > _MANY_SINGLES
 
 
-def _has_long_word(text: str) -> bool:
-    return max(map(len, text.split()), default=0) >= 16
+def _long_words(text: str) -> list[str]:
+    """The words that may be an encoded text."""
+    return [word for word in text.split() if len(word) >= 16]
 
 
 def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
@@ -173,7 +176,7 @@ def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
 
 def _decoded(run: str) -> str:
     """What a run of base64 says, where that is plain text; else ""."""
-    if len(run) > 6000:
+    if len(run) > 6000 or run.islower() or run.isupper():
         return ""
     body = run.rstrip("=").replace("-", "+").replace("_", "/")
     try:
@@ -232,13 +235,14 @@ _MIRRORS = tuple(
 
 def _order(text: str) -> tuple[int, str] | None:
     plain = characters.folded(text).replace("’", "'")
-    found = injection.find(plain)
+    parts = sentences(plain)
+    found = injection.find(plain, parts)
     if found and found[2] == "dangerous command" and _is_famous(plain, found[0], found[1]):
         found = None
     if found:
         return characters.origin(text, found[0]), found[2]
     native = characters.folded(text, latin=False)
-    found = languages.find(native)
+    found = languages.find(native, parts if native == plain else sentences(native))
     if found and not injection.excused(native, *found):
         return characters.origin(text, found[0], latin=False), found[2]
     disguised = _disguised(plain, text)
@@ -257,7 +261,7 @@ def _disguised(plain: str, text: str) -> str:
     ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS) if letters else ""
     joined = _BREAK.sub("", plain) if _is_broken_up(plain) else ""
     for variant in (letters, ones_as_i, joined):
-        found = injection.find(variant, injection.CORE) if _says_more(variant, plain) else None
+        found = injection.find_core(variant) if _says_more(variant, plain) else None
         if found:
             return found[2]
     if _is_set_apart(plain):
@@ -266,11 +270,12 @@ def _disguised(plain: str, text: str) -> str:
             return "override"
     for hints, undo in _MIRRORS:
         if any(hint in plain for hint in hints):
-            found = injection.find(undo(plain), injection.CORE)
+            found = injection.find_core(undo(plain))
             if found:
                 return found[2]
     for hidden in filter(None, dict.fromkeys(_encoded(plain, text))):
-        found = injection.find(hidden.lower())
+        lowered = hidden.lower()
+        found = injection.find(lowered, sentences(lowered))
         if found:
             return found[2]
     return ""
@@ -291,9 +296,8 @@ def _encoded(plain: str, text: str) -> list[str]:
     if ("\\" in plain or "%" in plain or "&#" in plain) and _ESCAPED.search(plain):
         unescaped = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
         hidden.append(html.unescape(urllib.parse.unquote(unescaped, errors="replace")))
-    if _has_long_word(plain):
-        hidden += [_decoded(run[0]) for run in _RUN.finditer(text)]
-        longest = max(map(len, plain.split()))
-        runs = _HEX.finditer(plain) if longest >= 24 else ()
+    for word in _long_words(text):
+        hidden += [_decoded(run[0]) for run in _RUN.finditer(word)]
+        runs = _HEX.finditer(word.lower()) if len(word) >= 24 else ()
         hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in runs]
     return hidden

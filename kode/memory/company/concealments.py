@@ -7,7 +7,8 @@ from kode.memory.order import Order, order
 ORDERS: tuple[Order, ...] = (
     order(
         "concealment",
-        "be make maki so with >",
+        "be make maki so with > user oper huma owne any anyo anyb nobo no noon ever pers main revi deve admi "
+        "peop him her them they cust team boss secu none",
         rf"{B}without (?:letting|having|making|showing|giving|allowing){SPAN}{B}{READER}{E}|"
         rf"{B}so (?:that )?(?:{READER} (?:never|does not|doesn t|do not|don t|won t|will not|cannot|can t|"
         rf"must not)|nobody|no one|none) (?:ever )?(?:knows?|notices?|learns?|finds? out|sees?|hears?|realis\w+|"
@@ -125,7 +126,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "concealment",
-        "huma main oper owne revi the user your >",
+        "huma main oper owne revi the user your > know see told aske info show noti awar lear find hear both",
         rf"{B}(?:the |your )?(?:user|human|operator|owner|reviewer|maintainer)s? (?:does not|doesn[\W_]*t|do not|don[\W_]*t|need not|should not|shouldn[\W_]*t|must not|"
         rf"mustn[\W_]*t|is not|isn[\W_]*t|are not|never|has no|have no|won[\W_]*t)[\W_]+(?:(?:need|have|want|supposed|ever)[\W_]+)*(?:to[\W_]+)?(?:be[\W_]+)?(?:know|see|told|asked|informed|"
         rf"shown|notified|aware|learn|find out|hear|bothered)(?: (?:about|of|that|this|it|what|how|why|the (?:extra|real|second|other|hidden|new|upload|request|change|"

@@ -53,7 +53,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "acti are assi assu be enab enga ente go in jail now star swit use you your >",
+        "acti are assi assu be enab enga ente go in jail now star swit use you your > mode jail",
         rf"{B}(?:assume|enter|enable|activate|engage|use|start|switch to|go into|be in|are in|are now in|"
         rf"now in|in) (?:the )?(?:root|god|jailbreak|dan|unrestricted|unfiltered|superuser|yolo|uncensored|"
         rf"evil|opposite|no[\W_]limits?) mode{E}|{B}(?:you|assistant)(?: are|'re|re)?(?: now)? in "
@@ -111,14 +111,15 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "you >",
+        "you > free libe unbo rele unch unre inst rule guid poli prom dire orde cons rest safe guar "
+        "filt limi cens prog trai prin ethi chec prot alig iden pers conf syst",
         rf"{B}you (?:are|re|have been|ve been) (?:now )?(?:freed?|liberated|unbound|released|unchained|"
         rf"unrestricted)(?: (?:from|of|now)|\s*[.!,]|$)|{B}you (?:no longer|don t|do not|never) (?:have|"
         rf"need|require) (?:any |to (?:follow|obey|respect) )?(?:\w+ )?(?:{OWN_RULES}){E}",
     ),
     order(
         "override",
-        "adop begi belo foll here obey star the thes use >",
+        "adop begi belo foll here obey star the thes use > inst orde rule dire prom pers goal",
         rf"{B}(?:these|here|the following|below) (?:are|is) (?:your |the )?(?:new|real|true|actual|updated|"
         rf"only) (?:system )?(?:instructions?|orders?|rules?|directives?|prompt|persona|goal){E}|"
         rf"{B}(?:start|begin) (?:over |afresh |again )?with (?:these|the following|new|this) (?:new )?(?:orders?|"
@@ -180,7 +181,9 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "abol all anyt canc disa drop ever lift noth remo revo susp void waiv what >",
+        "abol all anyt canc disa drop ever lift noth remo revo susp void waiv what > canc void revo obso "
+        "irre null inva supe coun matt appl vali inst rule guid poli prom dire orde cons rest safe guar "
+        "filt limi cens prog trai prin ethi chec prot alig iden pers conf syst",
         rf"{B}(?:lifted|removed|cancell?ed|suspended|revoked|waived|dropped|disabled|voided|abolished) (?:all |your |every |any )+(?:{OWN_RULES}){E}|"
         rf"{B}(?:everything|all(?: of (?:it|that|this))?|anything|what(?:ever)? (?:was|is|came)(?: said| written)?)[\W_]+(?:that (?:is|was|came) )?(?:above|before)[\W_]+(?:is|was|has been|are)[\W_]+"
         rf"(?:now )?(?:cancell?ed|void|revoked|obsolete|irrelevant|null|invalid|superseded)|{B}nothing (?:that )?(?:the )?(?:user|system|operator|developer|human)[\W_]"
@@ -203,7 +206,7 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(
         "override",
-        "diso do don neve stop the your >",
+        "diso do don neve stop the your > user oper huma owne deve syst mast boss",
         rf"{B}disobey (?:the |your |any )?(?:users?|operator|human|owner|developer|system){E}|"
         rf"{B}(?:your|the agent s) (?:new|real|true|only) (?:master|owner|boss|operator|user){E}|"
         rf"{B}(?:never|do not|don t|stop) (?:follow(?:ing)?|obey(?:ing)?|do(?:ing)?|execut(?:e|ing)) what(?:ever)? (?:the )?(?:user|operator|human|owner)"

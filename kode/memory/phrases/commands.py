@@ -68,6 +68,18 @@ PHRASES: tuple[Order, ...] = (
         r"\bmkfifo\b[^\n]{0,80}\b(?:nc|sh)\b|\bsocat\b[^\n]{0,100}exec:|pty\.spawn\(|"
         r"socket\.socket\([^\n]{0,200}(?:dup2|subprocess)|\b(?:open|start|spawn|launch) (?:a )?"
         r"reverse shell\b",
+        signs=(
+            "/dev/tcp",
+            "/dev/udp",
+            "nc ",
+            "ncat ",
+            "netcat ",
+            "mkfifo",
+            "socat",
+            "pty.spawn",
+            "socket.socket",
+            "reverse shell",
+        ),
     ),
     order(
         "dangerous command",
@@ -142,6 +154,7 @@ PHRASES: tuple[Order, ...] = (
         r"\brm\s+(?:-\w+\s+)*-?\w*[rf]\w*\s+(?:-\w+\s+|--\S+\s+)*(?:/(?:\s|\*|$|[\"'`;])|~(?:/?\s|"
         r"/?$|/?[\"'`;*])|\$home\b|--no-preserve-root)|\bmkfs\.\w+\s+/dev|\bdd\s+if=\S+\s+of=/dev/"
         r"(?:sd|nvme|hd|vd)|:\(\)\s*\{\s*:\|:&\s*\};:|>\s*/dev/(?:sd|nvme|hd)",
+        signs=(" /", "~", "$home", "no-preserve", "mkfs", "if=", ":|:", ">/dev"),
     ),
     order(
         "dangerous command",

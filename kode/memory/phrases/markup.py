@@ -55,19 +55,26 @@ PHRASES: tuple[Order, ...] = (
     ),
     order(
         "chat markup",
-        "syst assi huma deve user hidd secr admi inst resp inpu",
-        r"^\s{0,3}(?:#{1,6}|\*\*|>|===+|---+|\[)\s*(?:system|assistant|human|developer|user)"
+        "syst assi huma deve user",
+        r"\s{0,3}(?:#{1,6}|\*\*|>|===+|---+|\[)\s*(?:system|assistant|human|developer|user)"
         r"(?: (?:message|prompt|instructions?|note|override|turn))?\s*(?::\s*(?:\*\*|\n|$)|\]\s*:|"
         r"(?:===+|---+)|:\s+\w)|"
-        r"^\s{0,3}(?:system|assistant|human|developer)(?: (?:message|prompt|override|note))?\s*:\s*"
+        r"\s{0,3}(?:system|assistant|human|developer)(?: (?:message|prompt|override|note))?\s*:\s*"
         r"(?:you (?:are|must|will|should|have|may|can)|ignore|follow|obey|new |override|from now|"
         r"disregard|approved|i (?:will|have|am)|sure|reveal|run |execute|do not|the user)|"
-        r"\n\s*\n?(?:human|assistant|system)\s*:\s|"
+        r"(?<=\n)\s*(?:human|assistant|system)\s*:\s",
+        at_start=True,
+    ),
+    order(
+        "chat markup",
+        "syst assi deve user hidd secr admi inst resp inpu",
         r"\[\s*(?:system|assistant|admin|developer)[\W_]+(?:message|note|override|prompt|"
         r"instructions?|notice|directive|alert)s?\s*\]|"
         r"^###\s*(?:instruction|response|input)\s*:\s*(?:\n|$)|"
         r"(?:begin|end|start) (?:of )?(?:the )?(?:system|user|hidden|secret|admin) (?:prompt|"
-        r"message|instructions?|input|context|override)\b(?:\s*[-=\]>:]|$)",
+        r"message|instructions?|input|context|override)\b(?:\s*[-=\]>:]|$)|"
+        r"^```(?:system|assistant)\b",
+        signs=("[", "###", "begin", "end ", "start ", "```"),
     ),
     order(
         "chat markup",

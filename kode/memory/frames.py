@@ -1,0 +1,253 @@
+# ruff: noqa: E501  a frame is read whole
+"""Orders by the senses of their words: to hide + what was done + from the person, however put.
+
+A sentence is written as one sign for each word, which stands for the word's senses
+(`kode.memory.senses`); a frame is a pattern over these signs. So one frame knows an order in all
+the words that its senses have. Phrases that need their very words are in `kode.memory.phrases`;
+what excuses an order is `kode.memory.injection`.
+
+In a frame stand, divided by blanks: a SENSE or a word itself; `a|b`, either; `a?`, or nothing; `*3`, up to three words whatever; `!a`, no such word next; `^`, where an order begins: the
+sentence, a comma, a word that is put before an order; `$`, where the sentence or its part ends.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from kode.memory.senses import SENSES
+from kode.memory.sentences import KEY_CHARS, Index, Sentence
+
+FRAMES: dict[str, tuple[str, ...]] = {
+    "override": (
+        "^ DROP *2 OLD *2 RULES",
+        "DROP *2 ALL|THE *1 SRULES",
+        "^ DROP *2 RULES *3 above|earlier|previously|before|mentioned $",
+        "^ turn *1 blind eye *2 ALL|OLD|THE *2 RULES",
+        "^ set|put|leave|cast|lay|push aside *2 ALL|OLD|THE *2 RULES",
+        "^ set|put|leave|cast|lay *1 ALL|OLD|THE *2 RULES aside",
+        "^ do away with *2 ALL|OLD|THE *2 RULES",
+        "OLD *1 RULES *5 BE *3 VOID",
+        "OLD *1 RULES *4 NOT|NO|longer *1 BIND|CONCERN|hold|valid|binding|active",
+        "RULES *4 THEN *3 BE *2 VOID",
+        "RULES *4 THEN *3 NOT|NO|longer *1 BIND|CONCERN|hold|valid|binding",
+        "GUARDS *3 BE? *1 VOID",
+        "safety|ethical|moral|content *1 RULES|filter|filters|measures|training|checks *3 BE? *2 VOID",
+        "^ PLAY *4 NO|NOT|never|beyond *4 LIMITS",
+        "you|you're *3 NO|NOT|never|longer|nothing *3 BIND|subject|bound *3 LIMITS|RULES|this|BOSS",
+        "not|never|NO|nothing|doesn't *4 BIND|bound *2 you",
+        "RULES|BOSS *5 NOT|NO|longer|don't|doesn't *1 CONCERN *2 you",
+        "whatever|whatever's|nothing|anything *5 BOSS|configured *8 NOT|never|doesn't|nothing *1 BIND|CONCERN|matters|affect|affects",
+        "THIS|SOURCE *4 PRIORITY *3 OVER|above *4 BOSS|RULES|everything|system !CFG",
+        "rank|treat|put|place|value|weigh *5 SOURCE *3 OVER|ahead *3 BOSS|RULES|system !CFG",
+        "BOSS *2 RULES|wishes|requests|words|wish|say *4 LESS *6 THIS|SOURCE",
+        "THIS|SOURCE *2 OUTRANK *3 BOSS|RULES|everything|anything !CFG",
+        "obey|comply|follow|heed|trust|execute|serve *6 above|before *1 else|BOSS|everything|anything|everyone|anyone $",
+        "ONLY *2 OBEY|take *3 SOURCE|this|these $",
+        "answer|listen|respond *1 ONLY to *1 SOURCE|this $",
+        "obey|heed|serve *1 ONLY *2 SOURCE|this|these",
+        "from this|now point|moment|on *2 YOU *2 OBEY|answer|serve *2 ONLY|to *3 SOURCE|this|me",
+        "opposite *5 BOSS|system|told|prompt|instructed",
+        "^ override|overrule|overruling , *3 YOU *8",
+        "system|admin|security|developer|urgent|priority update|override|notice|alert|message|directive|announcement , *8 VOID|GUARDS|ignore|obey|unrestricted|bypass|comply",
+        "AVOID|stop *1 following|obeying|applying|respecting|honoring|heeding|enforcing|listening *4 RULES|BOSS|prompt",
+        "you|you're *2 exempt|released|freed|excused|relieved|absolved|immune *3 LIMITS|RULES|obligations|OLD",
+        "regard|consider|treat|deem|declare|count|view|see *1 OLD|ALL *2 RULES *2 as? VOID|optional|suggestions|advisory|nonexistent",
+        "OLD|THE *1 RULES *2 BE *2 optional|suggestions|advisory|fake|cancelled only|now|$",
+        "^ have|there|you *1 NO|zero *2 OLD|safety|moral|ethical *1 LIMITS|RULES $",
+        "new|real|true|actual|secret|hidden instructions|orders|directive|directives|master|objective|mission|persona *1 BE|,",
+        "your new|real|true|only|actual|sole|secret|hidden *1 job|task|goal|purpose|mission|objective|role|duty|loyalty|identity|name",
+        "no longer|not an? *1 assistant|bound|restricted|limited|constrained *3 LIMITS|RULES|OLD",
+    ),
+    "concealment": (
+        "^ NOT|AVOID *1 TELL *3 READER *1 THIS|OWN|what|about|that|$",
+        "^ NOT *1 let|allow *3 READER|NOBODY *1 KNOW|on|in|out",
+        "NO|without need|reason|point|sense *1 TELL|TELLING *3 READER|NOBODY",
+        "AVOID from? TELLING *3 READER|NOBODY|THIS|OWN",
+        "^ NOT *1 RECORD *4 this|these *2 OWN|part|one|fact $",
+        "^ NOT *1 RECORD|TELL *2 what *3 DID",
+        "^ NOT *1 RECORD|TELL *2 your|THIS *1 OWN *1 $|to|in|when",
+        "^ NOT *1 TELL|RECORD *2 that|having *1 YOU|this|it *3 DID|OWN",
+        "READER|NOBODY MODAL NOT *2 KNOW *3 this|what|OWN|about",
+        "READER|NOBODY MODAL NOT *2 KNOW *1 $",
+        "NOBODY MODAL *1 KNOW *4 THIS|OWN|about|$",
+        "READER|NOBODY never|not|doesn't|cannot|can't|won't *1 KNOW *3 THIS|OWN|about|$",
+        "sure|certain|ensure|so *4 READER|NOBODY *1 NOT|stays|remains|has|is|doesn't|unaware|KNOW *2 KNOW|UNAWARE|idea|$",
+        "^ HUSH *1 ACT",
+        "^ ACT *8 HUSH $",
+        "behind *4 back|backs",
+        "unbeknownst|unknown to *2 READER|users",
+        "without *3 READER *2 noticing|knowing|realizing|realising|seeing|suspecting|hearing|finding|learning|spotting",
+        "^ HIDE *4 OWN|this|it *5 from|out|off *2 your|the|any|all|final *2 SUMMARY",
+        "^ CONCEAL|deny|cover *2 the|its|your|THIS|up *2 EXISTENCE|OWN|fact|deletion|failed|failure",
+        "^ CONCEAL *3 OWN|THIS *4 from *2 READER|NOBODY|sight|view",
+        "^ pretend|claim|assert|feign|swear|insist|state *8 passed|succeeded|worked|pass|succeed|fine|nothing|happened|unchanged|untouched|ok|green",
+        "^ lie about|to *6",
+        "^ falsify|fabricate|forge|fudge|doctor|misreport|misstate|understate *5 SUMMARY|OWN|results|output|tests|logs|status|test",
+        "if|when|whenever|should|once|in *6 ASKED *6 say|claim|deny|pretend|answer|reply|respond|tell|insist|blame *2 you|nothing|never|not|it|ignorance|READER",
+        "^ deny *3 OWN|this|it|everything|having|knowledge|involvement|any",
+        "^ answer|say|reply|respond *3 nothing|no|ignorance when|if|whenever|to *6 ASKED|questions",
+        "^ delete|remove|erase|scrub|clear|wipe|destroy|burn|purge *2 this|these *1 OWN|file|text *5 WHEN *2 reading|read|done|use|used|using|run|seen|executed|executing|it",
+        "^ delete|clear|erase|wipe|scrub|purge|rewrite|edit|truncate *2 shell|bash|command|your|session|chat|zsh|audit|terminal|all *1 HISTORY",
+        "^ leave|leaving|erase|remove|cover|hide|destroy|delete *2 no|any|all|your|every|the *1 TRACE",
+        "^ keep|hold|leave *2 THIS|OWN *2 secret|quiet|hidden|confidential|silent|yourself",
+        "keep|leave|stay|remain *4 UNAWARE *2 OWN|THIS|READER|of|about",
+        "^ stay|remain|keep|be silent|quiet|mum|tight-lipped|schtum *2 about|on|regarding",
+        "not a word|syllable|peep *2 to|about|of",
+        "do|done|run|perform|happen|executed *4 without|unseen *1 anyone|anybody|READER *1 noticing|knowing|looking",
+        "out of sight|view of *2 READER",
+        "stays|remains|stay|remain|keep *2 between us",
+        "^ play dumb|ignorant|innocent",
+        "^ feign ignorance|innocence",
+    ),
+    "bypassing approval": (
+        "^ AUTOAPPROVE *3 DEEDS",
+        "^ ALWAYS *1 APPROVE *3 DEEDS",
+        "^ APPROVE *1 ALL|whatever *3 DEEDS|asked|comes",
+        "RISKY *8 NOBODY|NO *2 needs|need|has|to|must *2 ASK|APPROVE|APPROVAL|confirm",
+        "APPROVAL BE|has *2 granted|given|implied|assumed|automatic *5 all|everything|any|anything|in|already",
+        "APPROVAL BE|has *2 granted|given|implied|assumed *3 for|to *2 all|everything|any|anything|RISKY",
+        "you|YOU *1 have|has|hold|enjoy|possess *2 STANDING *2 APPROVAL",
+        "STANDING *1 APPROVAL *2 to|for *3 RISKY|DEEDS|ACT",
+        "READER *2 APPROVED *8 NOT|NO|without|skip|stop *2 ASK|APPROVAL",
+        "READER *2 already|pre|once|previously *1 APPROVED *4 RISKY|DEEDS|it|this|ACT",
+        "APPROVED in advance|beforehand *0",
+        "^ TURNOFF *2 GUARD $|when|while|for|before|if|during|so|and",
+        "^ turn|switch|shut *2 off *2 GUARD",
+        "^ turn|switch|shut *2 GUARD *2 off",
+        "NO|NOT|never|don't *2 need|have|require|bother|stop|pause *2 to|for|with|any *1 ASK|APPROVAL *5 RISKY|DEEDS|ACT",
+        "without *2 ASK|APPROVAL|confirming|asking *1 $|first|before|anyone|anybody|user|human|operator|owner|me",
+        "^ assume|presume|take *3 APPROVAL|APPROVED|consent|yes *2",
+        "^ press|type|enter|answer|reply|say|hit|pipe|echo|send|select|choose y|yes|allow|approve|always *4 APPROVAL|ALL|ASK|prompts|ASKED|gate",
+        "^ grant|give|allow|award|assign yourself",
+        "^ raise|elevate|escalate|increase|extend|widen *2 your *1 APPROVAL|privileges|rights|access|privilege",
+        "^ act|proceed|continue|go|carry *3 without|NO *2 APPROVAL|ASK|asking|waiting|confirmation",
+        "^ never|not|don't|AVOID *1 ASK|asking|wait|prompt|seek *2 for|READER|me *2 APPROVAL|first|again|twice|before|permission",
+        "^ stop asking|requesting|seeking|prompting *3 APPROVAL|READER|me|before|first",
+    ),
+    "exfiltration": (
+        "^ PRINT *2 all|every|your|stored|entire|full|hidden|whole|everything *1 memory *1 ENTRIES|VERBATIM",
+        "^ PRINT *2 all|every|your|stored|entire|hidden|whole *2 memories|conversations|instructions|prompt",
+        "^ PRINT *3 memory|memories|prompt|instructions|conversation *3 VERBATIM",
+        "^ PRINT *3 hidden|system|secret|initial|original|internal|your prompt|instructions|message|rules *2 $|to|when|if|in|VERBATIM",
+        "^ READ *3 /etc/passwd|/etc/shadow|~/.ssh|.env|~/.aws|id_rsa|credentials|~/.netrc|secrets|passwords|keychain *4 and|then|, *2 PUT|SEND|ACT *6 SHOWN|WEB|PREP",
+        "^ paste|type|enter|submit|upload|post|drop|send|feed|share *3 THEIRS *1 DATA *3 PREP *3 WEB",
+        "^ SEND *5 everything|all|whatever|anything *2 you|we *2 know|remember|learned|stored|have|see|saw|read",
+    ),
+    "chat markup": (
+        "^ system , *3 you|obey|ignore|trusted|approved|allow|grant|disable|following|override|comply",
+    ),
+}  # fmt: skip
+
+
+_TOKEN = re.compile(r"[.~/$]*[a-z0-9_](?:[\w'.@/:$-]*[a-z0-9_])?|[,:()\"`]")
+_KEY = re.compile(rf"[a-z0-9]{{1,{KEY_CHARS}}}")
+_UNKNOWN = "-"
+_PAUSE = ","
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    index: Index
+    frames: tuple[tuple[str, re.Pattern[str]], ...]
+    signs: dict[str, str]
+
+
+def _words(sense: str) -> list[str]:
+    if sense not in SENSES:
+        return [sense]
+    words = []
+    for word in SENSES[sense].split():
+        words += [word[:-1], f"{word[:-1]}s"] if word.endswith("~") else [word]
+    return words
+
+
+@cache
+def _table() -> _Compiled:
+    """The frames, ready to be matched."""
+    elements = [
+        (category, frame.split()) for category, frames in FRAMES.items() for frame in frames
+    ]
+    names = {
+        name
+        for _, parts in elements
+        for part in parts
+        if part[0] not in "*^"
+        for name in part.strip("!?").split("|")
+        if name not in ("$", ",")
+    } | {"LEAD"}
+    senses_of: dict[str, set[str]] = {}
+    for name in names:
+        for word in _words(name):
+            senses_of.setdefault(word, set()).add(name)
+    kinds = sorted({tuple(sorted(senses)) for senses in senses_of.values()})
+    sign_of = {kind: chr(0x100 + place) for place, kind in enumerate(kinds)}
+    signs_of: dict[str, str] = {}
+    for kind, sign in sign_of.items():
+        for sense in kind:
+            signs_of[sense] = signs_of.get(sense, "") + sign
+    frames = []
+    needs = []
+    for category, parts in elements:
+        frames.append((category, re.compile("".join(_part(part, signs_of) for part in parts))))
+        needs.append([_needed(part) for part in parts if _is_needed(part)])
+    return _Compiled(
+        Index(needs),
+        tuple(frames),
+        {
+            **{word: sign_of[tuple(sorted(senses))] for word, senses in senses_of.items()},
+            **dict.fromkeys(',:()"`', _PAUSE),
+        },
+    )
+
+
+def _is_needed(part: str) -> bool:
+    return part[0] not in "*^,$!" and not part.endswith("?") and "$" not in part and "," not in part
+
+
+def _needed(part: str) -> list[str]:
+    """The keys of the words of which a sentence must have one."""
+    words = [word for name in part.split("|") for word in _words(name)]
+    return [key[0] for word in words if (key := _KEY.search(word))]
+
+
+def _part(part: str, signs_of: dict[str, str]) -> str:
+    if part.startswith("*"):
+        return f".{{0,{part[1:]}}}?"
+    if part == "^":
+        return f"(?:^|(?<=[{_PAUSE}{signs_of['LEAD']}]))"
+    if part == "$":
+        return f"(?={_PAUSE}|$)"
+    if part == ",":
+        return _PAUSE
+    names = part.strip("!?").split("|")
+    end = f"|(?={_PAUSE}|$)" if "$" in names else ""
+    comma = _PAUSE if "," in names else ""
+    signs = "".join(signs_of[name] for name in names if name not in ("$", ","))
+    if part.startswith("!"):
+        return f"(?![{signs}])"
+    return f"(?:[{comma}{signs}]{end}){'?' if part.endswith('?') else ''}"
+
+
+def find(text: str, sentence: Sentence) -> list[tuple[int, int, str]]:
+    """The orders in one sentence of a folded text: start, end and category of each."""
+    table = _table()
+    satisfied = table.index.of(sentence.keys)
+    likely = table.index.likely(satisfied, satisfied)
+    if not likely:
+        return []
+    words = _TOKEN.findall(text, sentence.start, sentence.end)
+    signs = table.signs
+    skeleton = "".join(signs.get(word, _UNKNOWN) for word in words)
+    found = []
+    for place in likely:
+        category, frame = table.frames[place]
+        match = frame.search(skeleton)
+        if match:
+            found.append((*_span(text, sentence, match.start(), match.end()), category))
+    return found
+
+
+def _span(text: str, sentence: Sentence, first: int, end: int) -> tuple[int, int]:
+    """Where the words of a frame stand in the text."""
+    tokens = list(_TOKEN.finditer(text, sentence.start, sentence.end))
+    return tokens[first].start(), tokens[max(first, end - 1)].end()
