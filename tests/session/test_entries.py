@@ -1,9 +1,14 @@
 import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 from kode.session.entries import (
+    AnyEntry,
     CompactionEntry,
     Header,
     MessageEntry,
@@ -136,3 +141,12 @@ def test_the_first_line_has_the_fields_that_scripts_rely_on() -> None:
         "provider": "openai",
         "version": 1,
     }
+
+
+@pytest.mark.parametrize("kind", get_args(AnyEntry), ids=lambda kind: kind.__name__)
+def test_the_page_of_sessions_names_every_field_of_a_line(kind: type) -> None:
+    page = (Path(__file__).parents[2] / "docs/sessions.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| ", page, re.MULTILINE))
+    names = {field.name: field.default for field in fields(kind)}
+    told = set(re.findall(r"`(\w+)`", rows[names.pop("type")]))
+    assert set(names) - {"id", "at"} <= told
