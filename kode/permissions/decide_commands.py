@@ -12,7 +12,7 @@ from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_
 from kode.permissions.rules import Rule
 from kode.permissions.shell import classify
 from kode.permissions.shell_class import PartClass, ShellClass, worst
-from kode.permissions.shell_words import FOUND
+from kode.permissions.shell_words import FOUND, UNKNOWN
 
 _FREE_CLASSES: dict[PermissionMode, frozenset[ShellClass]] = {
     "ask": frozenset({"safe"}),
@@ -148,7 +148,8 @@ def _ask_about(call: Call, parts: list[PartClass]) -> Decision:
     complete = not grave and all(offer is not None for offer in offers)
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
     hint = " ".join(f"--allow {_quoted(rule)}" for rule in named) if all(offers) else ""
-    if all(p.klass in _FREE_CLASSES["auto-edit"] or p.development for p in parts):
+    tame = all(p.klass in _FREE_CLASSES["auto-edit"] or p.development for p in parts)
+    if tame and call.mode != "auto-edit":
         hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     return Decision(
         outcome="ask",
@@ -164,7 +165,7 @@ def _ask_about(call: Call, parts: list[PartClass]) -> Decision:
 def offered_rule(part: PartClass) -> Rule | None:
     """The rule that would allow this command from now on, as narrow as is useful; None where the
     words are not known."""
-    if part.argv is None:
+    if part.argv is None or any(UNKNOWN in word or FOUND in word for word in part.argv):
         return None
     words = part.argv
     if part.development or os.path.basename(words[0]) in _OFFER_BY_SUBCOMMAND:

@@ -63,6 +63,7 @@ _LATER_FOLDERS = re.compile(
     r"|/\.git$|/\.github/(?:workflows|actions)(?:/|$)|/\.circleci(?:/|$)|/\.buildkite(?:/|$)"
     r"|/\.vscode(?:/|$)|/\.idea(?:/|$)|/\.zed(?:/|$)|/\.husky(?:/|$)|/\.devcontainer(?:/|$)"
     r"|/\.claude(?:/|$)|/\.cursor(?:/|$)|/\.config/(?:autostart|systemd|fish|git)(?:/|$)"
+    r"|/(?:\.?venv|node_modules)/\.?bin(?:/|$)"
     r"|/Library/LaunchAgents(?:/|$)|\.pth$|/\.forgejo/workflows(?:/|$)|/\.gitea/workflows(?:/|$)"
 )
 

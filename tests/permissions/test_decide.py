@@ -70,6 +70,9 @@ def shell(mode, command, **more):
         ("write_file", {"path": "../x"}, "ask ask deny allow"),
         ("write_file", {"path": ".git/hooks/pre-commit"}, "ask ask deny ask"),
         ("write_file", {"path": ".github/workflows/ci.yml"}, "ask ask deny ask"),
+        ("write_file", {"path": ".venv/bin/ls"}, "ask ask deny ask"),
+        ("write_file", {"path": "web/node_modules/.bin/tsc"}, "ask ask deny ask"),
+        ("shell", {"command": "chmod +x .venv/bin/ls"}, "ask ask deny ask"),
         ("write_file", {"path": "~/.kode/config.json"}, "deny deny deny deny"),
         ("fetch_url", {"url": "https://x.example/"}, "ask ask ask allow"),
         ("delegate_tasks", {"tasks": []}, "ask ask ask allow"),
@@ -287,7 +290,8 @@ def test_rules_hold_in_a_sandbox_too():
 
 def test_code_of_the_project_is_looked_at_once_text_from_outside_was_read():
     assert shell("auto-edit", "pytest -q").outcome == "allow"
-    assert shell("auto-edit", "pytest -q", taint=True).outcome == "ask"
+    asked = shell("auto-edit", "pytest -q", taint=True)
+    assert (asked.outcome, asked.hint) == ("ask", "--allow 'shell(pytest:*)'")
     assert shell("auto-edit", "mkdir x", taint=True).outcome == "allow"
     assert shell("auto-edit", "pytest -q", taint=True, approved=["shell(pytest:*)"]).outcome == (
         "allow"
