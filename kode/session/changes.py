@@ -30,8 +30,6 @@ class Change:
     """Of the file before."""
     done: bool = False
     """False on the line written before the change: `after` says nothing yet."""
-    undone: bool = False
-    """On lines of old: the change was made by an undo."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +138,6 @@ class Group:
 
     number: int
     turn: int
-    legacy_undo: bool = False
     files: dict[str, list[Change]] = field(default_factory=dict)
     repositories: list[RepositoryChange] = field(default_factory=list)
     ended: bool = False
@@ -214,12 +211,9 @@ def history(lines: Iterable[Line | None]) -> History:
 
 
 def _group_for(groups: list[Group], line: Change | RepositoryChange) -> Group:
-    legacy = isinstance(line, Change) and line.undone
-    if groups and not groups[-1].ended:
-        last = groups[-1]
-        if (last.turn, last.legacy_undo) == (line.turn, legacy):
-            return last
-    return Group(number=len(groups), turn=line.turn, legacy_undo=legacy)
+    if groups and not groups[-1].ended and groups[-1].turn == line.turn:
+        return groups[-1]
+    return Group(number=len(groups), turn=line.turn)
 
 
 def _settle(group: Group) -> None:
