@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kode.cli.attach import attach
 from kode.cli.lines import clip, count, money, one_line
 from kode.cli.notify import LONG_TURN_S
-from kode.cli.progress import spinner_line
+from kode.cli.progress import how_to_stop, spinner_line
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS, command_of, run_command
@@ -69,6 +69,8 @@ class Desk:
     """Whether the next message takes the place of the last one (Esc Esc)."""
     doing: str = ""
     """What runs when it is no turn."""
+    unfinished: str | None = None
+    """While the person's own shell command runs: the line that it has not finished."""
     work_since: float = 0.0
     cancelled_at: float | None = None
     closing: "asyncio.Task[None] | None" = None
@@ -166,18 +168,22 @@ class Desk:
             ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
             for text in self.waiting[-3:]
         ]
+        now = time.monotonic()
         lines = self.renderer.live(width, max(height - len(waiting), 1))
         if self.cancelled_at is not None:
             what, since, stop = "Stopping", self.cancelled_at, ""
         elif lines:
             return lines + waiting
         else:
-            what, since, stop = self.doing or "Working", self.work_since, "Ctrl-C stops"
-        now = time.monotonic()
+            ran_s = now - self.work_since if self.unfinished is not None else 0.0
+            what, since = self.doing or "Working", self.work_since
+            stop = how_to_stop(ran_s, width)
         if self.opened is None and now - since < OPENING_IS_SHOWN_AFTER_S:
             return waiting
-        lines = [*lines[:-1], ("", spinner_line(what, now, since, width, stop))]
-        return lines + waiting
+        shown = lines[:-1]
+        if self.unfinished:
+            shown.append(("", clip(self.unfinished, width)))
+        return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
 
     def status(self, width: int) -> str:
         """Model, context, cost and permission mode, as much of it as fits."""
@@ -333,12 +339,34 @@ class Desk:
             return
         from kode.cli.shell_line import run_shell_line
 
-        self.doing = f"Running {one_line(command)}"
-        code, output = await run_shell_line(command, self.conversation.cwd, self.screen.print)
-        style = "dim" if code == 0 else "warning"
-        self.screen.print(f"exit {code} · goes with your next message", style)
-        note = f"[The person ran this in the shell; exit code {code}]\n$ {command}\n{output}"
-        self.conversation.attachments += (Text(text=note, source="attachment"),)
+        self.doing, talk = f"Running {one_line(command)}", self.conversation
+        try:
+            ran = await run_shell_line(
+                command,
+                talk.cwd,
+                self._show_output,
+                talk.commands,
+                session_id=talk.session.id,
+                output_dir=talk.agent.output_dir,
+            )
+        finally:
+            self.unfinished = None
+        if ran.exit_code is None:
+            ended = f"runs on in the background as {ran.name}"
+            shown = f"{ended} · /bg read {ran.name} shows its output"
+            ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
+        else:
+            ended = f"exit code {ran.exit_code}"
+            shown = f"exit {ran.exit_code}"
+        style = "warning" if ran.exit_code else "dim"
+        self.screen.print(f"{shown} · goes with your next message", style)
+        note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
+        talk.attachments += (Text(text=note, source="attachment"),)
+
+    def _show_output(self, text: str, unfinished: str) -> None:
+        self.unfinished = unfinished
+        if text:
+            self.screen.print(text)
 
 
 def status_line(status: "Status", width: int) -> str:

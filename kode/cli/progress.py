@@ -30,6 +30,10 @@ ASKING = "Waiting for the model"
 OUTPUT_LINES = 5
 """Lines of a running tool's output that are shown while it runs."""
 MAX_OUTPUT_CHARS = 4000
+BACKGROUND_IS_OFFERED_AFTER_S = 5.0
+"""For so long a shell command runs before the line says that it could go to the background."""
+ROOM_FOR_AN_OFFER = 70
+"""Columns."""
 
 
 @dataclass
@@ -111,6 +115,11 @@ class Progress:
             what, since = f"Asking again in {math.ceil(self._again_at - now)}s", self.since
         return spinner_line(what, now, since, width, stop)
 
+    def commands_since(self) -> float | None:
+        """When the last of the running shell commands began; None when none runs."""
+        begun = [call.since for call in self.running.values() if call.name == "shell"]
+        return begun[-1] if begun else None
+
     def output(self, width: int) -> list[str]:
         """The last lines of what running calls have written, of at most `width` columns."""
         lines = []
@@ -138,6 +147,13 @@ class Progress:
         if call := self.running.get(event.call_id):
             call.output = (call.output + event.text)[-MAX_OUTPUT_CHARS:]
             call.partial = event.partial
+
+
+def how_to_stop(command_runs_s: float, width: int) -> str:
+    """What the person can do about what runs, where it is a shell command and takes long."""
+    if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
+        return "Ctrl-C stops"
+    return "Ctrl-C stops · Ctrl-B: background"
 
 
 def spinner_line(

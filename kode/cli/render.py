@@ -28,7 +28,7 @@ from kode.cli.lines import (
     wrap,
 )
 from kode.cli.markdown import Block, BlockSplitter, markdown
-from kode.cli.progress import Progress
+from kode.cli.progress import Progress, how_to_stop
 from kode.cli.screen import Screen, open_screen
 from kode.events import (
     AgentFinished,
@@ -117,7 +117,9 @@ class Renderer:
         if self.screen.asking:
             spinner = clip("Waiting for your answer · Ctrl-C stops", width)
         else:
-            spinner = progress.line(self.clock(), width)
+            now, since = self.clock(), progress.commands_since()
+            stop = how_to_stop(now - since if since is not None else 0.0, width)
+            spinner = progress.line(now, width, stop)
         return [*lines, ("", spinner)][-max(height, 1) :]
 
     def _show(self, event: Event) -> None:

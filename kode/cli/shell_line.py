@@ -1,67 +1,167 @@
 """`!command` at the prompt: the person's own shell command, outside of permissions and tools.
 
 Its output is printed and goes with the next message, so that the model sees what the person saw.
+Like a command of the model's it can go to the background, where it is read and killed the same way.
 """
 
 import asyncio
-import codecs
 import contextlib
 import os
 import secrets
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from kode.contracts import Background
+from kode.errors import UserError
 from kode.tools.orphans import WATCH
+from kode.tools.output import Capture, Lines
 
-MAX_KEPT_CHARACTERS = 20_000
-"""How much of the end of an output goes with the next message."""
+CALL_ID = "!"
+"""What the background knows it by while it runs in front: there is one at a time."""
 
 KILL_AFTER_S = 2.0
+_READ_BYTES = 65_536
+
+Show = Callable[[str, str], None]
+"""Gets whole lines as they come ("" for none), and the line that is not finished yet."""
 
 
-async def run_shell_line(command: str, cwd: Path, show: Callable[[str], None]) -> tuple[int, str]:
-    """Runs a command, gives whole lines to `show` as they come, and returns the exit code and the
-    end of the output. Cancelled, it stops the command with all it started."""
-    process = await asyncio.create_subprocess_shell(
-        command,
-        cwd=cwd,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
-    # Nobody would see its output once kode is killed. Only the group: the environment is theirs.
-    watched = secrets.token_hex(12)
-    WATCH.runs(watched, process.pid)
+@dataclass(frozen=True)
+class Ran:
+    """What came of a command."""
+
+    output: str
+    """So far; of much, both ends."""
+    exit_code: int | None = None
+    """None when it runs on in the background."""
+    name: str = ""
+    """What it is called there."""
+    output_path: Path | None = None
+
+
+async def run_shell_line(
+    command: str,
+    cwd: Path,
+    show: Show,
+    background: Background,
+    *,
+    session_id: str | None,
+    output_dir: Path,
+) -> Ran:
+    """Runs a command to its end, or until the person sends it to the background, and shows its
+    output as it comes. Cancelled, it stops the command with all it started. A long output is kept
+    whole in `output_dir`.
+
+    Raises: UserError when no shell can be started.
+    """
+    wish = background.offer(CALL_ID)
+    running = _Running(command, show, Capture(output_dir, "shell-line"))
     try:
-        output = await _read(process, show)
-        return await process.wait(), output
+        await running.start(cwd)
+        if await running.wait(wish):
+            return running.moved_to(background, session_id)
+        return Ran(running.output(), exit_code=await running.exit_code())
     finally:
-        if process.returncode is None:
-            await _stop(process)
-        WATCH.is_over(watched)
+        background.withdraw(CALL_ID)
+        if not running.moved:
+            await running.end()
 
 
-async def _read(process: asyncio.subprocess.Process, show: Callable[[str], None]) -> str:
-    assert process.stdout is not None
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    kept, partial = "", ""
-    while data := await process.stdout.read(65536):
-        text = decoder.decode(data)
-        kept = (kept + text)[-MAX_KEPT_CHARACTERS:]
-        whole, line_feed, partial = (partial + text).rpartition("\n")
-        if line_feed:
-            show(whole)
-    if partial:
-        show(partial)
-    return kept
+class _Running:
+    """A command and its output: a `RunningCommand`."""
 
+    def __init__(self, command: str, show: Show, capture: Capture) -> None:
+        self.command = command
+        self.moved = False
+        self._show = show
+        self._capture = capture
+        self._lines = Lines()
+        self._mark = secrets.token_hex(12)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    async def start(self, cwd: Path) -> None:
+        try:
+            process = await asyncio.create_subprocess_shell(
+                self.command,
+                cwd=cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(f"The command could not be started in {cwd}: {error}.") from None
+        # Nobody would see its output once kode is killed. Only the group: its environment is
+        # the person's own.
+        WATCH.runs(self._mark, process.pid)
+        self._process = process
+        self._reading = asyncio.ensure_future(self._read(process))
+
+    async def wait(self, wish: asyncio.Event) -> bool:
+        """Until its output ends, or the person wants it elsewhere: whether they do."""
+        assert self._reading is not None
+        wished = asyncio.ensure_future(wish.wait())
+        try:
+            await asyncio.wait((self._reading, wished), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            wished.cancel()
+        return not self._reading.done()
+
+    def moved_to(self, background: Background, session_id: str | None) -> Ran:
+        self.moved = True
+        self._capture.keep_whole()
+        name = background.take(self, session_id)
+        return Ran(self.output(), name=name, output_path=self.output_path)
+
+    @property
+    def output_path(self) -> Path | None:
+        return self._capture.path
+
+    def output(self) -> str:
+        return self._capture.text() + self._lines.partial
+
+    async def exit_code(self) -> int:
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def ended(self) -> str:
+        assert self._reading is not None
+        await asyncio.wait([self._reading])
+        code = await self.exit_code()
+        await self.end()
+        return f"exit status {code}"
+
+    async def end(self) -> None:
+        """Ends it with all it started, and takes what it said last."""
+        try:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if await self._is_over(number):
+                    break
+        finally:
+            WATCH.is_over(self._mark)
+            if self._reading is not None:
+                self._reading.cancel()
+            self._capture.close()
+
+    async def _is_over(self, number: signal.Signals) -> bool:
+        """Whether all has ended that could write, once it was asked to or is killed."""
+        if self._process is None or self._reading is None or self._reading.done():
+            return True
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(process.wait()), KILL_AFTER_S)
-            return
+            os.killpg(self._process.pid, number)
+        await asyncio.wait([self._reading], timeout=KILL_AFTER_S)
+        return self._reading.done()
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while data := await process.stdout.read(_READ_BYTES):
+            self._take(self._lines.take(data))
+        self._take(self._lines.take(b"", final=True))
+
+    def _take(self, text: str) -> None:
+        self._capture.add(text)
+        if not self.moved:
+            self._show(text.removesuffix("\n"), self._lines.partial)

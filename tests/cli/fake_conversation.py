@@ -83,7 +83,7 @@ class FakeConversation:
     def agent(self):
         info = ModelInfo(context_window=200_000, max_output_tokens=8_000, sees_images=self.sees)
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
-        return SimpleNamespace(provider=provider)
+        return SimpleNamespace(provider=provider, output_dir=self.home / "outputs")
 
     @property
     def config(self):

@@ -287,6 +287,23 @@ async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_
     assert room.talk.asked == ["what is in @src/ ?"]
 
 
+async def test_own_shell_commands_go_to_the_background_too(room):
+    room.desk.submit("!printf 'serving\\nGo on? '; sleep 60")
+    while not room.desk.unfinished:
+        await asyncio.sleep(0.001)
+    assert next(line for _, line in room.desk.live(80, 9)) == "Go on? "
+
+    room.desk.submit("/bg")
+    await room.settled()
+
+    assert "serving\nruns on in the background as bg1 · /bg read bg1 shows its output" in room.text
+    (note,) = room.talk.attachments
+    assert "runs on in the background as bg1; its output is in /" in note.text
+    assert not room.desk.busy
+    await room.type("/bg kill bg1")
+    assert "bg1 is ended: printf 'serving" in room.text
+
+
 async def test_quit_leaves(room):
     await room.type("/quit")
 

@@ -214,9 +214,18 @@ def test_the_unfinished_tail_is_live_and_settles():
 def test_the_spinner_says_what_runs_and_how_long():
     desk = Desk()
     desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    desk.now += 2
+
+    assert desk.live()[-1].endswith("Running make… 2s · Ctrl-C stops")
+
+
+def test_what_takes_long_says_that_it_can_go_to_the_background():
+    desk = Desk()
+    desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     desk.now += 12
 
-    assert desk.live()[-1].endswith("Running make… 12s · Ctrl-C stops")
+    assert desk.live()[-1].endswith("Running make… 12s · Ctrl-C stops · Ctrl-B: background")
+    assert desk.live(width=60)[-1].endswith("Running make… 12s · Ctrl-C stops")
 
 
 def test_output_of_a_running_tool_is_live_only():
