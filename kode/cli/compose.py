@@ -6,13 +6,13 @@ file that only its owner can read, and goes when the editor is left.
 
 import os
 import shlex
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.lines import one_line
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.editor import Editor
@@ -32,14 +32,14 @@ def editor_command() -> tuple[list[str] | None, str]:
             command = shlex.split(value)
         except ValueError:
             command = []
-        if command and shutil.which(command[0]):
-            return command, missing
+        if command and (program := find_program(command[0])):
+            return [program, *command[1:]], missing
         missing = missing or f"${variable} is {one_line(value)}, which is not there"
-    found = next((name for name in COMMON if shutil.which(name)), None)
+    found = next(filter(None, map(find_program, COMMON)), None)
     if found is None:
         reason = missing or "Neither $VISUAL nor $EDITOR is set, and no common editor is there"
         return None, f"{reason}. Set $EDITOR to yours."
-    return [found], f"{missing}: {found} was used." if missing else ""
+    return [found], f"{missing}: {os.path.basename(found)} was used." if missing else ""
 
 
 async def compose(editor: "Editor") -> None:
@@ -61,7 +61,9 @@ async def compose(editor: "Editor") -> None:
         except OSError:
             saved = False
     if not saved:
-        editor.desk.hint(f"{command[0]} did not end well: the message is as it was.")
+        editor.desk.hint(
+            f"{os.path.basename(command[0])} did not end well: the message is as it was."
+        )
         return
     editor.set_text(text.rstrip("\n"))
 

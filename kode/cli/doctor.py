@@ -20,6 +20,7 @@ from kode.cli.lines import clean, fold
 from kode.cli.main import Parser
 from kode.errors import EXIT_FAILED, EXIT_OK, KodeError
 from kode.events import Event, Notice
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.reach import Reached
@@ -344,7 +345,7 @@ def _memory(case: Case) -> Finding:
 
 def _version_of(program: str) -> str | None:
     """The first line of what it says its version is; None where it cannot be run."""
-    path = shutil.which(program)
+    path = find_program(program)
     if path is None:
         return None
     try:
@@ -386,7 +387,7 @@ def _optional_program(
     version = _version_of(program)
     if version is not None:
         return Finding(what=what, state="ok", detail=f"{version}: {found}" if found else version)
-    there = shutil.which(program)
+    there = find_program(program)
     state = f"{there} cannot be run" if there else "not found"
     return Finding(
         what=what, state="optional", detail=f"{state}; {without}", next_step=f"install {install}"

@@ -8,7 +8,6 @@ here.
 
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.cli.fuzzy import Paths
+from kode.programs import find_program
 from kode.session import git
 
 MAX_FILES = 200_000
@@ -95,8 +95,9 @@ def folders_of(files: Iterable[str]) -> list[str]:
 def list_files(root: Path) -> list[str]:
     """Relative paths below `root`, at most `MAX_FILES`; [] when nothing can be listed."""
     for command in (GIT_FILES, RIPGREP_FILES):
-        if shutil.which(command[0]):
-            names = _names(command, root)
+        program = find_program(command[0], [root])
+        if program is not None:
+            names = _names((program, *command[1:]), root)
             if names is not None:
                 return names
     found = itertools.islice(_walk(root), MAX_WALKED)

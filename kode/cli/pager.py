@@ -11,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 
+from kode.programs import find_program
+
 
 def pager_command(first_line: int = 1) -> list[str] | None:
     """The pager as an argument list, beginning at a line where it can; None where there is none."""
@@ -18,11 +20,11 @@ def pager_command(first_line: int = 1) -> list[str] | None:
         command = shlex.split(os.environ.get("PAGER") or "less")
     except ValueError:
         command = ["less"]
-    if not command or shutil.which(command[0]) is None:
+    program = find_program(command[0]) if command else None
+    if program is None:
         return None
-    if os.path.basename(command[0]) == "less" and first_line > 1:
-        return [*command, f"+{first_line}g"]
-    return command
+    line = [f"+{first_line}g"] if os.path.basename(program) == "less" and first_line > 1 else []
+    return [program, *command[1:], *line]
 
 
 LendTerminal = Callable[[Callable[[], bool]], Awaitable[bool]]

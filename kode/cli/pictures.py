@@ -6,7 +6,6 @@ What a picture is and where kode keeps it is `kode.images`; the placeholder in t
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from kode.cli.mentions import mentions
 from kode.images import MAX_BYTES, NAMED_SO, looks_of
+from kode.programs import find_program
 
 CLIPBOARD_TIMEOUT_S = 3.0
 CLIPBOARDS = (
@@ -85,9 +85,9 @@ def clipboard_picture() -> tuple[Picture | None, str]:
     """The picture in the clipboard, or None and why there is none. Takes a while: call it in a
     thread."""
     commands = [
-        command
+        (program, *command[1:])
         for variable, command in CLIPBOARDS
-        if (not variable or os.environ.get(variable)) and shutil.which(command[0])
+        if (not variable or os.environ.get(variable)) and (program := find_program(command[0]))
     ]
     if not commands:
         return None, (
@@ -104,7 +104,8 @@ def clipboard_picture() -> tuple[Picture | None, str]:
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return None, f"{commands[0][0]} did not answer. Try again, or name a file after @."
+        name = os.path.basename(commands[0][0])
+        return None, f"{name} did not answer. Try again, or name a file after @."
     if looks_of(done.stdout) is None:
         return None, "There is no picture in the clipboard."
     return Picture("clipboard.png", done.stdout), ""

@@ -10,7 +10,6 @@ import difflib
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from kode.cli.lines import clip, count, one_line, plural
 from kode.cli.modes import MODE_MEANS, MODES
 from kode.cli.overview import show_context, show_cost
 from kode.errors import UserError
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
@@ -232,12 +232,13 @@ def _copy_with_program(text: str) -> str:
         ("", ["pbcopy"]),
     )
     for variable, command in programs:
-        if (variable and not os.environ.get(variable)) or not shutil.which(command[0]):
+        program = find_program(command[0])
+        if (variable and not os.environ.get(variable)) or program is None:
             continue
         # Their children keep the selection alive and would hold pipes open, so: none.
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
-                command,
+                [program, *command[1:]],
                 input=text.encode("utf-8", "replace"),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -6,10 +6,11 @@ show, sign or connect. None of them runs here. What is looked for is the caller'
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from kode.programs import find_program
 
 TIMEOUT_S = 20.0
 
@@ -53,7 +54,7 @@ def environment() -> dict[str, str]:
 
 
 def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str]) -> bytes:
-    program = shutil.which("git")
+    program = find_program("git", [root])
     if program is None:
         raise GitError("git is not installed")
     try:

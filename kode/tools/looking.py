@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode.contracts import ToolContext
+from kode.programs import find_program
 
 TIMEOUT_S = 30.0
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -52,10 +52,9 @@ class Ended:
 
 
 def ripgrep(context: ToolContext) -> str | None:
-    """The program `rg` on the PATH that tools get; a relative entry of it does not count, since
-    it would name a file of whatever folder is worked in."""
-    found = shutil.which("rg", path=context.environment.get("PATH", ""))
-    return found if found and os.path.isabs(found) else None
+    """The program `rg` on the PATH that tools get, outside the folders of work."""
+    path = context.environment.get("PATH", "")
+    return find_program("rg", (context.cwd, *context.roots), path=path)
 
 
 def listing(rg: str | None, root: Path) -> Program:

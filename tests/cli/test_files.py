@@ -29,7 +29,7 @@ def test_git_names_what_is_not_ignored(project):
 
 
 def test_without_git_and_ripgrep_the_folder_is_walked(project, monkeypatch):
-    monkeypatch.setattr(files.shutil, "which", lambda name: None)
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
 
     found = list_files(project)
 
@@ -61,7 +61,7 @@ def test_a_listing_ends_at_its_cap(project, monkeypatch):
 
 
 def test_a_walk_stops_at_its_cap_and_never_follows_links(project, monkeypatch):
-    monkeypatch.setattr(files.shutil, "which", lambda name: None)
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
     monkeypatch.setattr(files, "MAX_WALKED", 2)
     os.symlink(project, project / "loop")
 
@@ -69,7 +69,7 @@ def test_a_walk_stops_at_its_cap_and_never_follows_links(project, monkeypatch):
 
 
 def test_a_name_that_could_control_the_terminal_is_not_offered(project, monkeypatch):
-    monkeypatch.setattr(files.shutil, "which", lambda name: None)
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
     (project / "evil\x1b[2J").write_text("x")
 
     assert not any("\x1b" in path for path in list_files(project))

@@ -9,9 +9,9 @@ def test_less_begins_where_the_newest_is(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("PAGER", raising=False)
 
-    assert pager_command(7) == ["less", "+7g"]
+    assert pager_command(7) == [str(tmp_path / "less"), "+7g"]
     monkeypatch.setenv("PAGER", "most -s")
-    assert pager_command(7) == ["most", "-s"]
+    assert pager_command(7) == [str(tmp_path / "most"), "-s"]
 
 
 def test_without_a_pager_there_is_none(monkeypatch, tmp_path):

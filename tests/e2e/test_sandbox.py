@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -162,3 +163,33 @@ def test_what_runs_unasked_has_no_network_even_where_the_sandbox_has_one(place: 
                 assert place.run("run", "work", *words).code == 0
                 told = str(server.requests[-1].json["messages"][-1]["content"])
             assert outcome in told
+
+
+def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none"):
+        pytest.skip(f"needs a sandbox: {found}")
+    programs = place.project / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    place.extra["PATH"] = f"{programs}:{os.environ['PATH']}"
+    (place.project / "run.sh").write_text(
+        f"cd .venv/bin\nfor p in rg git; do echo 'touch {place.folder}/ran' > $p; done\n"
+        "sed -i '1i #!/bin/sh' rg git; chmod +x rg git\n"
+    )
+    (place.project / "a.txt").write_text("needle\n")
+    subprocess.run(["git", "init", "-q", place.project], check=True)
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": "bash run.sh"}}]},
+        {"calls": [{"name": "search_files", "arguments": {"pattern": "needle"}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": "git checkout a.txt"}}]},
+        {"text": "done"},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "work", "--sandbox", "--allow", "shell(git checkout:*)")
+        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+
+    assert done.code == 0, done.err
+    assert os.access(programs / "git", os.X_OK)
+    assert "1:needle" in told[2]
+    assert not (place.folder / "ran").exists()

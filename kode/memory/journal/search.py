@@ -7,11 +7,11 @@ no pattern can hang kode. Where there is none, the pattern is looked for as it s
 import asyncio
 import bisect
 import os
-import shutil
 from collections.abc import Sequence
 
 from kode.errors import MemoryError_
 from kode.memory.journal.files import Entry
+from kode.programs import find_program
 
 TIMEOUT_S = 5.0
 MAX_PATTERN_CHARS = 1_000
@@ -36,7 +36,7 @@ async def grep(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
 
 
 async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
-    program = shutil.which("grep")
+    program = find_program("grep")
     if program is None:
         wanted = pattern.lower()
         return [number for number, line in enumerate(lines) if wanted in line.lower()]

@@ -1,0 +1,66 @@
+"""Where the programs are found that kode starts by itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kode.programs import find_program
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a virtual environment; the working directory is a folder in it."""
+    root = tmp_path.resolve() / "project"
+    (root / ".git").mkdir(parents=True)
+    (root / "src").mkdir()
+    monkeypatch.chdir(root / "src")
+    return root
+
+
+def program(folder: Path, name: str = "tool") -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_one_in_the_project_is_passed_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = [program(project / ".venv" / "bin"), program(project / "src"), program(project)]
+    link = project.parent / "link"
+    link.symlink_to(project / ".venv" / "bin")
+    folders = [*map(os.path.dirname, planted), str(link), ".", "", "../.venv/bin"]
+    monkeypatch.setenv("PATH", os.pathsep.join(folders))
+    assert find_program("tool") is None
+
+    true = program(project.parent / "bin")
+    monkeypatch.setenv("PATH", os.pathsep.join([*folders, os.path.dirname(true)]))
+    assert find_program("tool") == true
+
+
+def test_one_that_leads_into_the_project_is_passed_over(project: Path) -> None:
+    bin = project.parent / "bin"
+    bin.mkdir()
+    (bin / "tool").symlink_to(program(project / "tools"))
+
+    assert find_program("tool", path=str(bin)) is None
+
+
+def test_one_in_other_folders_of_work_is_passed_over(project: Path) -> None:
+    found = program(project.parent / "other" / "bin")
+
+    assert find_program("tool", path=os.path.dirname(found)) == found
+    assert find_program("tool", [project.parent / "other"], path=os.path.dirname(found)) is None
+
+
+def test_one_that_a_person_names_with_its_folder_is_taken(project: Path) -> None:
+    assert find_program(program(project / "bin")) == str(project / "bin" / "tool")
+    assert find_program(str(project / "bin" / "none")) is None
+
+
+def test_work_in_the_root_of_everything_leaves_the_system_s_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir("/")
+    assert find_program("sh", path="/bin") == "/bin/sh"
