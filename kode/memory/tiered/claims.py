@@ -1,7 +1,7 @@
 """What a fact claims: its concepts with their sign, its numbers, its order.
 
-Here: reading one short text into a `Claim`, with the tables of `words`. Not here: comparing
-two claims or deciding anything (`merge`).
+Here: reading one short text into a `Claim`. Not here: its tokens (`tokens`), what it denies
+(`signs`), comparing two claims (`compare`) or deciding anything (`merge`).
 """
 
 from __future__ import annotations
@@ -9,32 +9,24 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
 
 from kode.memory.tiered import vocabulary
-from kode.memory.tiered.words.contrasts import NUMBERS
+from kode.memory.tiered.signs import read_signs
+from kode.memory.tiered.tokens import NUMBER, RAW, Token, join_units, tokenize
 
-Kind = Literal["word", "number", "edge"]
-
-_RAW = re.compile(r"\w[\w.+#/@:%°-]*|[.;,()!?:|—–]|[%€$]|\S")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?$")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}$")
-_NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.x)?$")
-_NUMBER_UNIT = re.compile(r"(\d+(?:\.\d+)?)([a-z%€$]+)$")
-_WORD_NUMBER = re.compile(r"([a-z]{4,})(\d[\d.]*)$|([a-z]{2,})(\d+\.[\d.]+)$")
-_EDGES = frozenset(".;,()!?:|—–")
-_SCOPE_ENDS = frozenset(
-    "but for in on when if at as because so while during with then since by unless until".split()
-)
 _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…"
-_SPELLED = re.compile(r"\w[/@_.]\w|[a-z][\w-]*-\w*\d|\w-\w+-\w")
+_REASONED = (
+    re.compile(r"(?P<why>.+?),? so (?!that |far |on )(?P<what>.+)", re.IGNORECASE),
+    re.compile(r"because (?P<why>[^,]+), (?P<what>.+)", re.IGNORECASE),
+    re.compile(r"(?P<what>.+?),? because (?P<why>.+)", re.IGNORECASE),
+    re.compile(r"(?P<what>.+?)[;:] (the )?user (has|is) (?P<why>.+)", re.IGNORECASE),
+)
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
 @dataclass(frozen=True)
@@ -51,6 +43,8 @@ class Claim:
     """Concept → 1 asserted, -1 denied or dispreferred, 0 both."""
     denied: frozenset[str]
     """Concepts in the reach of a negation: more detail about these is another statement."""
+    negations: int
+    """How often the text denies."""
     numbers: dict[str, tuple[str, ...]] = field(hash=False)
     """Measure ("" for a bare number, "time", "size", ...) → numbers in their order; options of
     a command line ("-q") are kept here as "flag"."""
@@ -68,24 +62,16 @@ class Claim:
     """Negations of any language in the text."""
     restrictors: frozenset[str]
     """Words that narrow the statement: "only", "unless", "after"."""
+    rates: frozenset[str]
+    """What a quantity is per: user, address; measures of time are numbers."""
+    directive: str
+    """The text without the reason that it gives ("..., so", "because ..."); "" without one."""
     sequence: tuple[str, ...]
     """Concepts in their order, each where it first occurs."""
     neighbours: frozenset[tuple[str, str]]
     """Concepts that follow each other with no word between."""
     enumerates: bool
     """The text joins several parts: "and", a comma, "while"."""
-
-
-@dataclass
-class _Token:
-    kind: Kind
-    text: str
-    stem: str = ""
-    measure: str = ""
-    spelled: bool = False
-    """Part of a path, host or identifier, where every word tells."""
-    compound: bool = False
-    """Part of a hyphenated word: "none" in "arm-none-eabi" denies nothing."""
 
 
 @lru_cache(maxsize=4096)
@@ -102,9 +88,10 @@ def read_claim(text: str) -> Claim:
     rewritten = re.sub(r"(?<!\S)\.(?=\w)", "", rewritten)
     if not foreign:
         rewritten = _rewrite(rewritten)
-    tokens = list(_tokens(rewritten))
-    _join_units(tokens)
-    signs, denied, changes = _signs(tokens)
+    tokens = list(tokenize(rewritten))
+    join_units(tokens)
+    reading = read_signs(tokens)
+    signs = reading.signs
     heavy, light = set[str](), set[str]()
     for token in tokens:
         if token.kind != "word" or token.stem not in signs:
@@ -120,12 +107,13 @@ def read_claim(text: str) -> Claim:
         heavy=frozenset(heavy),
         light=frozenset(light),
         signs=signs,
-        denied=denied,
+        denied=reading.denied,
+        negations=reading.negations,
         numbers=numbers,
         exact=frozenset(_exact(rewritten)),
         relations=_relations(tokens),
         compounds=frozenset(_compounds(tokens)),
-        changes=changes,
+        changes=reading.changes,
         foreign=foreign,
         negators=frozenset(
             word
@@ -133,10 +121,24 @@ def read_claim(text: str) -> Claim:
             if word in vocabulary.foreign_negators() or word in vocabulary.negator_words()
         ),
         restrictors=frozenset(token.text for token in tokens) & vocabulary.restrictors(),
+        rates=frozenset(
+            other.stem for one, other in itertools.pairwise(tokens) if one.text == "per"
+        )
+        - vocabulary.units().keys(),
+        directive=_directive(text),
         sequence=tuple(dict.fromkeys(t.stem for t in tokens if t.stem in signs)),
         neighbours=frozenset(_neighbours(tokens, signs)),
         enumerates=any(token.text in _JOINTS for token in tokens),
     )
+
+
+def _directive(text: str) -> str:
+    """What a text demands, without the reason it gives; "" when it gives none."""
+    for pattern in _REASONED:
+        found = pattern.fullmatch(text.strip().rstrip("."))
+        if found:
+            return found["what"]
+    return ""
 
 
 def _rewrite(text: str) -> str:
@@ -154,188 +156,8 @@ def _is_foreign(folded: str, words: list[str]) -> bool:
     return strange > familiar
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    for raw in _RAW.findall(text):
-        if raw in _EDGES:
-            yield _Token("edge", raw)
-            continue
-        if raw in "%€$":
-            yield _Token("word", raw, raw)
-            continue
-        stripped = raw.rstrip(".:/-@")
-        yield from _parts(stripped)
-        if raw[-1] in ".:" and raw != stripped:
-            yield _Token("edge", raw[-1])
-
-
-def _parts(raw: str) -> Iterator[_Token]:
-    if not raw or not any(char.isalnum() for char in raw):
-        return
-    clock = _CLOCK.match(raw)
-    if clock:
-        yield _Token("number", _clock(int(clock[1]), clock[2], clock[3] or ""))
-        return
-    if _DATE.match(raw):
-        yield _Token("number", raw, measure="date")
-        return
-    if raw in vocabulary.synonyms():
-        yield _Token("word", raw, vocabulary.concept(raw))
-        return
-    spelled = bool(_SPELLED.search(raw)) and raw != "and/or"
-    compound = "-" in raw.strip("-")
-    for part in re.split(r"[/:@_-]|\.(?=\.)", raw):
-        for token in _part(part.strip(".")):
-            token.spelled = spelled
-            token.compound = compound
-            yield token
-
-
-def _part(part: str) -> Iterator[_Token]:
-    if not part:
-        return
-    if part in NUMBERS:
-        yield _Token("number", str(NUMBERS[part]))
-        return
-    number = _NUMBER.match(part)
-    if number:
-        yield _Token("number", _tidy(number[1]))
-        return
-    with_unit = _NUMBER_UNIT.match(part)
-    if with_unit and with_unit[2] in ("am", "pm"):
-        yield _Token("number", _clock(int(float(with_unit[1])), "00", with_unit[2]))
-        return
-    if with_unit and with_unit[2] == "k":
-        yield _Token("number", _plain_number(float(with_unit[1]) * 1000))
-        return
-    if with_unit and with_unit[2] in vocabulary.units():
-        yield _Token("number", with_unit[1])
-        yield _Token("word", with_unit[2], with_unit[2])
-        return
-    glued = _WORD_NUMBER.match(part)
-    if glued and part not in vocabulary.synonyms():
-        word, digits = (glued[1], glued[2]) if glued[1] else (glued[3], glued[4])
-        yield _Token("word", word, vocabulary.concept(word))
-        yield _Token("number", _tidy(digits))
-        return
-    if _CJK.search(part):
-        yield from (_Token("word", gram, gram) for gram in _bigrams(part))
-        return
-    yield _Token("word", part, vocabulary.concept(part))
-
-
-def _bigrams(text: str) -> Iterable[str]:
-    return [text[at : at + 2] for at in range(max(1, len(text) - 1))]
-
-
-def _clock(hour: int, minutes: str, half: str) -> str:
-    if half == "pm" and hour < 12:
-        hour += 12
-    if half == "am" and hour == 12:
-        hour = 0
-    return str(hour) if minutes == "00" else f"{hour}:{minutes}"
-
-
-def _tidy(digits: str) -> str:
-    """A number without leading zeros; a version stays as written."""
-    digits = digits.rstrip(".")
-    return digits.lstrip("0") or "0" if digits.isdigit() else digits
-
-
-def _plain_number(value: float) -> str:
-    return f"{value:.6g}" if value < 1e6 else f"{value:.0f}"
-
-
-def _join_units(tokens: list[_Token]) -> None:
-    """Give each number the measure of the unit after it, and drop that unit."""
-    at = 0
-    while at < len(tokens) - 1:
-        number, unit = tokens[at], tokens[at + 1]
-        at += 1
-        if number.kind != "number" or unit.kind != "word" or number.measure:
-            continue
-        if unit.text in ("am", "pm") and number.text.isdigit():
-            number.text = _clock(int(number.text), "00", unit.text)
-            del tokens[at]
-            continue
-        known = vocabulary.units().get(unit.text) or vocabulary.units().get(unit.stem)
-        if known is None or number.text.count(".") > 1 or ":" in number.text:
-            continue
-        measure, size = known
-        number.measure = measure
-        number.text = _plain_number(float(number.text) * size)
-        del tokens[at]
-
-
-def _signs(tokens: list[_Token]) -> tuple[dict[str, int], frozenset[str], bool]:
-    """The sign of every concept, those that a negation reaches, and whether the text tells of a
-    change.
-
-    Rewrites a token that lies on a scale to the name of the scale.
-    """
-    signs: dict[str, int] = {}
-    denied: set[str] = set()
-    changes = False
-    sign, spent, negated = 1, True, False
-    clause: list[str] = []
-    prefers = False
-    for at, token in enumerate(tokens):
-        word = token.text
-        if token.kind == "edge":
-            _dangle(signs, sign, spent)
-            sign, spent, negated, prefers, clause = 1, True, False, False, []
-            continue
-        if token.kind == "number":
-            _dangle(signs, sign, spent)
-            spent = True
-            continue
-        if word in vocabulary.change_words() and not token.spelled:
-            changes = True
-            sign, spent = (-sign, False) if word == "nolonger" else (sign, spent)
-            continue
-        if word == "unwanted":
-            for name in clause:
-                signs[name] = -1
-            continue
-        if word in vocabulary.negator_words() and not token.compound:
-            sign, spent, negated = -sign, False, True
-            continue
-        follows_verb = at + 1 < len(tokens) and tokens[at + 1].text in ("be", "have", "use")
-        if word == "over" or (word == "to" and prefers and clause and not follows_verb):
-            sign, prefers, spent, negated = -1, False, False, False
-            continue
-        if word in _SCOPE_ENDS and spent:
-            sign, negated = 1, False
-        if word.startswith(("prefer", "favor", "favour")):
-            prefers, clause = True, []
-        if word in vocabulary.stop() and not (token.spelled or token.compound):
-            continue
-        spent = True
-        scale = vocabulary.scales().get(word) or vocabulary.scales().get(token.stem)
-        if negated:
-            denied.add(token.stem)
-        if scale is not None:
-            token.stem, end = scale
-            _note(signs, token.stem, end * sign)
-            sign = 1
-            continue
-        _note(signs, token.stem, sign)
-        clause.append(token.stem)
-    _dangle(signs, sign, spent)
-    return signs, frozenset(denied), changes
-
-
-def _dangle(signs: dict[str, int], sign: int, spent: bool) -> None:
-    """Keep a negation that found nothing to deny, so that it is not overlooked."""
-    if sign < 0 and not spent:
-        _note(signs, "not", -1)
-
-
-def _note(signs: dict[str, int], name: str, sign: int) -> None:
-    signs[name] = sign if signs.get(name, sign) == sign else 0
-
-
 def _relations(
-    tokens: list[_Token],
+    tokens: list[Token],
 ) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     texts = [token.text for token in tokens]
@@ -347,6 +169,8 @@ def _relations(
         if token.kind != "word" or name not in vocabulary.directed():
             continue
         left, right = _content(tokens[:at]), _content(tokens[at + 1 :])
+        if token.text == "fronting":
+            left, right = right, left
         passive = name not in vocabulary.TIMES and at > 0 and texts[at - 1] in _BE
         if passive and "by" not in texts[at + 1 : at + 3]:
             continue
@@ -356,7 +180,7 @@ def _relations(
     return found
 
 
-def _content(tokens: list[_Token]) -> frozenset[str]:
+def _content(tokens: list[Token]) -> frozenset[str]:
     return frozenset(
         token.stem
         for token in tokens
@@ -365,20 +189,20 @@ def _content(tokens: list[_Token]) -> frozenset[str]:
 
 
 def _exact(text: str) -> Iterator[str]:
-    for raw in _RAW.findall(text):
+    for raw in RAW.findall(text):
         whole = raw.strip(".:/-@")
-        if re.search(r"\w[/:@_.-]\w", whole) and not _NUMBER.match(whole):
+        if re.search(r"\w[/:@_.-]\w", whole) and not NUMBER.match(whole):
             yield whole
 
 
-def _compounds(tokens: list[_Token]) -> Iterator[str]:
+def _compounds(tokens: list[Token]) -> Iterator[str]:
     words = [token.text if token.kind == "word" else "" for token in tokens]
     for one, other in itertools.pairwise(words):
         if len(one) > 1 and len(other) > 1:
             yield vocabulary.concept(one + other)
 
 
-def _neighbours(tokens: list[_Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:
+def _neighbours(tokens: list[Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:
     for one, other in itertools.pairwise(tokens):
         if one.spelled and other.spelled:
             continue

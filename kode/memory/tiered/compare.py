@@ -7,11 +7,12 @@ judge worth it. Not here: reading a text (`claims`), choosing the entry (`merge`
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.memory.tiered.claims import Claim
-from kode.memory.tiered.vocabulary import opposites, things
+from kode.memory.tiered.claims import Claim, read_claim
+from kode.memory.tiered.vocabulary import opposites, predicate_sorts, things
 
 Verdict = Literal["same", "open", "other"]
 
@@ -71,6 +72,9 @@ def compare(new: Claim, entry: Claim, *, add_threshold: float = 0.3) -> Comparis
         return Comparison("same", max(overlap, 0.7), longer, "one text contains the other")
     if keeps is not None and _safe(new, entry, sides):
         return Comparison("same", overlap, keeps, "it says the same in other words")
+    if bool(new.directive) != bool(entry.directive) and _reasoned(new, entry):
+        longer = "new" if new.directive else "entry"
+        return Comparison("same", max(overlap, 0.7), longer, "one gives the reason of the other")
     if related:
         return Comparison("open", overlap, "new", "it is about the same, but says something else")
     return Comparison("other", overlap, "new", "it is about something else")
@@ -84,6 +88,17 @@ def carries(new: Claim, entry: Claim) -> bool:
     if _literal(new, entry):
         return _longer(new, entry) == "entry"
     return _container(new, entry, sides) == "entry" and not _qualifies(new, entry, sides)
+
+
+def _reasoned(new: Claim, entry: Claim) -> bool:
+    """One demands exactly what the other demands for a reason that it gives."""
+    one, other = (
+        (read_claim(new.directive), entry) if new.directive else (new, read_claim(entry.directive))
+    )
+    if one.directive or other.directive:
+        return False
+    found = compare(one, other)
+    return found.verdict == "same" and one.heavy == other.heavy and _pairs(one) == _pairs(other)
 
 
 def _longer(new: Claim, entry: Claim) -> Literal["new", "entry"]:
@@ -153,7 +168,7 @@ def _pairs(claim: Claim) -> frozenset[tuple[str, str]]:
 def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
     """What makes the two exclude each other or be incomparable; "" when nothing does."""
     for name in sides.shared_heavy | sides.shared_light:
-        if new.signs.get(name, 0) * entry.signs.get(name, 0) < 0:
+        if new.signs.get(name, 0) * entry.signs.get(name, 0) < 0 and not _topic(name, new, entry):
             return "one affirms what the other denies"
     for state in ("enabled", "allowed", "not"):
         # a text that does not mention the state takes it for given
@@ -167,6 +182,8 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         return "the numbers differ"
     if _reversed(new, entry):
         return "the order is the other way round"
+    if new.rates and entry.rates and not new.rates & entry.rates:
+        return "it is per another unit"
     if new.changes or entry.changes:
         return "it tells of a change"
     if _exact_differs(new, entry):
@@ -174,6 +191,13 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
     if (new.foreign or entry.foreign) and new.negators != entry.negators:
         return "one denies something"
     return ""
+
+
+def _topic(name: str, new: Claim, entry: Claim) -> bool:
+    """The one thing that both deny is said of `name`, inside the negation here and before it
+    there: "do not edit build/", "build/ must not be edited"."""
+    both = (new.denied & entry.denied) - {name}
+    return bool(both) and new.negations == entry.negations == 1
 
 
 def _opposed(sides: _Sides) -> bool:
@@ -251,11 +275,16 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
     shared = len(sides.shared_heavy) + len(numbers)
     extra = len(sides.new_heavy) + len(sides.entry_heavy)
     extra += len(_pairs(new) ^ _pairs(entry))
-    if shared == 0 or _shuffled(new, entry, sides):
+    alike = not extra and sides.new_light == sides.entry_light and len(sides.shared_light) > 1
+    if (shared == 0 and not alike) or _shuffled(new, entry, sides):
         return False
     if _exchanged(new, entry):
         return False
-    if sides.new_light & things() and sides.entry_light & things() and shared < 3:
+    if _done_otherwise(sides):
+        return False
+    if _rivals(new, entry, sides) or (
+        sides.new_light & things() and sides.entry_light & things() and shared < 3
+    ):
         return False
     narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
     if new.restrictors != entry.restrictors and (extra or narrower):
@@ -295,7 +324,32 @@ def _denies_more(new: Claim, entry: Claim, sides: _Sides) -> bool:
     """A negation of one side reaches what the other does not speak of: "no mocks" and "no mocks
     of the database" are two statements."""
     ours, theirs = sides.new_heavy | sides.new_light, sides.entry_heavy | sides.entry_light
-    return bool(ours & new.denied or theirs & entry.denied)
+    return bool((ours & new.denied or theirs & entry.denied) - things())
+
+
+def _rivals(new: Claim, entry: Claim, sides: _Sides) -> bool:
+    """Two general words beside the same word: the gateway module, the gateway service."""
+    ours, theirs = sides.new_light & things(), sides.entry_light & things()
+    return any(
+        one in ours and other in theirs
+        for place in (0, 1)
+        for at, one in _placed(new, place)
+        for beside, other in _placed(entry, place)
+        if at == beside
+    )
+
+
+def _placed(claim: Claim, place: int) -> Iterator[tuple[str, str]]:
+    """Each concept after the word that stands at `place` beside it."""
+    return ((pair[place], pair[1 - place]) for pair in claim.neighbours)
+
+
+def _done_otherwise(sides: _Sides) -> bool:
+    """Docs that are built somewhere are not said to be stored there."""
+    sorts = predicate_sorts()
+    ours = {sorts[name] for name in sides.new_light if name in sorts}
+    theirs = {sorts[name] for name in sides.entry_light if name in sorts}
+    return bool(ours and theirs) and not ours & theirs
 
 
 def _exchanged(new: Claim, entry: Claim) -> bool:

@@ -29,6 +29,13 @@ def things() -> frozenset[str]:
 
 
 @cache
+def predicate_sorts() -> dict[str, int]:
+    """Light verb → what sort of doing it is."""
+    lines = grammar.PREDICATES.strip().splitlines()
+    return {concept(word): at for at, line in enumerate(lines) for word in line.split()}
+
+
+@cache
 def _stemmer() -> object:
     import snowballstemmer
 

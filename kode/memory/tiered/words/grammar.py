@@ -25,10 +25,11 @@ consistently regularly frequently constantly continually permanently specificall
 carefully properly correctly strongly commonly ordinarily routinely habitually everything anything
 something somewhere everywhere anyone everyone someone everybody somebody himself herself
 themselves yourself myself own personally tends tend tended considers consider considered believes
-believe thinks happy glad fond keen fan says said say states stated mentions mentioned told tells
-tell better best good great nice fine okay ok proper according regarding concerning respect toward
-towards among amid along across till including included involve involves involving becoming shown
-show shows showing displayed stands stand
+believe thinks happy glad fond keen fan says said say mention states stated mentions mentioned told
+tells tell better best good great nice fine okay ok proper according regarding concerning respect
+toward towards among amid along across till including included involve involves involving becoming
+shown show shows showing displayed stands stand although though straight meant meaning despite
+therefore hence thus anyway indeed alike ourselves
 """
 """Words that carry nothing of a fact's content."""
 
@@ -47,7 +48,7 @@ calls called define defines defined definition locate located base based stack s
 supported provide provides provided change changes process time times duration value version
 instance folder directory list line type kind happen happens occur occurs
 perform performs stick choose chosen choice pick picks implementation wish library package number
-add adding adds language application software limit own owner reside resides talk talks speak
+add adding adds language application software limit reside resides talk talks speak
 speaks open opens listen listening reach reached reachable available accessible exposed connect
 connects kick always up set back backs backed supply supplies supplied belong belongs rely
 relies relate relates related concern cover covers covered apply applies applied applicable count
@@ -74,6 +75,8 @@ durations period periods interval intervals frequency rate rates size sizes main
 normal common general typical specific particular certain various several many much few current
 present existing actual real whole full entire complete overall valid good handling level levels
 wide mode modes style styles way need needs allowed permitted including help helps assist
+ship push collect deploy format
+plain raw small url uri object expression cluster
 facilitate supposed due subjected hold put spelled activity activities member members
 person people environment deliver send sent hand hands operation operations
 """
@@ -84,9 +87,20 @@ THINGS = """
 module file system project component tool service statement server machine host language
 application software library framework engine program platform product solution utility
 environment directory folder instance person people member resource layer package task process
-user users provider vendor endpoint region zone column character port host address
+user users provider vendor endpoint region zone column character port host address object
+expression cluster
 """
 """The light words that name a thing: one in place of another is another thing."""
+
+PREDICATES = """
+store ship push collect send deploy
+create build write compile render
+open accept obtain
+listen connect
+run execute operate process
+read check
+"""
+"""Light verbs, one sort a line: a verb of one line is not said in place of one of another."""
 
 NEGATORS = """
 not no never none neither nor without don doesn didn won wouldn shouldn mustn cannot can't isn't
@@ -100,7 +114,7 @@ discourage discouraged tired annoyed
 CHANGES = """
 was were
 now nolonger switch switched switches move moved moves migrate migrated migrates replace replaced
-replaces upgrade upgraded downgrade downgraded drop dropped drops remove removed change changed
+replaces upgrade upgraded downgrade downgraded drop dropped drops remove removed changed
 became become renamed deprecated retired bumped raised lowered increased decreased reduced extended
 shortened rewritten rewrote ported converted swapped dropped abandoned discontinued superseded
 formerly previously anymore since meanwhile lately recently newly transitioned adopted gave quit
@@ -111,7 +125,7 @@ returned reverted went
 DIRECTED = """
 before call talk depend import send report proxy forward trigger extend inherit point redirect
 convert translate copy sync map subscribe mirror replicate replace block wrap precede follow
-supersede override feed notify review teach pay own
+supersede override feed notify review teach pay own behind
 """
 """Words whose two sides are not the same thing the other way round."""
 

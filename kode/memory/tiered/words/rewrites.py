@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 PHRASES: tuple[tuple[str, str], ...] = (
-    # limits come first: "no more than" is no negation
+    (r"\$ ?(?=\d)(\d[\d.]*)", r"\1 usd"),
+    (r"€ ?(?=\d)(\d[\d.]*)", r"\1 eur"),
+    # a limit by denial: "files larger than 25 MB cannot be uploaded"
+    (
+        r"(?:longer|larger|bigger|greater|higher|more|above|over|beyond) (?:than )?(\d[\d.]*"
+        r"(?: ?[a-z%]+)?) (?:cannot|can't|can not|must not|may not|should not|shouldn't|won't|"
+        r"will not|are not|is not|are never|are (?:rejected|refused|forbidden))( be| get)?"
+        r"( allowed| accepted| permitted)?",
+        r"atmost \1",
+    ),
+    # what is denied twice is demanded
+    (r"^(?:no|never|do not|don't) ([^.,;:]+?) without (?:the )?([^.,;:]+)", r"\1 need \2"),
+    # limits come next: "no more than" is no negation
     (r"(no|not)( be)? (more|longer|larger|bigger|higher|greater|wider) than", "atmost"),
     (r"(at most|up to|less than|fewer than|smaller than|shorter than|not exceed)", "atmost"),
     (r"(a )?(maximum|max|limit) of|limited to|capped at|must not exceed", "atmost"),
@@ -23,16 +35,49 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"no longer|not any ?more", "nolonger"),
     (r"any ?more", "now"),
     (r"(?<!is )(?<!are )(?<!be )(?<!was )used to (?=[a-z])", "formerly "),
-    (r"per (?!second|minute|hour|day|week|month|year|night|cent)(?=[a-z])", "per"),
     (r"user (lives|resides|is based|is living) in(?! the)", "user homeplace"),
     (r"go (?=(to|into|in|on|through|via|out|live|by|up|down)\b)", "goes "),
+    (r"first,? before", "before"),
+    (r"(12|24)[ -]?h(?:ours?)?[ -](?:clock|format|time|notation|display|style)", r"clock\1"),
+    (r"a quarter of an hour", "15 minutes"),
+    (r"half an hour", "30 minutes"),
+    # who and where somebody is
+    (r"user(?:'s)? home(?: ?town)? is|where (?:the )?user lives", "user homeplace"),
+    (
+        r"(?:to be|be|is) called|(?:address|call|refer to|speak to|greet) (?:the )?user(?: as)?",
+        "name",
+    ),
+    (r"(?:is |are )?new to", "beginner in"),
+    # what somebody thinks of a thing
+    (r"(should|must|may|can|shall) ?(not|never) be (used|done|present|there|seen)", "unwanted"),
+    (
+        r"^(?:please )?remove (?!.{1,80} (?:from|after|when|before)\b)|leaves? out|"
+        r"(?:does|do|goes|go) without",
+        "no",
+    ),
+    (
+        r"finds? ([^.;:]{1,60}?) (?:unreadable|ugly|annoying|confusing|distracting|irritating|"
+        r"noisy|useless|unhelpful|hard to (?:read|follow|understand))",
+        r"dislikes \1",
+    ),
     # order of preference
+    (
+        r"([^.;:]{1,60}?) (?:should|must|shall|are to|is to|ought to) be (?:replaced|substituted) "
+        r"(?:by|with) ([^.;:]+)",
+        r"prefer \2 over \1",
+    ),
+    (r"^replace ([^.;:]{1,60}?) (?:by|with) ([^.;:]+)", r"prefer \2 over \1"),
+    (r"would rather (have|use|see|get|read|write)", "prefer"),
     (r"(preferred|preferable|superior) (to|over)|(better|rather|more|sooner) than", "over"),
     (r"(kept|keeps?|stays?|stayed|leaves?|left) out of", "not in"),
     (r"(instead|in place|in lieu|in favou?r) of|as opposed to|and not", "over"),
     (r"rather (use|have|see)", "prefer"),
     (r"in favou?r of", "for"),
-    (r"(is|are|be) (not|never) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
+    (
+        r"(is|are|be) (not|never) (wanted|welcome|desired|allowed|permitted|used|liked|acceptable|"
+        r"ok|okay|tolerated)( (to|for|by|with) the user)?|(is|are|be) unacceptable",
+        "unwanted",
+    ),
     (
         r"(is|are) (frozen|blocked|suspended|paused|off[- ]limits|taboo|out of the question)",
         "unwanted",
@@ -41,7 +86,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(works?|working) (from|at) home|home ?office|wfh|works? remotely", "remotework"),
     (r"(isn't|aren't) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
     (r"(is|are|be|was|were) (unwanted|forbidden|prohibited|banned|disallowed)", "unwanted"),
-    # order in time
+    # order in time and space
+    (r"at the end of|(finish|end|close|conclude) (?=(each|every) )", "after "),
+    (r"in front of", "fronting"),
+    (r"out of", "from"),
     (r"(tdd|test[- ]driven( development)?)", "test before implementation"),
     (r"tests?[- ]first\b(?! (then|and))", "test before implementation"),
     (
@@ -52,7 +100,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(later than|subsequent to|following the)", "after"),
     # compounds with one meaning
     (r"(pull|merge) requests?|prs?\b|mrs?\b", "pullrequest"),
-    (r"code ?reviews?", "codereview"),
+    (r"codereviews?", "code review"),
+    (r"(package|dependency|library) manager", r"\1 manages"),
     (r"key ?(binding|map|mapping|board shortcut)s?|keyboard shortcuts?|hot ?keys?", "keybinding"),
     (r"time ?zones?", "timezone"),
     (r"(berlin|london|paris|tokyo|york|utc|gmt|pacific|eastern|local) time\b", r"\1 timezone"),
@@ -88,7 +137,6 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "issuetracker",
     ),
     (r"where ((?:the |all )?\w+) go", r"where \1 goes"),
-    (r"(package|dependency) manag(er|ement)", "packagemanager"),
     (r"feature (flag|toggle|switch)(e?s)?", "featureflag"),
     (r"(environment|env) (variable|var)s?|envvars?", "envvar"),
     (r"dark (mode|theme|colou?rs?|ui|interface|scheme)s?", "dark theme"),
@@ -150,8 +198,9 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"semantic version(ing|s)?|sem ?ver", "semver"),
     (r"calendar version(ing|s)?|cal ?ver", "calver"),
     (r"every (?=\d)", "recurring "),
-    (r"once (a|per) (?=day|week|month|year)", "every "),
-    (r"(twice|two times) (a|per)", "2 every"),
+    (r"once (?=(?:a|per) (?:day|week|month|year)\b|daily|weekly|monthly|yearly)", "1 times "),
+    (r"twice", "2 times"),
+    (r"times a (?=day|week|month|year)", "times per "),
     (r"(each|per|every) day", "daily"),
     (r"(each|per|every) week", "weekly"),
     (r"(each|per|every) month", "monthly"),

@@ -74,10 +74,11 @@ create generate produce
 store keep save hold persist retain retention
 fetch pull retrieve download
 push upload publish
-expire expiry
+expire expiry lifetime lifespan ttl
 contain include
 need require necessary mandatory
 owner own maintain
+main primary principal
 boss manager
 colleague coworker teammate
 organization organisation org
@@ -287,7 +288,7 @@ serial
 plot figure chart graph
 finish complete conclude
 rule guideline
-goal aim objective
+goal aim
 problem trouble difficulty
 idea concept notion
 feedback critique criticism
@@ -328,12 +329,10 @@ mockup wireframe
 dropdown select
 navbar navigation
 carousel slider
-pagination paging
 resize rescale
 transcript transcribe
 bluetooth ble
 classifier classification
-tokenizer tokenise
 timestamp datetime
 uuid guid
 payload body
@@ -344,5 +343,6 @@ calver calendarversioning
 manage manages managed managing management
 specific specify
 refer
+behind fronting
 """
 """One class of words a line; the first word stands for all."""
