@@ -20,7 +20,7 @@ from kode.cli.session_table import short_folder, table
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
-from kode.session.log import read, session_path
+from kode.session.reading import read, session_path
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""

@@ -39,9 +39,10 @@ def new_id() -> str:
     return secrets.token_hex(4)
 
 
-def timestamp() -> str:
-    """Now, in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def timestamp(seconds: float | None = None) -> str:
+    """A moment since the epoch, by default now: in UTC, to the millisecond."""
+    moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
 """A session as one document: JSON for programs, Markdown for people. Pure functions of what
-`log.read` gives.
+`reading.read` gives.
 """
 
 from collections.abc import Sequence

@@ -13,13 +13,15 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kode import durable, paths
 from kode.errors import SessionError
-from kode.session.log import ID, read, writable_path
+from kode.session.entries import timestamp
+from kode.session.log import writable_path
+from kode.session.reading import ID, read
 from kode.session.told import effective, turns_of
 
 HEAD_BYTES = 8_192
@@ -184,7 +186,7 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
     return Summary(
         id=path.stem,
         created_at=_text(header, "created_at"),
-        updated_at=_iso(used),
+        updated_at=timestamp(used),
         cwd=_text(header, "cwd"),
         model=_text(header, "model"),
         provider=_text(header, "provider"),
@@ -332,8 +334,3 @@ def _seconds(at: str) -> float | None:
     except (ValueError, OverflowError, OSError):
         return None
     return seconds if 0 < seconds < LAST_SECOND else None
-
-
-def _iso(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,11 +6,8 @@ interleave their turns. Appending is durable before it returns.
 
 import errno
 import fcntl
-import json
 import os
-import re
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,13 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
-from kode.errors import BusyError, SessionError, StorageError
+from kode.errors import BusyError, StorageError
 from kode.images import copy_to as copy_image
-from kode.images import kept_beside
-from kode.messages import Image, Message, Usage, calls_of, images_of
+from kode.messages import Message, Usage, calls_of, images_of
 from kode.session.entries import (
-    KNOWN_TYPES,
-    VERSION,
     AnyEntry,
     Header,
     MessageEntry,
@@ -37,9 +31,9 @@ from kode.session.entries import (
     UsageEntry,
     line_of,
     new_id,
-    parse_line,
     timestamp,
 )
+from kode.session.reading import no_session, read, session_path
 from kode.session.told import (
     add_message,
     effective,
@@ -49,9 +43,6 @@ from kode.session.told import (
     unanswered,
     unknown_results,
 )
-
-ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-"""UTC date and time, then six random hex digits."""
 
 
 def new_session_id() -> str:
@@ -277,85 +268,6 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
     return session, repairs
 
 
-def session_path(home: Path, session_id: str) -> Path:
-    """The file of a session that exists. Raises: SessionError."""
-    path = paths.session_file(home, session_id)
-    with durable.storage_errors(path, "read"):
-        if not ID.fullmatch(session_id) or not path.is_file():
-            raise _no_session(session_id)
-    return path
-
-
-def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
-    """The header and every entry of a file that can be read, and what could not, in plain words.
-    Needs no lock: a line that is being written is not yet there.
-
-    Raises: SessionError for a file of a newer version; StorageError.
-    """
-    with durable.storage_errors(path, "read"):
-        lines = path.read_bytes().split(b"\n")
-        created = path.stat().st_mtime
-    entries: list[AnyEntry] = []
-    header: Header | None = None
-    damaged: list[int] = []
-    unknown: set[str] = set()
-    seen: set[str] = set()
-    for number, line in enumerate(lines[:-1], 1):
-        try:
-            entry = parse_line(line)
-        except ValueError:
-            kind, version = _told_kind(line)
-            if kind == "session" and version > VERSION:
-                raise _newer(path.stem, version) from None
-            if kind is not None and kind not in KNOWN_TYPES:
-                unknown.add(kind)
-            else:
-                damaged.append(number)
-            continue
-        if isinstance(entry, Header) and header is None:
-            header = entry
-        elif isinstance(entry, Header) or entry.id in seen:
-            damaged.append(number)
-        else:
-            seen.add(entry.id)
-            entries.append(_with_pictures_beside(entry, path))
-    faults = []
-    if header is None:
-        damaged = [number for number in damaged if number > 1]
-        header = _made_up_header(path.stem, created)
-        faults.append(
-            f"The first line of session {path.stem} cannot be read; the rest is used."
-            if entries
-            else f"Session {path.stem} is empty: nothing in its file can be read."
-        )
-    if header.version > VERSION:
-        raise _newer(path.stem, header.version)
-    if header.id != path.stem:
-        faults.append(f"The file of session {path.stem} calls itself {header.id[:80]!r}: renamed?")
-        header = replace(header, id=path.stem)
-    if damaged:
-        shown = ", ".join(map(str, damaged[:5])) + (" ..." if len(damaged) > 5 else "")
-        faults.append(
-            f"{len(damaged)} damaged line(s) of session {path.stem} were skipped (line {shown}); "
-            "they stay in the file."
-        )
-    if unknown:
-        faults.append(
-            f"Session {path.stem} has entries of a newer kode ({', '.join(sorted(unknown))}), "
-            "which were left out. Update kode to use them."
-        )
-    return header, entries, faults
-
-
-def _with_pictures_beside(entry: AnyEntry, path: Path) -> AnyEntry:
-    """Pictures lie beside their session, wherever it was copied or moved to since."""
-    if not isinstance(entry, MessageEntry) or not images_of(entry):
-        return entry
-    folder = paths.images_folder(path.with_suffix(""))
-    parts = (kept_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
-    return replace(entry, parts=tuple(parts))
-
-
 def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
     """A new session that begins with these entries; its file is there whole or not at all.
     Returns its id. Raises: StorageError.
@@ -376,12 +288,12 @@ def _open_locked(path: Path, session_id: str) -> IO[bytes]:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise _no_session(session_id) from None
+            raise no_session(session_id) from None
     file = os.fdopen(descriptor, "r+b", buffering=0)
     try:
         _lock(file, session_id)
         if os.fstat(descriptor).st_nlink == 0:
-            raise _no_session(session_id)
+            raise no_session(session_id)
     except BaseException:
         file.close()
         raise
@@ -396,44 +308,3 @@ def _lock(file: IO[bytes], session_id: str) -> None:
             f"Session {session_id} is open in another kode. Leave it there first, or go on with a "
             f"copy: `kode session fork {session_id}`."
         ) from None
-
-
-def _no_session(session_id: str) -> SessionError:
-    return SessionError(
-        f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
-    )
-
-
-def _newer(session_id: str, version: int) -> SessionError:
-    return SessionError(
-        f"Session {session_id} was written by a newer kode (format {version}). "
-        "Update kode to go on with it."
-    )
-
-
-def _told_kind(line: bytes) -> tuple[str | None, int]:
-    """`type` and `version` of a line that is no entry of this version; None when it is no object
-    with a type at all."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None, 0
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or not re.fullmatch(r"[a-z_]{1,40}", kind):
-        return None, 0
-    version = value.get("version")
-    return kind, version if isinstance(version, int) else 0
-
-
-def is_readable(line: bytes) -> bool:
-    """Whether a line is an entry, or may be one of a newer kode."""
-    try:
-        parse_line(line)
-    except ValueError:
-        return (_told_kind(line)[0] or "message") not in KNOWN_TYPES
-    return True
-
-
-def _made_up_header(session_id: str, created: float) -> Header:
-    when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(created))
-    return Header(id=session_id, created_at=when, cwd="", model="", provider="")

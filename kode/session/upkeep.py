@@ -16,7 +16,8 @@ from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
 from kode.session.entries import AnyEntry, MessageEntry, Origin, TrimEntry, line_of, new_id
 from kode.session.index import files, last_used
-from kode.session.log import copy_to, is_readable, load, read, session_path
+from kode.session.log import copy_to, load
+from kode.session.reading import is_readable, read, session_path
 from kode.session.told import said, told
 
 SECONDS_A_DAY = 86_400

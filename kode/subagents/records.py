@@ -26,7 +26,7 @@ from kode.credentials import redact
 from kode.errors import StorageError
 from kode.messages import Text, ToolResult
 from kode.session.entries import AnyEntry, MessageEntry
-from kode.session.log import is_readable
+from kode.session.reading import is_readable
 from kode.shorten import shorten
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
