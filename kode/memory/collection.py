@@ -267,7 +267,7 @@ def _delete(database: sqlite3.Connection, id: str) -> None:
     row = database.execute("SELECT place, terms, length FROM texts WHERE id = ?", (id,)).fetchone()
     if row is None:
         return
-    place, _words, length = row
+    place, _, length = row
     database.execute("INSERT INTO words (words, rowid, terms) VALUES ('delete', ?, ?)", row[:2])
     database.execute("DELETE FROM texts WHERE place = ?", (place,))
     _count(database, -1, -length)
@@ -283,10 +283,8 @@ def _holding(database: sqlite3.Connection, asked: Iterable[str]) -> dict[str, in
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def _candidates(
-    database: sqlite3.Connection, holding: Mapping[str, int], many: int
-) -> dict[int, float]:
-    """The texts whose rare words add up to most: place and that sum."""
+def _candidates(database: sqlite3.Connection, holding: Mapping[str, int], many: int) -> list[int]:
+    """The places of the texts whose rare words add up to most."""
     texts = int(_note(database, "texts") or 0)
     sums: dict[int, float] = {}
     spent = 0
@@ -301,8 +299,7 @@ def _candidates(
         )
         for (place,) in matches:
             sums[place] = sums.get(place, 0.0) + weight
-    best = sorted(sums, key=lambda place: -sums[place])[:many]
-    return {place: sums[place] for place in best}
+    return sorted(sums, key=lambda place: -sums[place])[:many]
 
 
 def _ranked(
@@ -315,24 +312,18 @@ def _ranked(
     texts = int(_note(database, "texts") or 0)
     usual = int(_note(database, "words") or 0) / max(1, texts) or 1.0
     weights = {term: rank.idf(texts, held) for term, held in holding.items()}
-    found: list[tuple[float, str, str]] = []
-    rows = [
-        database.execute("SELECT id, terms, length, place FROM texts WHERE place = ?", (place,))
-        for place in places
-    ]
-    scored = [
-        (row[0], rank.bm25(Counter(row[1].split(" ")), row[2] / usual, weights), row[3], row[1])
-        for cursor in rows
-        if (row := cursor.fetchone())
-    ]
+    found: list[Found] = []
+    scored: list[tuple[str, float, int, set[str]]] = []
+    for place in places:
+        rows = database.execute("SELECT id, terms, length FROM texts WHERE place = ?", (place,))
+        for id, words, length in rows:
+            counts = Counter(words.split(" "))
+            scored.append((id, rank.bm25(counts, length / usual, weights), place, set(counts)))
     best = max((score for _, score, _, _ in scored), default=0.0) or 1.0
-    for id, score, place, words in scored:
+    for id, score, place, held in scored:
         if cosines:
-            near = max(0.0, cosines.get(place, 0.0))
-            score = (1 - rank.VECTOR_WEIGHT) * score / best + rank.VECTOR_WEIGHT * near
+            score = rank.fused_score(score / best, cosines.get(place, 0.0))
         if score > 0:
-            held = set(words.split(" "))
             matched = [term for term in holding if term in held]
-            found.append((score, id, rank.why(matched, lambda term: holding[term])))
-    found.sort(key=lambda item: (-item[0], item[1]))
-    return [Found(id, score, why) for score, id, why in found]
+            found.append(Found(id, score, rank.why(matched, lambda term: holding[term])))
+    return sorted(found, key=lambda one: (-one.score, one.id))

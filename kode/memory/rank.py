@@ -174,10 +174,15 @@ def why(matched: Sequence[str], holding: Callable[[str], int]) -> str:
     return " ".join(sorted(matched, key=holding)[:6]) or "meaning"
 
 
+def fused_score(words: float, cosine: float) -> float:
+    """A share from 0 to 1 of the best score by words, and a neural model's cosine, as one score."""
+    return (1 - VECTOR_WEIGHT) * words + VECTOR_WEIGHT * min(1.0, max(0.0, cosine))
+
+
 def fused(
     scores: "NDArray[np.float64]", similarities: "NDArray[np.float32]"
 ) -> "NDArray[np.float64]":
-    """Word scores and a neural model's cosines as one score from 0 to 1."""
+    """`fused_score` of many texts, shape (n,); 0 for one that neither words nor meaning match."""
     import numpy as np
 
     best = float(scores.max(initial=0.0))

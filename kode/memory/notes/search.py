@@ -75,17 +75,14 @@ def _by_index(
     }
     best = max(scores.values(), default=0.0) or 1.0
     if near:
-        scores = {id: _fused(score / best, near.get(id, 0.0)) for id, score in scores.items()}
+        scores = {
+            id: rank.fused_score(score / best, near.get(id, 0.0)) for id, score in scores.items()
+        }
     return [
         Found(note, scores[id], _why(counts[id], holding))
         for id, note in notes.items()
         if scores.get(id, 0) > 0
     ]
-
-
-def _fused(words: float, cosine: float) -> float:
-    share = rank.VECTOR_WEIGHT
-    return (1 - share) * words + share * min(1.0, max(0.0, cosine))
 
 
 def _why(counted: Counter[str], holding: Mapping[str, int]) -> str:
