@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kode.config.model import Retry
 from kode.contracts import Provider
 from kode.errors import ConfigError
 from kode.providers.models import DEFAULT_MODELS, info_of
@@ -31,9 +30,6 @@ PROVIDERS: Mapping[str, str] = {
 }
 """Name → "module:Class"."""
 
-_RETRY = Retry()
-"""The defaults of the config."""
-
 
 def open_provider(
     name: str,
@@ -42,16 +38,16 @@ def open_provider(
     base_url: str | None = None,
     api_key: str | None = None,
     script: Path | str | None = None,
-    idle_timeout_s: float = _RETRY.idle_timeout_s,
-    total_timeout_s: float = _RETRY.total_timeout_s,
+    idle_timeout_s: float | None = None,
+    total_timeout_s: float | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Provider:
     """A provider by its name. No connection is made, and no SDK imported, before the first request.
 
     `model` None or "" is the provider's default. `base_url` and `api_key` None are taken from the
     SDK's own environment variables. `script` is the file that `scripted` plays. An answer may pause
-    for `idle_timeout_s` and take `total_timeout_s` in all. `overrides` are the user's figures for
-    models, see `models.info_of`.
+    for `idle_timeout_s` and take `total_timeout_s` in all; None is the config's default. `overrides`
+    are the user's figures for models, see `models.info_of`.
 
     Raises: ConfigError for an unknown name, a bad script or a bad override.
     """
@@ -60,13 +56,17 @@ def open_provider(
     info = info_of(model, overrides)
     if name == "scripted":
         return _open_scripted(module, model, info, script)
+    # Here, since who only asks which providers there are should not wait for pydantic.
+    from kode.config.model import Retry
+
+    limits = Retry()
     provider: Provider = getattr(module, _class_name(name))(
         model,
         info,
         base_url=base_url or None,
         api_key=api_key or None,
-        idle_timeout_s=idle_timeout_s,
-        total_timeout_s=total_timeout_s,
+        idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,
+        total_timeout_s=limits.total_timeout_s if total_timeout_s is None else total_timeout_s,
     )
     return provider
 
