@@ -46,7 +46,7 @@ def open_provider(
 
     `model` None or "" is the provider's default. `base_url` and `api_key` None are taken from the
     SDK's own environment variables. `script` is the file that `scripted` plays. An answer may pause
-    for `idle_timeout_s` and take `total_timeout_s` in all; None is the config's default. `overrides`
+    for `idle_timeout_s` and take `total_timeout_s` in all; None: as the config has it. `overrides`
     are the user's figures for models, see `models.info_of`.
 
     Raises: ConfigError for an unknown name, a bad script or a bad override.
