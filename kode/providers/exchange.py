@@ -55,4 +55,4 @@ async def exchange(
             stream=True,
             stream_cls=stream_class,
         )
-        await read_reply(stream.response, draft, take, deadline.endpoint, deadline)
+        await read_reply(stream.response, draft, take, deadline)

@@ -142,11 +142,7 @@ async def refuse(response: Response, endpoint: Endpoint) -> None:
 
 
 async def read_reply(
-    response: Response,
-    draft: Draft,
-    take: Callable[[Event], None],
-    endpoint: Endpoint,
-    deadline: Deadline,
+    response: Response, draft: Draft, take: Callable[[Event], None], deadline: Deadline
 ) -> None:
     """Feeds the events of an answer to `take`, which fills the draft; closes the response.
 
@@ -156,18 +152,9 @@ async def read_reply(
     Raises: ProviderError; what the HTTP client raises passes through.
     """
     try:
-        async with contextlib.aclosing(events(response, endpoint, deadline)) as stream:
+        async with contextlib.aclosing(events(response, deadline)) as stream:
             async for event in stream:
-                if event.name == "[DONE]":
-                    draft.done = True
-                    continue
-                take(event)
-                if draft.done:
-                    deadline.soften(DRAIN_S, -2)
-                elif draft.complete:
-                    deadline.soften(LAST_WORDS_S, draft.chars)
-                else:
-                    deadline.harden()
+                _take_in(event, draft, take, deadline)
     except ProviderError:
         raise
     except Exception:
@@ -177,9 +164,20 @@ async def read_reply(
         await response.aclose()
 
 
-async def events(
-    response: Response, endpoint: Endpoint, deadline: Deadline
-) -> AsyncGenerator[Event, None]:
+def _take_in(event: Event, draft: Draft, take: Callable[[Event], None], deadline: Deadline) -> None:
+    if event.name == "[DONE]":
+        draft.done = True
+        return
+    take(event)
+    if draft.done:
+        deadline.soften(DRAIN_S, -2)
+    elif draft.complete:
+        deadline.soften(LAST_WORDS_S, draft.chars)
+    else:
+        deadline.harden()
+
+
+async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event, None]:
     """The events of an answer, until its end or `[DONE]`.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
@@ -187,6 +185,7 @@ async def events(
 
     Raises: TransientError, RefusedError; what the HTTP client raises passes through.
     """
+    endpoint = deadline.endpoint
     kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
     chunks = _touching(response.aiter_bytes(), deadline)
     first = b""
