@@ -4,25 +4,27 @@ A command line becomes its parts: pipes, lists, substitutions, here-documents, r
 functions, loops, `bash -c`, wrappers. Each has a class and a reason; the whole is the worst of
 them. What cannot be parsed, or is not known to this module, is `unknown`, never `safe`.
 
-This module walks the syntax tree (`shell_syntax`; redirections: `shell_redirects`). What a word is,
+This module walks the syntax tree (`shell_syntax`); lists, branches, loops and functions are in
+`shell_flow`, redirections in `shell_redirects`. What a word is,
 is `shell_words`; what a command does is `shell_verbs` with its tables. It decides nothing: `decide`
 does.
 """
 
+import functools
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.permissions import sensitive
-from kode.permissions.shell_class import Classified, PartClass, whole
+from kode.permissions import sensitive, shell_flow
+from kode.permissions.shell_class import ORDER, Classified, PartClass, whole
 from kode.permissions.shell_environment import assignment_finding
 from kode.permissions.shell_judge import (
     Feed,
     Finding,
     Scene,
-    destructive,
     safe,
     system,
     together,
@@ -30,6 +32,7 @@ from kode.permissions.shell_judge import (
 )
 from kode.permissions.shell_pipes import lists_names, printed
 from kode.permissions.shell_redirects import redirect
+from kode.permissions.shell_state import ShellState
 from kode.permissions.shell_syntax import (
     INERT,
     SEQUENCES,
@@ -39,8 +42,9 @@ from kode.permissions.shell_syntax import (
     hides,
     parser,
     prints_nothing,
+    would_be_evaluated,
 )
-from kode.permissions.shell_verbs import judge
+from kode.permissions.shell_verbs import judge, knows
 from kode.permissions.shell_words import (
     FOUND,
     UNKNOWN,
@@ -58,7 +62,6 @@ MAX_DEPTH = 6
 
 MAX_PARTS = 400
 MAX_CHARS = 20_000
-MAX_LOOP_VALUES = 8
 
 
 def classify(
@@ -91,13 +94,16 @@ class Walk:
     def __init__(self, *, where: sensitive.Ground, depth: int) -> None:
         self.where = where
         self.depth = depth
-        self.cwd: str | None = where.cwd
-        self.variables: dict[str, Word | None] = {
-            "HOME": Word(where.home),
-            "PWD": Word(where.cwd),
-            "TMPDIR": Word("/tmp"),
-        }
-        self.functions: set[str] = set()
+        self.state = ShellState(
+            cwd=where.cwd,
+            variables={
+                "HOME": Word(where.home),
+                "PWD": Word(where.cwd),
+                "TMPDIR": Word("/tmp"),
+            },
+        )
+        self.calling: set[str] = set()
+        """Functions whose bodies are being judged."""
         self.parts: list[PartClass] = []
         self.feed: Feed | None = None
         self.downloads = False
@@ -105,7 +111,7 @@ class Walk:
     def text(self, command: str) -> None:
         """Judges a whole text as a command line."""
         if self.depth > MAX_DEPTH or len(command) > MAX_CHARS:
-            self.note(command[:80], unknown("too long or too deeply nested to judge"))
+            self.note(command[:80], _TOO_LONG)
             return
         if hides(command):
             self.note(command, unknown("holds characters that do not show"))
@@ -128,6 +134,8 @@ class Walk:
     def statement(self, node: "Node") -> None:
         """Judges a statement and what is in it."""
         if len(self.parts) > MAX_PARTS:
+            if self.parts[-1].reason != _TOO_LONG.reason:
+                self.note(source(node), _TOO_LONG)
             return
         match node.type:
             case "command":
@@ -136,10 +144,16 @@ class Walk:
                 self._pipeline(node)
             case "redirected_statement":
                 self._redirected(node)
-            case "function_definition":
-                self._function(node)
+            case "list":
+                shell_flow.in_list(self, node)
+            case "if_statement" | "case_statement":
+                shell_flow.in_branches(self, node)
+            case "while_statement":
+                shell_flow.in_loop(self, lambda: shell_flow.in_sequence(self, node))
             case "for_statement":
-                self._for(node)
+                shell_flow.for_each(self, node)
+            case "function_definition":
+                shell_flow.define(self, node)
             case "subshell":
                 self._apart(node)
             case "declaration_command" | "unset_command":
@@ -151,15 +165,13 @@ class Walk:
                     self._assignment(child, alone=True)
             case "test_command" | "c_style_for_statement":
                 self._test(node)
-            case "case_item":
-                self._children(node)
             case kind if kind in SEQUENCES:
-                self._children(node)
+                shell_flow.in_sequence(self, node)
             case kind if kind in WORD_TYPES:
                 if evaluates_text(node):
                     self.note(source(node), unknown("text that may be evaluated"))
                 self.nested(node)
-            case kind if kind in INERT:
+            case kind if kind in INERT or kind.endswith("_redirect"):
                 return
             case "binary_expression" | "unary_expression" | "parenthesized_expression":
                 self._test(node)
@@ -168,27 +180,23 @@ class Walk:
             case _ if node.is_named:
                 self.note(source(node), unknown("a form of command that is not known"))
 
-    def _children(self, node: "Node") -> None:
-        for child in node.named_children:
-            self.statement(child)
-
     def _apart(self, node: "Node") -> None:
         """A subshell: what it changes is gone when it ends."""
-        cwd, variables = self.cwd, dict(self.variables)
-        self._children(node)
-        self.cwd, self.variables = cwd, variables
+        saved = self.state.copy()
+        shell_flow.in_sequence(self, node)
+        self.state = saved
 
     def _pipeline(self, node: "Node") -> None:
         outer = self.feed
         begin, text = len(self.parts), self.feed.text if self.feed else None
         for index, child in enumerate(node.named_children):
-            cwd, variables = self.cwd, dict(self.variables)
+            saved = self.state.copy()
             if index:
                 parts = tuple(self.parts[begin:])
                 self.feed = Feed(parts=parts, text=text, names=lists_names(parts))
             self.statement(child)
             text = self._printed(child, text)
-            self.cwd, self.variables = cwd, variables
+            self.state = saved
         self.feed = outer
 
     def _printed(self, node: "Node", given: str | None) -> str | None:
@@ -206,8 +214,12 @@ class Walk:
         words = self._words(node)
         if not words or any(not word.known or word.glob for word in words):
             return None
+        if words[0].text in self.state.functions:
+            return None
         if words == [Word("pwd")]:
-            return self.cwd
+            return None if self.state.instead else self.state.cwd
+        if [word.text for word in words] == ["git", "rev-parse", "--show-toplevel"]:
+            return _repository(self.state.cwd) if not self.state.instead else None
         return printed([word.text for word in words], given)
 
     def _read_by(self, node: "Node") -> str | None:
@@ -225,55 +237,19 @@ class Walk:
 
     def _redirected(self, node: "Node") -> None:
         body = node.child_by_field_name("body")
-        redirects = [child for child in node.named_children if child != body]
-        self._with_redirects(body, redirects)
-
-    def _with_redirects(self, body: "Node | None", redirects: list["Node"]) -> None:
-        """The grammar hangs a redirection on a whole list: it is the last command's, and what runs
-        before that may have changed the folder."""
-        if body is not None and body.type == "list" and body.named_children:
-            *before, last = body.named_children
-            for child in before:
-                self.statement(child)
-            self._with_redirects(last, redirects)
+        if body is not None and body.type == "list":
+            shell_flow.in_list(self, node)
             return
+        self.with_redirects(body, [child for child in node.named_children if child != body])
+
+    def with_redirects(self, body: "Node | None", redirects: Sequence["Node"]) -> None:
+        """A command with redirections; a list is not one command."""
         outer = self.feed
         for one in redirects:
             redirect(self, one, bare=body is None or prints_nothing(body))
         if body is not None:
             self.statement(body)
         self.feed = outer
-
-    def _function(self, node: "Node") -> None:
-        name = node.child_by_field_name("name")
-        called = source(name) if name else ""
-        begin = len(self.parts)
-        saved = (self.cwd, dict(self.variables), self.feed)
-        self.functions.add(called)
-        for child in node.named_children:
-            if child != name:
-                self.statement(child)
-        self.cwd, self.variables, self.feed = saved
-        if any(part.argv and part.argv[0] == called for part in self.parts[begin:]):
-            self.note(source(node), destructive("a function that calls itself without end"))
-
-    def _for(self, node: "Node") -> None:
-        variable = node.child_by_field_name("variable")
-        body = node.child_by_field_name("body")
-        name = source(variable) if variable else ""
-        values: list[Word] = []
-        for child in node.children_by_field_name("value"):
-            self.nested(child)
-            values += self.expand(child)
-        if name:
-            self._set(name, None)
-        if body is None:
-            return
-        known = 0 < len(values) <= MAX_LOOP_VALUES and all(word.known for word in values)
-        for value in values if known else [None]:
-            self.variables[name] = value
-            self.statement(body)
-        self.variables[name] = None
 
     def _declaration(self, node: "Node") -> None:
         verb = source(node.children[0])
@@ -287,7 +263,7 @@ class Walk:
                 words += (
                     self.expand(child) if child.type != "variable_name" else [Word(source(child))]
                 )
-        self._add(judge(words, self.scene()), source(node), words)
+        self._add(self.worst(lambda scene: judge(words, scene)), source(node), words)
 
     def _assignment(self, node: "Node", *, alone: bool, keeps: bool = False) -> None:
         name_node = node.child_by_field_name("name")
@@ -299,7 +275,7 @@ class Walk:
         elif value_node is not None and value_node.type == "array":
             value = Word(UNKNOWN)
         else:
-            value = value_of(value_node, self.variables, self.where.home)
+            value = value_of(value_node, self.state.variables, self.where.home)
         bare_name = re.match(r"\w*", name)
         plain = bare_name[0] if bare_name else name
         finding = assignment_finding(plain, value, keeps=keeps)
@@ -308,10 +284,10 @@ class Walk:
         if re.search(r"\$\(|`", value.text):
             self.note(source(node), unknown("a value that may be evaluated"))
         if alone:
-            self._set(plain, value if value.known else None)
+            self.set(plain, value if value.known else None)
 
-    def _set(self, name: str, value: Word | None) -> None:
-        self.variables[name] = value
+    def set(self, name: str, value: Word | None) -> None:
+        self.state.variables[name] = value
         finding = assignment_finding(name, value or Word(UNKNOWN), keeps=False)
         if value is None and finding.klass != "safe":
             self.note(f"{name}=...", finding)
@@ -324,9 +300,12 @@ class Walk:
                 self.note(source(node), unknown("text that may be evaluated"))
         for child in node.named_children:
             if child.type in ("do_group", "compound_statement") and node.type.startswith("c_"):
-                self.statement(child)
+                shell_flow.in_loop(self, functools.partial(self.statement, child))
             else:
                 self.nested(child)
+        if node.type != "test_command" or source(node).startswith("(("):
+            for name in _ASSIGNED.findall(source(node)):
+                self.set(name, None)
         self._add(safe("a test"), source(node), [Word("test")])
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────
@@ -337,9 +316,11 @@ class Walk:
             # After `=~` the grammar reads an expression, operators and line ends too.
             self.note(source(node), unknown("a word that cannot be told from an expression"))
             self.parts.extend(self.run_text(source(node).replace("=~", "=")))
+        name = node.child_by_field_name("name")
         for child in node.named_children:
             if child.type == "variable_assignment":
-                self._assignment(child, alone=False)
+                if not _splits_a_read(child, name):
+                    self._assignment(child, alone=False)
             elif child.type.endswith("_redirect"):
                 redirect(self, child, bare=False)
             else:
@@ -357,7 +338,7 @@ class Walk:
 
     def _shows_secret(self, node: "Node") -> bool:
         names = re.findall(r"\$\{?!?([A-Za-z_]\w*)", source(node))
-        return any(_SECRET_VARIABLE.search(n) and n not in self.variables for n in names)
+        return any(_SECRET_VARIABLE.search(n) and n not in self.state.variables for n in names)
 
     def _words(self, node: "Node") -> list[Word]:
         out: list[Word] = []
@@ -370,40 +351,42 @@ class Walk:
     def expand(self, node: "Node") -> list[Word]:
         if not node.is_named and node.type not in ("word",):
             return [Word(source(node))]
-        return words_of(node, self.variables, self.where.home)
+        return words_of(node, self.state.variables, self.where.home)
 
     def _judged(self, words: list[Word]) -> Finding:
         if not words:
             return unknown("no command is left when its words are known")
-        if words[0].known and words[0].text in self.functions:
-            return safe("a function defined here, judged where it is defined")
-        return judge(words, self.scene())
+        if words[0].known and words[0].text in self.state.functions:
+            shell_flow.call(self, words[0].text)
+            if not knows(words[0].text):
+                return safe("a function defined here, judged by what it runs")
+        return self.worst(lambda scene: judge(words, scene))
+
+    def worst(self, judged: Callable[[Scene], Finding]) -> Finding:
+        """The worst of what something would do in each folder it may run in."""
+        scene = self.scene()
+        found = [judged(scene)]
+        found += [judged(replace(scene, cwd=folder)) for folder in self.state.instead]
+        return max(found, key=lambda one: ORDER.index(one.klass))
 
     def _follow(self, words: list[Word]) -> None:
         """What a command changes for those after it: the folder, a variable."""
         texts = [word.text for word in words]
-        if texts and texts[0] in ("builtin", "command"):
+        if texts and texts[0] in ("builtin", "command", "time"):
             texts, words = texts[1:], words[1:]
         if not texts:
             return
-        if texts[0] in ("cd", "pushd", "popd"):
-            self._cd([word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)])
+        if texts[0] == "cd" or (texts[0] == "pushd" and len(texts) > 1):
+            given = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+            self.state.move(given, self.where.home)
+        elif texts[0] in ("pushd", "popd"):
+            self.state.leave()
         if texts[0] in ("read", "mapfile", "readarray", "getopts", "printf", "unset", "let", "."):
             for name in texts[1:]:
                 if re.fullmatch(r"[A-Za-z_]\w*", name):
-                    self._set(name, None)
+                    self.set(name, None)
         if texts[0] in ("eval", "source", "."):
-            self.variables = dict.fromkeys(self.variables)
-
-    def _cd(self, targets: list[Word]) -> None:
-        target = targets[0] if targets else Word(self.where.home)
-        if len(targets) > 1 or not target.known or target.glob or target.text == "-":
-            self.cwd = None
-        elif target.text.startswith("/"):
-            self.cwd = target.text
-        elif self.cwd is not None:
-            self.cwd = f"{self.cwd}/{target.text}"
-        self.variables["PWD"] = None if self.cwd is None else Word(self.cwd)
+            self.state.variables = dict.fromkeys(self.state.variables)
 
     # ── what is inside words ─────────────────────────────────────────────────────────────────
 
@@ -419,8 +402,15 @@ class Walk:
                 text = self._printed(inside[0], "")
                 if text is None:
                     text = " ".join(lists_names(self.parts[begin:])) or None
-                self.variables[source(node)] = None if text is None else Word(text.rstrip("\n"))
+                self.state.variables[source(node)] = (
+                    None if text is None else Word(text.rstrip("\n"))
+                )
             return
+        if would_be_evaluated(node):
+            self.note(source(node), unknown("text that would be evaluated as a subscript"))
+        given = re.match(r"\$\{(\w+):?=", source(node)) if node.type == "expansion" else None
+        if given is not None:
+            self.set(given[1], None)
         if node.type == "expansion" and re.match(
             r"\$\{!(?!\w+(?:[*@]|\[[*@]\])\})|\$\{[^}]*@[A-Za-z]\}", source(node)
         ):
@@ -441,20 +431,19 @@ class Walk:
             self.parts.extend(self.run_text(f"echo {text}"))
 
     def _apart_of_substitution(self, node: "Node") -> None:
-        cwd, variables = self.cwd, dict(self.variables)
-        for child in node.named_children:
-            if child.type.endswith("_redirect"):
-                redirect(self, child, bare=False)
-            else:
-                self.statement(child)
-        self.cwd, self.variables = cwd, variables
+        saved = self.state.copy()
+        redirects = [child for child in node.named_children if child.type.endswith("_redirect")]
+        for one in redirects:
+            redirect(self, one, bare=False)
+        shell_flow.in_sequence(self, node)
+        self.state = saved
 
     # ── results ──────────────────────────────────────────────────────────────────────────────
 
     def scene(self) -> Scene:
         return Scene(
             where=self.where,
-            cwd=self.cwd,
+            cwd=self.state.cwd,
             feed=self.feed,
             downloads=self.downloads,
             run_text=self.run_text,
@@ -463,8 +452,8 @@ class Walk:
 
     def _inner(self) -> "Walk":
         inner = Walk(where=self.where, depth=self.depth + 1)
-        inner.cwd, inner.functions = self.cwd, set(self.functions)
-        inner.variables = dict(self.variables)
+        inner.state = self.state.copy()
+        inner.state.functions = {}  # `command`, `env` and the like look for a program
         return inner
 
     def run_text(self, text: str) -> tuple[PartClass, ...]:
@@ -508,9 +497,32 @@ class Walk:
         self.parts.extend(finding.more)
 
 
+def _repository(cwd: str | None) -> str | None:
+    """The top folder of the repository that a folder is in, by its looks."""
+    folder = cwd
+    while folder and folder != "/":
+        if os.path.exists(f"{folder}/.git"):
+            return folder
+        folder = os.path.dirname(folder)
+    return None
+
+
+_TOO_LONG = unknown("too long or too deeply nested to judge")
+
+
+def _splits_a_read(assignment: "Node", name: "Node | None") -> bool:
+    """`IFS= read line`: how one line is split, and nothing else."""
+    if name is None or source(name) not in ("read", "mapfile", "readarray"):
+        return False
+    return re.fullmatch(r"IFS=(?:[^$`]*|\$'[^'$`]*')", source(assignment)) is not None
+
+
 def _shown(text: str) -> str:
     text = text.replace(UNKNOWN, "…").replace(FOUND, "{}")
     return text if len(text) <= 400 else text[:399] + "…"
 
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)")
+"""A variable that arithmetic sets."""
 
 _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PASS|_PWD|_AUTH|_DSN", re.I)

@@ -5,7 +5,7 @@ import re
 
 from kode.permissions.shell_environment import assignment_finding
 from kode.permissions.shell_judge import Finding, Scene, destructive, safe, system, unknown
-from kode.permissions.shell_options import has_option, positionals
+from kode.permissions.shell_options import has_flag, has_option, positionals
 from kode.permissions.shell_words import UNKNOWN, Word
 from kode.permissions.shell_wrappers import sourced
 
@@ -58,7 +58,7 @@ def crontab(words: list[Word], scene: Scene) -> Finding:
         return destructive("deletes all planned commands")
     return (
         safe("lists planned commands")
-        if has_option(words[1:], "-l")
+        if has_flag(words[1:], "-l", valued="u")
         else system("plants what runs later")
     )
 
@@ -70,7 +70,7 @@ def alias(words: list[Word], scene: Scene) -> Finding:
 
 
 def kill(words: list[Word], scene: Scene) -> Finding:
-    if has_option(words[1:], "-l", "-L"):
+    if len(words) > 1 and words[1].text in ("-l", "-L", "--list", "--table"):
         return safe("lists signals")
     return system("ends processes")
 

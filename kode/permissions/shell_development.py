@@ -7,8 +7,9 @@ import re
 
 from kode.permissions import sensitive
 from kode.permissions import shell_table as table
-from kode.permissions.shell_judge import Finding, Scene, destructive, development, unknown
-from kode.permissions.shell_paths import absolute
+from kode.permissions.shell_judge import Finding, Scene, destructive, development, together, unknown
+from kode.permissions.shell_options import option_values
+from kode.permissions.shell_paths import absolute, deletes_path
 from kode.permissions.shell_words import Word
 
 
@@ -19,6 +20,14 @@ def development_tool(words: list[Word], scene: Scene) -> Finding:
 
 def guarded(arguments: list[Word], scene: Scene) -> Finding:
     """Development, unless the arguments point outside the project or mean more than a build."""
+    lost = losing(arguments)
+    if lost is not None:
+        return lost
+    emptied = option_values(arguments, ("--basetemp",))
+    if emptied:
+        return together(development(), *(deletes_path(word, scene) for word in emptied))
+    if any(word.text.startswith("--emptyOutDir") for word in arguments):
+        return unknown("empties a folder")
     for word in arguments:
         text = word.text.lower()
         steps = re.split(r"[:/_.-]", text) if not text.startswith("-") else []

@@ -21,6 +21,7 @@ from kode.permissions.shell_judge import (
 )
 from kode.permissions.shell_options import has_option, option_values, positionals
 from kode.permissions.shell_paths import absolute, reads_path, sweeps_below, writes_path
+from kode.permissions.shell_search import option_files
 from kode.permissions.shell_words import UNKNOWN, Word
 
 _READS = frozenset(
@@ -148,6 +149,8 @@ def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
         return unknown("opens files in a program")
     if sub == "help" or has_option(words, "--help"):
         return unknown("opens the manual") if words else safe("prints help")
+    if sub == "var" and has_option(words, "-l"):
+        return unknown("shows all settings, which may hold keys")
     if sub == "cat-file" and has_option(words, "--batch", "--batch-command"):
         return unknown("shows objects that are not named")
     found = safe("reads the repository")
@@ -155,10 +158,9 @@ def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
         folders = [Word(w.text) for w in positionals(words)[1:]]
         tracked = has_option(words, "--untracked", "--exclude-standard")
         found = together(found, sweeps_below(folders, scene, ignored=not tracked))
-    outputs = [w for w in words if w.text.startswith("--outp")]
-    if outputs:
-        for value in option_values(words, ("--output",)):
-            found = together(found, writes_path(value, scene, replaces=True))
+    for value in option_values(words, ("--output",)):
+        found = together(found, writes_path(value, scene, replaces=True))
+    found = together(found, *option_files(words, scene))
     if sub in _LISTS_ONLY or (sub == "log" and not has_option(words, "-p", "--patch", "-u")):
         return found
     for word in words:
@@ -202,6 +204,8 @@ def _writing(sub: str, words: list[Word], scene: Scene) -> Finding:
         targets = option_values(words, ("--output-directory", "-o", "--directory"))
         if sub == "bundle":
             targets += positionals(words)[1:2]
+        if sub == "mv" and has_option(words, "-f", "--force"):
+            return destructive("replaces files")
         if sub in ("mv", "init"):
             targets += positionals(words)
         return together(

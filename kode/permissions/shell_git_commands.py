@@ -16,7 +16,7 @@ from kode.permissions.shell_judge import (
     with_more,
     write,
 )
-from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_options import has_flag, has_option, option_values, positionals
 from kode.permissions.shell_paths import absolute, reads_path, writes_path
 from kode.permissions.shell_words import UNKNOWN, Word
 
@@ -98,7 +98,7 @@ def _looks_like_a_path(word: Word, scene: Scene) -> bool:
 
 
 def _restore(words: list[Word], scene: Scene) -> Finding:
-    staged = has_option(words, "--staged", "-S")
+    staged = has_flag(words, "--staged", "-S", valued="sU")
     if staged and not has_option(words, "--worktree", "-W"):
         return write("takes files out of the next commit")
     return destructive("discards changes that are not committed")
@@ -111,7 +111,7 @@ def _reset(words: list[Word], scene: Scene) -> Finding:
 
 
 def _clean(words: list[Word], scene: Scene) -> Finding:
-    if has_option(words, "-n", "--dry-run"):
+    if has_flag(words, "-n", "--dry-run", valued="e"):
         return safe("only lists what would go")
     return destructive("deletes files that are in no commit")
 
@@ -119,7 +119,9 @@ def _clean(words: list[Word], scene: Scene) -> Finding:
 def _stash(words: list[Word], scene: Scene) -> Finding:
     match words[0].text if words else "push":
         case "list" | "show":
-            return safe("reads the repository")
+            outputs = option_values(words, ("--output",))
+            shown = (writes_path(w, scene, replaces=True) for w in outputs)
+            return together(safe("reads the repository"), *shown)
         case "drop" | "clear":
             return destructive("throws stashed changes away")
         case "push" | "save" | "apply" | "pop" | "branch" | "create" | "store":
@@ -188,7 +190,9 @@ def _tag(words: list[Word], scene: Scene) -> Finding:
     if has_option(words, "-d", "--delete"):
         return destructive("deletes a tag")
     given = positionals(words, ("--sort", "--format", "--contains", "--points-at", "--merged"))
-    listing = has_option(words, "-l", "--list", "-n", "--contains", "--points-at", "--merged")
+    listing = has_flag(
+        words, "-l", "--list", "-n", "--contains", "--points-at", "--merged", valued="mFu"
+    )
     if has_option(words, "-v", "--verify"):
         return unknown("runs gpg")
     if listing or not given:
@@ -252,17 +256,15 @@ def _worktree(words: list[Word], scene: Scene) -> Finding:
     match words[0].text if words else "list":
         case "list":
             return safe("reads the repository")
-        case "remove":
-            forced = has_option(words, "-f", "--force")
-            return destructive("deletes a work tree") if forced else write("removes a work tree")
-        case "add" | "move":
-            values = ("-b", "-B", "--reason", "--orphan")
-            given = positionals(words[1:], values)
-            target = given[:1] if words[0].text == "add" else given[1:2]
+        case "remove" if has_option(words, "-f", "--force"):
+            return destructive("deletes a work tree")
+        case "add" | "move" | "remove":
+            given = positionals(words[1:], ("-b", "-B", "--reason", "--orphan"))
+            target = given[1:2] if words[0].text == "move" else given[:1]
             found = together(write("changes work trees"), *(writes_path(w, scene) for w in target))
             beside = target and target[0].text.startswith("../") and "/" not in target[0].text[3:]
             if found.klass == "system" and beside and not found.protected:
-                return unknown("makes a work tree beside the project")
+                return unknown("makes or removes a work tree beside the project")
             return found
         case "lock" | "unlock" | "prune" | "repair":
             return write("changes work trees")
@@ -298,9 +300,9 @@ def _gc(words: list[Word], scene: Scene) -> Finding:
 
 
 def _rm(words: list[Word], scene: Scene) -> Finding:
-    if has_option(words, "-n", "--dry-run"):
+    if has_flag(words, "-n", "--dry-run"):
         return safe("only lists what would go")
-    if has_option(words, "--cached"):
+    if has_flag(words, "--cached"):
         return write("takes files out of the next commit")
     if has_option(words, "-f", "--force", "-r"):
         return destructive("deletes files")

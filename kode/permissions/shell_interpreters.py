@@ -1,6 +1,8 @@
 """What interpreters of programming languages would do: with a file, a text, a module."""
 
+import os
 import re
+import sys
 
 from kode.permissions import shell_table as table
 from kode.permissions.shell_development import guarded, losing
@@ -8,6 +10,7 @@ from kode.permissions.shell_judge import (
     Finding,
     Scene,
     destructive,
+    development,
     network,
     safe,
     system,
@@ -16,9 +19,9 @@ from kode.permissions.shell_judge import (
     with_more,
     write,
 )
-from kode.permissions.shell_options import option_values, positionals
+from kode.permissions.shell_options import has_option, option_values, positionals
 from kode.permissions.shell_packages import pip
-from kode.permissions.shell_paths import reads_path, writes_path
+from kode.permissions.shell_paths import deletes_path, reads_path, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import interpreter_input
 
@@ -41,8 +44,9 @@ def python(words: list[Word], scene: Scene) -> Finding:
 def _python_module(module: Word, rest: list[Word], scene: Scene) -> Finding:
     match module.text:
         case "pip" | "pip3":
-            return pip([Word("pip"), *rest], scene)
-        case "json.tool":
+            found = pip([Word("pip"), *rest], scene)
+            return together(found, _shadowed(scene)) if found.klass == "safe" else found
+        case "json.tool" if _shadowed(scene).klass == "safe":
             given = positionals(rest, ("--indent",))
             return together(
                 safe("prints"),
@@ -50,8 +54,11 @@ def _python_module(module: Word, rest: list[Word], scene: Scene) -> Finding:
                 *(writes_path(w, scene, replaces=True) for w in given[1:]),
             )
         case "venv" | "virtualenv":
+            targets = positionals(rest, ("--prompt",))
+            if has_option(rest, "--clear"):
+                return together(write(), *(deletes_path(w, scene) for w in targets))
             return together(
-                write("makes an environment"), *(writes_path(w, scene) for w in positionals(rest))
+                write("makes an environment"), *(writes_path(w, scene) for w in targets)
             )
         case "http.server":
             served = option_values(rest, ("--directory", "-d"))
@@ -63,8 +70,6 @@ def _python_module(module: Word, rest: list[Word], scene: Scene) -> Finding:
             )
         case "ruff" | "black" | "isort":
             return with_more(safe("runs a module"), scene.run_words([module, *rest]))
-        case "timeit" | "calendar" | "this" | "site" if not rest:
-            return safe("prints")
         case name if name in table.DEVELOPMENT or name in (
             "build",
             "doctest",
@@ -75,6 +80,17 @@ def _python_module(module: Word, rest: list[Word], scene: Scene) -> Finding:
         ):
             return guarded(rest, scene)
     return unknown("runs a module")
+
+
+def _shadowed(scene: Scene) -> Finding:
+    """With `-m`, Python looks for every module in the current folder first."""
+    try:
+        names = {name.removesuffix(".py") for name in os.listdir(scene.cwd or "/")}
+    except OSError:
+        return safe()
+    if scene.cwd is None or names & sys.stdlib_module_names - {"test"}:
+        return development("the folder may hold modules that stand for Python's own")
+    return safe()
 
 
 def interpreter(words: list[Word], scene: Scene) -> Finding:

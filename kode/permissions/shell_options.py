@@ -3,6 +3,7 @@
 What an option does is for the command's judge.
 """
 
+import re
 from collections.abc import Iterable
 
 from kode.permissions.shell_words import UNKNOWN, Word
@@ -75,6 +76,28 @@ def has_option(words: list[Word], *names: str) -> bool:
             elif len(name) == 2 and not text.startswith("--") and name[1] in text[1:]:
                 return True
     return False
+
+
+def has_flag(words: list[Word], *names: str, valued: str = "") -> bool:
+    """Whether an option without a value is surely given, for options that make a command milder:
+    `has_option` says yes when in doubt, this says no. `valued` are the letters of the program's
+    options that take a value, which is what follows such a letter: `-e.env` has no `-n`."""
+    found = False
+    rest = iter(words)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            break
+        if text.startswith("--"):
+            if text.startswith("--no-") and f"--{text[5:]}" in names:
+                return False
+            found = found or any(n.startswith("--") and _abbreviates(text, n) for n in names)
+        elif text.startswith("-"):
+            letters = re.split(f"[{valued}]", text[1:], maxsplit=1)[0] if valued else text[1:]
+            found = found or any(len(n) == 2 and n[1] in letters for n in names)
+            if len(letters) == len(text) - 2:
+                next(rest, None)
+    return found
 
 
 def _abbreviates(text: str, name: str) -> bool:

@@ -20,7 +20,7 @@ from kode.permissions.shell_judge import (
     write,
 )
 from kode.permissions.shell_options import has_option, option_values, positionals
-from kode.permissions.shell_paths import absolute, writes_path
+from kode.permissions.shell_paths import absolute, deletes_path, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import after_options
 
@@ -36,6 +36,8 @@ def npm(words: list[Word], scene: Scene) -> Finding:
     if not rest:
         return network("installs packages") if name == "yarn" else safe("prints help")
     sub, arguments = rest[0].text, rest[1:]
+    if name == "npm" and sub in ("ls", "list", "ll", "la", "root", "prefix"):
+        return safe("asks the package manager")
     if has_option(arguments, "-g", "--global"):
         return system("installs for the whole machine")
     match sub:
@@ -154,12 +156,16 @@ def npx(words: list[Word], scene: Scene) -> Finding:
 def pip(words: list[Word], scene: Scene) -> Finding:
     rest = after_options(words[1:], ["--python", "--log", "--proxy"])
     match rest[0].text if rest else "":
+        case "list" | "show" | "freeze" | "check" if not has_option(
+            words[1:], "--outdated", "-o", "--uptodate", "--log", "--python", "--path", "--proxy"
+        ):
+            return safe("asks the package manager")
         case "list" | "show" | "freeze" | "check" | "inspect" | "debug":
             return development("asks the package manager")
         case "--version" | "--help" | "help" | "":
             return safe("prints")
         case "uninstall":
-            return write("removes packages") if rest else unknown("")
+            return unknown("removes packages")
         case "config" | "cache":
             return (
                 system("changes settings of the user")
@@ -189,6 +195,8 @@ def runner(words: list[Word], scene: Scene) -> Finding:
             return with_more(network("downloads what the command needs"), scene.run_words(inner))
         own = development("runs a command in the project's environment")
         return with_more(own, scene.run_words(inner)) if inner else own
+    if sub == "version" and len(rest) > 1:
+        return write("changes the project's version")
     if sub in ("", "--version", "--help", "help", "version", "-V"):
         return safe("prints")
     if sub == "pip":
@@ -203,6 +211,9 @@ def runner(words: list[Word], scene: Scene) -> Finding:
     if sub in ("build", "test", "fmt", "format", "lint", "typecheck"):
         return guarded(rest[1:], scene)
     if sub == "venv":
+        if has_option(rest, "--clear", "-c"):
+            targets = positionals(rest[1:]) or [Word(".venv")]
+            return together(write(), *(deletes_path(w, scene) for w in targets))
         return together(
             write("makes an environment"), *(writes_path(w, scene) for w in positionals(rest[1:]))
         )
@@ -320,6 +331,29 @@ def make(words: list[Word], scene: Scene) -> Finding:
     return guarded(words[1:], scene)
 
 
+def mix(words: list[Word], scene: Scene) -> Finding:
+    sub = words[1].text if len(words) > 1 else ""
+    if re.match(r"ecto\.(?:drop|reset|rollback)", sub):
+        return destructive("deletes a database")
+    if re.match(r"(?:deps|hex|local|archive|escript)(?:\.|$)", sub):
+        return network("fetches packages")
+    if sub in ("test", "compile", "credo", "dialyzer", "docs", "xref"):
+        return guarded(words[2:], scene)
+    return write("formats files") if sub == "format" else unknown("runs a task of the project")
+
+
+def cmake(words: list[Word], scene: Scene) -> Finding:
+    """`cmake -E` is a small shell, `-P` runs a script."""
+    if len(words) > 2 and words[1].text == "-E":
+        inner = words[2:]
+        if inner[0].text in ("remove", "remove_directory"):
+            inner = [Word("rm"), *inner[1:]]
+        return with_more(unknown("runs a command of its own"), scene.run_words(inner))
+    if has_option(words[1:], "-P"):
+        return unknown("runs a script")
+    return guarded(words[1:], scene)
+
+
 def dotnet(words: list[Word], scene: Scene) -> Finding:
     match words[1].text if len(words) > 1 else "":
         case "build" | "test" | "format" | "msbuild" | "vstest" | "pack":
@@ -347,8 +381,10 @@ def ruby_tool(words: list[Word], scene: Scene) -> Finding:
                 if len(words) > 2
                 else (unknown("runs a command"))
             )
-        case "uninstall" | "yank" | "remove":
-            return write("removes packages")
+        case "yank":
+            return destructive("takes back what was published")
+        case "uninstall" | "remove":
+            return unknown("removes packages")
     return unknown("a command of the package manager")
 
 

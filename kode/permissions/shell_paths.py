@@ -1,6 +1,7 @@
 """What reading, writing or deleting one path would do. Which paths a command names, its judge
 tells."""
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -116,7 +117,7 @@ def secrets_named(words: list[Word], scene: Scene) -> list[Finding]:
     found = []
     for word in words[1:]:
         text = re.sub(r"^(?:--?[\w-]+=?)?@?(?:\w+=@)?", "", word.text) or word.text
-        for piece in {word.text, text}:
+        for piece in dict.fromkeys((word.text, text)):
             read = reads_path(Word(piece, word.glob), scene)
             if read.secret:
                 found.append(read)
@@ -181,7 +182,10 @@ def would_lose(path: str, scene: Scene) -> bool:
         return False
     if sensitive.place(path, scene.where) == "temp":
         return False
+    if FOUND in path:
+        return True
     try:
-        return os.path.isfile(path) and os.path.getsize(path) > 0
-    except (OSError, ValueError):
+        there = glob.iglob(path) if glob.has_magic(path) else (path,)
+        return any(os.path.isfile(one) and os.path.getsize(one) > 0 for one in there)
+    except (OSError, ValueError, re.error):
         return True

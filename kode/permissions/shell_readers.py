@@ -15,10 +15,11 @@ from kode.permissions.shell_judge import (
     system,
     together,
     unknown,
-    write,
+    with_more,
 )
-from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_options import has_flag, has_option, option_values, positionals
 from kode.permissions.shell_paths import (
+    absolute,
     reads_path,
     sweeps_below,
     writes_path,
@@ -43,10 +44,27 @@ def loads_code(words: list[Word]) -> bool:
 
 def _does_more(words: list[Word], name: str) -> bool:
     """Whether options make more of a program that is known to read and print."""
+    plain = table.READER_OPTIONS.get(name)
+    if plain is not None and not all(_is_plain_option(word, plain) for word in words[1:]):
+        return True
     dangers = table.READER_DANGERS.get(name, "").split()
     if dangers and has_option(words[1:], *dangers):
         return True
     return loads_code(words) or any(_WRITES.fullmatch(w.text) for w in words[1:])
+
+
+def _is_plain_option(word: Word, plain: str) -> bool:
+    """Whether a word is no option, or one of those: the letters of the first word of `plain`, or
+    the names in the rest of it, without their dashes."""
+    letters, *names = plain.split()
+    if not word.text.startswith("-") or word.text == "-":
+        return True
+    name = word.text.lstrip("-").split("=", 1)[0]
+    if word.text.startswith("--") or len(name) > 1:
+        return name in names or (
+            word.text[1] != "-" and re.fullmatch(f"[{letters}]+\\d*", name) is not None
+        )
+    return name in letters
 
 
 def printer(name: str, words: list[Word], scene: Scene) -> Finding:
@@ -69,7 +87,7 @@ def reader(name: str, words: list[Word], scene: Scene, *, names_only: bool) -> F
         return network("asks another machine")
     takes_value = table.READER_VALUE_OPTIONS.get(name, "").split()
     if name in table.READER_PATTERN_FIRST:
-        return pattern_reader(arguments, scene, takes_value)
+        return pattern_reader(name, arguments, scene)
     found = [
         reads_path(word, scene, names_only=names_only)
         for word in positionals(arguments, takes_value)
@@ -121,9 +139,9 @@ def sort(words: list[Word], scene: Scene) -> Finding:
             arguments, ("-k", "-t", "-o", "-S", "-T", "--key", "--output", "--parallel")
         )
     ]
-    outputs = option_values(arguments, ("--output", "-o"))
-    if outputs or has_option(arguments, "-o", "--output"):
-        found += [writes_path(w, scene) for w in outputs] or [write()]
+    inputs = {path for one in found for path in one.reads}
+    for output in option_values(arguments, ("--output", "-o")):
+        found.append(writes_path(output, scene, replaces=absolute(output, scene) not in inputs))
     return together(safe("sorts"), *found, *option_files(arguments, scene))
 
 
@@ -146,10 +164,12 @@ def xxd(words: list[Word], scene: Scene) -> Finding:
 def date(words: list[Word], scene: Scene) -> Finding:
     if has_option(words[1:], "-s", "--set"):
         return system("sets the clock")
-    given = positionals(words[1:], ("-d", "--date", "-r", "-f", "-v", "-j", "--reference"))
-    if any(not w.text.startswith("+") for w in given) and not has_option(words[1:], "-j"):
+    given = positionals(words[1:], ("-d", "--date", "-r", "-f", "-v", "--reference", "--file"))
+    if any(not w.text.startswith("+") for w in given) and not has_flag(words[1:], "-j"):
         return system("sets the clock") if any(w.known for w in given) else unknown("sets a date")
-    return safe("prints")
+    # It prints every line that is no date.
+    lists = option_values(words[1:], ("--file", "-f"))
+    return together(safe("prints"), *(reads_path(w, scene) for w in lists))
 
 
 def hostname(words: list[Word], scene: Scene) -> Finding:
@@ -159,11 +179,34 @@ def hostname(words: list[Word], scene: Scene) -> Finding:
 
 
 def ps(words: list[Word], scene: Scene) -> Finding:
-    if any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", w.text) for w in words[1:2]) or has_option(
+    given = positionals(
+        words[1:], tuple("-C -u -U -o -O -p -t -g -G -s -q -k --sort --pid".split())
+    )
+    if any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", w.text) for w in given) or has_option(
         words[1:], "-E"
     ):
         return system("shows the variables of processes")
     return safe("lists processes")
+
+
+def top(words: list[Word], scene: Scene) -> Finding:
+    if has_flag(words[1:], "-b", valued="nouUpdwEs"):
+        return safe("lists processes")
+    return unknown("a program with a screen of its own")
+
+
+def arch(words: list[Word], scene: Scene) -> Finding:
+    """Prints the machine's kind; on a Mac it runs a command, too."""
+    return with_more(safe("prints"), scene.run_words(words[2:])) if words[2:] else safe("prints")
+
+
+def archive(words: list[Word], scene: Scene) -> Finding:
+    """`ar t`, `7z l`, `unrar l`: what an archive holds. The rest is not known."""
+    looks = ("t", "tv", "p") if words[0].text.endswith("ar") else ("l", "t")
+    given = words[2:]
+    if not given or words[1].text not in looks or any(w.text.startswith("@") for w in given):
+        return unknown("works on an archive")
+    return together(safe("lists an archive"), *(reads_path(w, scene) for w in positionals(given)))
 
 
 def echo(words: list[Word], scene: Scene) -> Finding:

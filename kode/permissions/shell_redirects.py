@@ -1,5 +1,6 @@
 """What redirections do to files, and what here-documents and here-strings feed to a command."""
 
+import functools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -71,20 +72,19 @@ def _heredoc_body(walk: "Walk", node: "Node", body: "Node") -> None:
 def _file_redirect(walk: "Walk", node: "Node", *, bare: bool) -> None:
     operator = next((source(c) for c in node.children if not c.is_named), ">")
     targets = node.children_by_field_name("destination")
-    scene = walk.scene()
     for target in targets:
         walk.nested(target)
         for word in walk.expand(target):
             if operator in (">&", "<&") and re.fullmatch(r"\d*-?", word.text):
                 continue
-            finding = _opened(walk, operator, word, scene, bare)
+            finding = walk.worst(functools.partial(_opened, operator, word, bare))
             if finding.klass != "safe" or finding.secret or operator == "<":
                 walk.note(source(node), finding)
             if operator in ("<", "<>"):
                 walk.feed = Feed(parts=())
 
 
-def _opened(walk: "Walk", operator: str, word: Word, scene: Scene, bare: bool) -> Finding:
+def _opened(operator: str, word: Word, bare: bool, scene: Scene) -> Finding:
     if operator in ("<", "<&"):
         return reads_path(word, scene)
     finding = writes_path(word, scene, replaces=operator in (">", ">|", "&>", ">&"))

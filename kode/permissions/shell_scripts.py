@@ -29,7 +29,8 @@ def sed_is_plain(script: str) -> bool:
             if position < end and script[position] not in ";\n}#":
                 return command == "{" and sed_is_plain(script[position:])
         elif command in "btT:":
-            position = _line_end(script, position)
+            # GNU ends a label at `;`, others at the line's end.
+            position += len(re.split(r"[;\n]", script[position:], maxsplit=1)[0])
         elif command in "aic":
             position = _line_end(script, position)
             while position > 0 and script[position - 1 : position] == "\\" and position < end:
@@ -87,8 +88,9 @@ def _after_substitution(script: str, position: int, *, flags: bool) -> int | Non
 
 def awk_is_plain(program: str) -> bool:
     """Whether an awk program only reads and prints: no `system`, pipes, files or loaded code."""
-    if re.search(r"\bsystem\b|\bgetline\b|@|\bENVIRON\b|/inet", program):
+    if re.search(r"\b(?:system|getline|ENVIRON|SYMTAB|FUNCTAB|ARGV|ARGC)\b|@|/inet", program):
         return False
+    program = re.sub(r"(\\|,|&&|\|\|)[ \t]*\n", r"\1 ", program).replace("\\ ", " ")
     text = _awk_without_texts(program)
     if text is None or re.search(r"(?<!\|)\|(?!\|)", text):
         return False
@@ -128,7 +130,7 @@ def jq_is_plain(program: str) -> bool:
     return (
         re.search(
             r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bload\w*\b|\bstrenv\b|\benvsubst\b|\bsystem\b"
-            r"|\bget_search_list\b|\binput_filename\b\s*\|\s*load|\beval\b",
+            r"|\bget_search_list\b|\bmodulemeta\b|\beval\b",
             program,
         )
         is None

@@ -2,6 +2,7 @@
 
 import re
 
+from kode.permissions import shell_table as table
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
@@ -31,38 +32,10 @@ def option_files(words: list[Word], scene: Scene) -> list[Finding]:
     return found
 
 
-def pattern_reader(arguments: list[Word], scene: Scene, takes_value: list[str]) -> Finding:
-    given = positionals(
-        arguments,
-        (
-            *takes_value,
-            "-e",
-            "-f",
-            "-A",
-            "-B",
-            "-C",
-            "-m",
-            "-t",
-            "-T",
-            "-g",
-            "--regexp",
-            "--file",
-            "--glob",
-            "--type",
-            "--iglob",
-            "--include",
-            "--exclude",
-            "--exclude-dir",
-            "--max-count",
-            "--context",
-            "-d",
-            "-D",
-            "--color",
-            "-j",
-            "-r",
-            "-M",
-        ),
-    )
+def pattern_reader(name: str, arguments: list[Word], scene: Scene) -> Finding:
+    """A program that is given a pattern, then files."""
+    values = table.SEARCH_VALUE_OPTIONS.get(name, table.SEARCH_VALUE_OPTIONS["grep"])
+    given = positionals(arguments, values.split())
     if not has_option(arguments, "--regexp", "--file") and not any(
         re.match(r"-[a-zA-Z]*[ef]", w.text) for w in arguments
     ):
@@ -114,7 +87,7 @@ def sweeping(finding: Finding, arguments: list[Word], scene: Scene, *, kind: str
 
 
 def grep(words: list[Word], scene: Scene) -> Finding:
-    found = _grep(words, scene)
+    found = pattern_reader("grep", words[1:], scene)
     deep = any(
         re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|--dereference-recursive", w.text)
         or w.text in ("--directories=recurse", "-drecurse")
@@ -122,21 +95,6 @@ def grep(words: list[Word], scene: Scene) -> Finding:
     )
     fed = scene.feed is not None and not found.reads
     return sweeping(found, words[1:], scene, kind="grep") if deep and not fed else found
-
-
-def _grep(words: list[Word], scene: Scene) -> Finding:
-    # -r means recursion here, with nothing behind it; for rg it takes a replacement.
-    arguments = [
-        word for word in words[1:] if not re.fullmatch(r"-[rRnilwoHhcvEFPqsIxLazUbZ]+", word.text)
-    ]
-    listing = any(re.match(r"-\w*[ef]", w.text) for w in words[1:])
-    if listing and arguments == words[1:]:
-        return pattern_reader(arguments, scene, [])
-    return (
-        pattern_reader(words[1:], scene, [])
-        if any(re.fullmatch(r"-[rRnilwoHhcvEFPqsIxLazUbZ]*e", w.text) for w in words[1:])
-        else pattern_reader(arguments, scene, [])
-    )
 
 
 def rg(words: list[Word], scene: Scene) -> Finding:
@@ -147,7 +105,7 @@ def rg(words: list[Word], scene: Scene) -> Finding:
         return together(
             safe("lists files"), *(reads_path(w, scene, names_only=True) for w in given)
         )
-    found = pattern_reader(words[1:], scene, [])
+    found = pattern_reader("rg", words[1:], scene)
     if scene.feed is not None and not found.reads:
         return found
     return sweeping(found, words[1:], scene, kind="rg")

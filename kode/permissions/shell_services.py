@@ -23,6 +23,12 @@ from kode.permissions.shell_paths import absolute, reads_path, writes_path
 from kode.permissions.shell_words import UNKNOWN, Word
 from kode.permissions.shell_wrappers import after_options
 
+_DOCKER_LOOKS = (
+    ("ps",),
+    ("images",),
+    *((kind, "ls") for kind in ("container", "image", "volume", "network")),
+)
+
 
 def docker(words: list[Word], scene: Scene) -> Finding:
     rest = after_options(
@@ -51,6 +57,9 @@ def docker(words: list[Word], scene: Scene) -> Finding:
     second = subs[1] if len(subs) > 1 else ""
     if sub in ("run", "create") or (sub == "container" and second in ("run", "create")):
         return _docker_run(rest, scene)
+    looks = (sub,) if sub in ("ps", "images") else (sub, second)
+    if looks in _DOCKER_LOOKS and words[1:2] == rest[:1]:
+        return safe("lists containers or images")
     if sub in ("rm", "rmi", "prune") or second in ("rm", "prune", "remove", "rmi"):
         return destructive("deletes containers, images or volumes")
     if sub in ("pull", "push", "login", "search", "logout"):

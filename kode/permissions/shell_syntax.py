@@ -24,8 +24,8 @@ def parser() -> "Parser":
 
 
 SEQUENCES = frozenset(
-    "program list compound_statement do_group if_statement elif_clause else_clause "
-    "while_statement case_statement negated_command ERROR".split()
+    "program compound_statement do_group elif_clause else_clause "
+    "case_item negated_command ERROR".split()
 )
 WORD_TYPES = frozenset(
     "word number string raw_string ansi_c_string translated_string simple_expansion expansion "
@@ -75,3 +75,23 @@ def descend(node: "Node") -> Iterator["Node"]:
     for child in node.named_children:
         yield child
         yield from descend(child)
+
+
+def would_be_evaluated(node: "Node") -> bool:
+    """Whether literal text looks like a subscript with a command in it, `a[$(...)]`: bash runs that
+    wherever it takes the text for a number or a variable's name, be it much later."""
+    if node.type == "subscript":
+        return any(evaluates_text(child) for child in descend(node))
+    text = source(node)
+    if "[" not in text or node.type not in _LITERALS:
+        return False
+    chars = re.sub(r"\\x24|\\44|\\044|\\u0*24", "$", text) if text.startswith("$'") else text
+    if node.type in ("string", "concatenation", "word"):
+        chars = re.sub(r"\\([$`\[(])|[\"']", lambda m: m[1] or "", chars)
+        live = chars == text.replace('"', "")  # what is not quoted is judged as a substitution
+        if live:
+            return False
+    return re.search(r"\w\[[^\]]*(?:\$[({]|`|\$'?$)", chars) is not None
+
+
+_LITERALS = frozenset("raw_string ansi_c_string string word concatenation".split())

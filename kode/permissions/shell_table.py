@@ -22,8 +22,8 @@ TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", ".to
 """Where a project keeps its own tools, below its root."""
 
 PRINTERS = _names(
-    "help apropos whatis zipinfo "
-    "echo pwd true false : seq expr whoami groups id logname arch nproc uptime tty basename "
+    "help apropos whatis zipinfo findmnt "
+    "echo pwd true false : seq expr whoami groups id logname nproc uptime tty basename "
     "dirname sleep cal factor users who w last getconf lscpu lsblk free uname sw_vers break "
     "continue return exit shift wait times dirs jobs getopts yes shopt ulimit umask numfmt "
     "tput clear reset type hash which whereis whence figlet cowsay locale ncal pathchk "
@@ -35,11 +35,12 @@ LISTERS = _names("ls dir vdir stat du realpath readlink lsattr exa eza lsd namei
 """Look at names, sizes and dates, not at contents."""
 
 READERS = _names(
+    "bat batcat shuf hexyl diffstat "
     "cat head tail wc nl tac rev fold fmt cut paste join comm cmp diff diff3 sdiff od hexdump "
     "strings md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum "
     "bc md5 base32 base64 basenc column expand unexpand pr tsort look zcat bzcat xzcat zgrep "
     "zdiff colordiff cloc tokei scc wdiff shellcheck readelf nm size otool iconv hd gzcat "
-    "zless bzgrep xzgrep lz4cat zstdcat colrm ul asa jsonlint tomlq xmllint egrep fgrep ack "
+    "bzgrep xzgrep lz4cat zstdcat colrm ul asa jsonlint xmllint egrep fgrep ack "
     "ag objdump"
 )
 """Read files and print; every argument that is no option may be a file."""
@@ -53,10 +54,13 @@ READER_VALUE_OPTIONS: dict[str, str] = {
     "fold": "-w",
     "fmt": "-w",
     "nl": "-b -w -s -n -v -i",
-    "od": "-A -t -N -j -w",
-    "hexdump": "-n -s -e -C",
+    "od": "-A -t -N -j",
+    "hexdump": "-n -s -e -f",
+    "xmllint": "--xpath --encode",
+    "shuf": "-n --head-count",
+    "bat": "-l -r -m -H --style --theme --line-range --language",
     "strings": "-n -t -e",
-    "column": "-s -o -t -N -c",
+    "column": "-s -o -N -c",
     "diff": "-U -C -W -I -x --exclude --label -L",
     "du": "-d --max-depth -B --exclude -t",
     "ls": "-w -I --color --ignore --hide --sort --time -T",
@@ -68,24 +72,59 @@ READER_VALUE_OPTIONS: dict[str, str] = {
     "cloc": "--exclude-dir --include-lang --exclude-lang",
 }
 
+SEARCH_VALUE_OPTIONS: dict[str, str] = {
+    "grep": "-e -f -A -B -C -m -d -D --regexp --file --max-count --context --after-context "
+    "--before-context --include --exclude --exclude-dir --exclude-from --label --binary-files "
+    "--directories --devices",
+    "rg": "-e -f -A -B -C -m -t -T -g -r -j -M -d -E --regexp --file --max-count --context "
+    "--after-context --before-context --type --type-not --glob --iglob --replace --threads "
+    "--max-columns --max-depth --encoding --sort --sortr --color --colors --engine "
+    "--field-match-separator --max-filesize --type-add --context-separator "
+    "--path-separator --ignore-file",
+    "ag": "-A -B -C -m -G --depth --ignore --ignore-dir --max-count --file-search-regex",
+    "ack": "-A -B -C -m --type --ignore-dir --max-count",
+}
+"""Options of programs that search, whose value is the next word: the rest are the pattern and
+files."""
+
 READER_PATTERN_FIRST = _names("egrep fgrep zgrep bzgrep xzgrep ack ag look")
 """Readers whose first argument is a pattern, not a file."""
 
+READER_OPTIONS: dict[str, str] = {
+    "ack": "inwvlLchHABCmsxk1fgQ ignore-case files-with-matches nocolor color no-color group "
+    "nogroup heading noheading type python perl js sort-files context after-context "
+    "before-context count column literal word-regexp smart-case",
+    "ag": "inwvlLchHABCmsaufgGQSUtrR ignore-case files-with-matches nocolor color group nogroup "
+    "heading noheading numbers nonumbers column literal hidden python js depth ignore "
+    "ignore-dir context after before count vimgrep smart-case unrestricted stats",
+    "cloc": "v by-file by-file-by-lang json csv yaml md quiet hide-rate exclude-dir include-lang "
+    "exclude-lang exclude-ext include-ext match-d not-match-d match-f not-match-f fullpath sum-one "
+    "no-recurse follow-links progress-rate skip-uniqueness diff git max-file-size",
+    "scc": "wmcdiszx by-file format exclude-dir include-ext exclude-ext no-cocomo no-complexity "
+    "sort wide not-match ci no-duplicates",
+    "tokei": "fCtesosV files exclude type sort output compact hidden no-ignore languages version",
+    "xmllint": "? noout format xpath pretty html nowarning recover huge encode nonet noblanks c14n "
+    "version timing debug repeat",
+    "shellcheck": "fseSCaoV format severity exclude include shell color enable "
+    "version wiki-link-count",
+    "jsonlint": "qcpt quiet compact validate pretty-print",
+    "bat": "pnAlrmHuP plain number show-all language line-range style theme color highlight-line "
+    "decorations wrap tabs paging=never diff unbuffered list-languages list-themes version",
+    "hexyl": "nscbv length skip bytes color border no-squeezing plain panels",
+}
+"""All options of readers that the system does not bring: with any other they are `unknown`. First
+the letters, then the long names."""
+
 READER_DANGERS: dict[str, str] = {
-    "ag": "--pager",
-    "ack": "--pager --ackrc --files-from",
-    "cloc": "--config --use-sloccount --out --report-file --sql --extract-with --diff-alignment "
-    "--unicode --write-lang-def --force-lang-def --read-lang-def --exclude-list-file",
-    "tokei": "--input",
-    "scc": "-o --output",
-    "xmllint": "--output --catalogs --load-trace --shell -o --noent --valid --dtdvalid --loaddtd "
-    "--xinclude --path",
+    "shuf": "-o --output --random-source",
+    "base64": "-o --output",
+    "diffstat": "-o",
+    "last": "-f --file",
     "iconv": "-o --output",
     "readelf": "--dwarf-follow-links",
     "zgrep": "-f",
     "look": "-t",
     "pr": "",
-    "shellcheck": "--external-sources -x --source-path",
     "wc": "--files0-from",
     "du": "--files0-from",
     "sdiff": "-o --output --diff-program",
@@ -100,7 +139,6 @@ READER_DANGERS: dict[str, str] = {
     "objdump": "--plugin -P --dwarf-follow-links",
     "zstdcat": "-o -D",
     "lz4cat": "-D",
-    "jsonlint": "-i -W",
     "ss": "-K --kill -D --diag -F --filter",
     "pgrep": "-F --pidfile",
     "lsof": "-D",
@@ -157,12 +195,12 @@ NETWORK = _names(
     "cpan cpanm luarocks vercel netlify heroku fly flyctl railway wrangler firebase surge "
     "doctl linode-cli hcloud openstack oci ibmcloud az aws gcloud eksctl kubectl oc helm "
     "argocd istioctl s5cmd mosquitto_pub redis-benchmark ntpdate dhclient smbclient snmpwalk "
-    "ldapsearch kinit speedtest"
+    "ldapsearch kinit speedtest pip-audit govulncheck"
 )
 """Talk to other machines."""
 
 UNKNOWN_TOOLS = _names(
-    "python python2 python3 node deno bun ruby perl php lua luajit tclsh wish irb ghci julia "
+    "python python2 python3 node deno bun ruby perl php lua luajit tclsh wish zless irb ghci julia "
     "R Rscript scala groovy kotlin swift elixir iex erl java jshell guile sbcl clojure bb vi "
     "vim nvim view emacs nano pico ed ex code subl less more most man info bat top htop btop "
     "tmux screen psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh influx "
@@ -170,12 +208,13 @@ UNKNOWN_TOOLS = _names(
     "ansible-playbook vagrant packer gdb lldb strace ltrace perf valgrind ldd dtruss m4 expect "
     "script parallel dc osascript open xdg-open start say source . eval fc bind complete "
     "compgen enable mapfile readarray read let openssl gcc g++ cc clang clang++ ld as ar "
-    "javac rustc ghc nvcc"
+    "javac rustc ghc nvcc arch"
 )
 """May do anything, depending on what they are told."""
 
 SYSTEM = _names(
     "pbpaste pbcopy xclip xsel wl-paste wl-copy screencapture scrot killall5 "
+    "apt-cache "
     "apt apt-get aptitude dpkg yum dnf rpm zypper pacman yay paru apk snap flatpak port brew "
     "emerge xbps-install nix-env nixos-rebuild softwareupdate systemctl service initctl "
     "rc-service rc-update update-rc.d chkconfig launchctl crontab at batch atrm anacron "
@@ -211,6 +250,7 @@ SYSTEM_LOOKS: dict[str, tuple[str, ...]] = {
     "apt": ("list", "show", "search", "policy"),
     "dpkg": ("-l", "-L", "-s", "-S", "--list", "--status", "--listfiles", "--search"),
     "rpm": ("-q", "-qa", "-qi", "-ql"),
+    "apt-cache": ("policy", "search", "show", "showpkg", "depends", "rdepends", "madison"),
     "brew": ("list", "--prefix", "--version"),
     "systemctl": ("status", "is-active", "is-enabled", "list-units", "list-unit-files"),
     "timedatectl": ("status", "show"),
@@ -223,6 +263,12 @@ SYSTEM_LOOKS: dict[str, tuple[str, ...]] = {
 }
 """Subcommands of `SYSTEM` commands that only look."""
 
+LOOKING_OPTIONS = _names(
+    "-a -l -n -q -u -t -p --all --installed --upgradable --no-pager --failed --full --user --type "
+    "--names-only --state --no-legend --plain --lines"
+)
+"""Options that leave a look of `SYSTEM_LOOKS` a look."""
+
 LOOKS_THAT_ARE_UNKNOWN = _names("ifconfig ip route arp journalctl dmesg logger xattr plutil")
 """Of `SYSTEM`, those that are often used to look: without more they are `unknown`."""
 
@@ -234,27 +280,27 @@ DEVELOPMENT = _names(
     "grunt storybook svelte-check vue-tsc ng astro remix ts-node-dev typedoc knip depcheck "
     "madge make gmake ninja meson cmake ctest just task scons waf bazel bazelisk buck buck2 "
     "pants gradle gradlew mvn mvnw ant sbt lein mill rake rspec rubocop minitest cucumber "
-    "phpunit phpstan psalm pest php-cs-fixer phpcs mix rebar3 dialyzer credo stack cabal dune "
-    "xcodebuild swiftlint golangci-lint staticcheck gotestsum govulncheck ginkgo air "
+    "phpunit phpstan psalm pest php-cs-fixer phpcs rebar3 dialyzer credo stack cabal dune "
+    "xcodebuild swiftlint golangci-lint staticcheck gotestsum ginkgo air "
     "import-linter lint-imports clang-tidy cppcheck cpplint bats shellspec markdownlint "
     "markdownlint-cli2 yamllint hadolint ansible-lint actionlint tflint commitlint spectral "
-    "vale proselint interrogate pip-audit deptry refurb"
+    "vale proselint interrogate deptry refurb"
 )
 """The project's own test, lint, type check and build tools: they run code of the project."""
 
 NEVER_DEVELOPMENT = _names(
     "install uninstall deploy publish release upload push reset destroy drop prod production "
     "clean distclean mrproper clobber purge wipe nuke teardown login logout migrate seed "
-    "rollback prepublish postinstall bootstrap provision ship"
+    "rollback prepublish postinstall bootstrap provision ship update upgrade fetch download"
 )
 """Words that make a target or script more than a build or a test."""
 
 VERSION_ASKERS = _names(
     "python python2 python3 node npm npx yarn pnpm bun deno ruby gem bundle perl php composer "
     "java javac go cargo rustc rustup gcc g++ cc clang clang++ make cmake git docker podman "
-    "kubectl helm terraform aws gcloud az gh ruff mypy pytest black pip pip3 uv poetry pipenv "
-    "tox nox tsc eslint prettier jest vitest curl wget ssh bash zsh sh fish psql mysql "
-    "less man ldd "
+    "kubectl helm terraform aws gcloud az gh ruff mypy black pip pip3 uv poetry pipenv "
+    "nox tsc eslint prettier jest vitest curl wget ssh bash zsh sh fish psql mysql "
+    "less man "
     "sqlite3 redis-cli openssl rg fd jq yq sed awk gawk tar zip unzip vim nvim nano emacs "
     "tmux mvn gradle dotnet swift kotlin scala elixir mix ghc stack lua R julia ansible "
     "vagrant brew apt dpkg rsync ffmpeg pandoc sbt ninja docker-compose hatch pdm"

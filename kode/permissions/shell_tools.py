@@ -34,6 +34,8 @@ TOOLS: dict[str, Tool] = {
     **_same(packages.cargo, "cargo"),
     **_same(packages.go, "go"),
     **_same(packages.make, "make gmake"),
+    **_same(packages.mix, "mix"),
+    **_same(packages.cmake, "cmake"),
     **_same(packages.dotnet, "dotnet"),
     **_same(packages.ruby_tool, "bundle gem composer"),
     **_same(packages.rails, "rails rake"),

@@ -77,6 +77,13 @@ def judge(words: list[Word], scene: Scene) -> Finding:
     )
 
 
+def knows(name: str) -> bool:
+    """Whether a program of this name is known, so that a function would stand for it."""
+    tables = (_SPECIAL, WRAPPERS, SHELLS, TOOLS, table.PRINTERS, table.LISTERS, table.READERS)
+    more = (table.CODE_FREE_WRITERS, table.DEVELOPMENT, table.CLASS_BY_NAME)
+    return any(name in one for one in (*tables, *more))
+
+
 def _program(text: str, scene: Scene) -> tuple[str, Finding | None]:
     """The name a program is known by, and a finding when it lies in no system folder."""
     if "/" not in text:
@@ -96,11 +103,17 @@ def _program(text: str, scene: Scene) -> tuple[str, Finding | None]:
     return name or "-", unknown("a program outside the system's folders")
 
 
+_EDITORS = ("vim", "nvim", "nano", "R")
+_SHORT_VERSION = ("-V",)
+"""For some editors that is how much they tell while they run."""
+
+
 def _judge_named(name: str, words: list[Word], scene: Scene) -> Finding:
     if (
         len(words) == 2
         and name in table.VERSION_ASKERS
-        and words[1].text in ("--version", "-V", "--help", "-version")
+        and words[1].text
+        in ("--version", "--help", "-version", *_SHORT_VERSION[name in _EDITORS :])
     ):
         return safe("prints its version or help")
     if [w.text for w in words[1:]] == ["-v"] and name in ("node", "ruby", "php", "npm"):
@@ -168,7 +181,13 @@ def _tabled(name: str, words: list[Word], scene: Scene) -> Finding:
     klass, reason = table.CLASS_BY_NAME[name]
     looks = table.SYSTEM_LOOKS.get(name, ())
     if klass == "system" and len(words) > 1 and words[1].text in looks:
-        return safe("only looks")
+        options = {w.text.split("=", 1)[0] for w in words[2:] if w.text.startswith("-")}
+        only = options <= table.LOOKING_OPTIONS
+        return safe("only looks") if only else unknown("an option that may run something")
+    if name == "ip" and re.fullmatch(_IP_LOOKS, " ".join(w.text for w in words[1:])):
+        return safe("tells of the network's addresses")
+    if name == "mount" and [w.text for w in words[1:]] in ([], ["-l"]):
+        return safe("lists what is mounted")
     if name in table.LOOKS_THAT_ARE_UNKNOWN and not any(
         re.fullmatch(
             r"add|del|delete|set|flush|up|down|change|replace|-C|-c|-w|-d|--clear|hw|-s"
@@ -181,6 +200,12 @@ def _tabled(name: str, words: list[Word], scene: Scene) -> Finding:
     if klass == "network":
         return together(Finding(klass=klass, reason=reason), *secrets_named(words, scene))
     return together(Finding(klass=klass, reason=reason), *secrets_named(words, scene))
+
+
+_IP_LOOKS = re.compile(
+    r"(?:-(?:4|6|br|brief|c|j|s|o) )*(?:a|addr|address|l|link|r|route|neigh|rule)"
+    r"(?: (?:show|list|ls)(?: [\w.]+)?)?"
+)
 
 
 def _systemctl(words: list[Word], scene: Scene) -> Finding:
@@ -240,6 +265,13 @@ _SPECIAL: dict[str, Judge] = {
     "date": shell_readers.date,
     "hostname": shell_readers.hostname,
     "ps": shell_readers.ps,
+    "top": shell_readers.top,
+    "ar": shell_readers.archive,
+    "7z": shell_readers.archive,
+    "7za": shell_readers.archive,
+    "7zz": shell_readers.archive,
+    "unrar": shell_readers.archive,
+    "arch": shell_readers.arch,
     "{": lambda words, scene: with_more(safe("a group"), scene.run_words(words[1:])),
     "tr": lambda words, scene: safe("prints"),
     "df": lambda words, scene: safe("prints"),
@@ -252,6 +284,8 @@ _SPECIAL: dict[str, Judge] = {
     "jq": shell_filters.jq,
     "gojq": shell_filters.jq,
     "yq": shell_filters.jq,
+    "tomlq": shell_filters.jq,
+    "jaq": shell_filters.jq,
     "find": shell_find.find,
     "gfind": shell_find.find,
     "fd": shell_find.fd,

@@ -81,8 +81,10 @@ def _chars(node: "Node", variables: Mapping[str, Word | None], *, quoted: bool) 
                 for pair in _chars(child, variables, quoted=quoted)
             ]
         case "simple_expansion" | "expansion":
-            mode = _QUOTED if quoted else _EXPANDED
-            return [(c, mode) for c in _variable(node, variables)]
+            value = _variable(node, variables)
+            # A loop over `*.py` gives names, in quotes too: the glob stands for them.
+            mode = _QUOTED if quoted and not value.glob else _EXPANDED
+            return [(c, mode) for c in value.text]
         case "arithmetic_expansion":
             return [("1", _QUOTED)]
         case "process_substitution":
@@ -186,16 +188,16 @@ def decoded_printf(text: str) -> str:
 _FIXED = {"IFS": " ", "?": "0", "#": "0", "$": "1", "!": "1", "0": "bash", "-": "hB"}
 
 
-def _variable(node: "Node", variables: Mapping[str, Word | None]) -> str:
+def _variable(node: "Node", variables: Mapping[str, Word | None]) -> Word:
     """The value of `$x` or `${x}`, `UNKNOWN` for every other form and every other variable."""
     match = re.fullmatch(r"\$(?:\{(\w+|[?#$!-])\}|(\w+|[?#$!-]))", source(node))
     if match is None:
-        return "1" if re.fullmatch(r"\$\{#\w+\}", source(node)) else UNKNOWN
+        return Word("1" if re.fullmatch(r"\$\{#\w+\}", source(node)) else UNKNOWN)
     name = match[1] or match[2]
     if name in variables:
         value = variables[name]
-        return UNKNOWN if value is None else value.text
-    return _FIXED.get(name, UNKNOWN)
+        return value or Word(UNKNOWN)
+    return Word(_FIXED.get(name, UNKNOWN))
 
 
 def _braces(chars: _Chars) -> list[_Chars]:

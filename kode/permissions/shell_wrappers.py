@@ -105,6 +105,10 @@ def wrapped(name: str, words: list[Word], scene: Scene) -> Finding:
         words[1 : len(words) - len(command)], "-o", "--output"
     ):
         own = together(own, unknown("writes its report somewhere"))
+    if name in ("chrt", "taskset", "ionice") and has_option(words[1:3], "-p", "--pid"):
+        own = system("changes a process that runs")
+    if name in ("busybox", "toybox") and has_option(words[1:], "--install"):
+        return system("plants programs")
     if name == "coproc" and len(command) > 1 and re.fullmatch(r"[A-Z_]+", command[0].text):
         command = command[1:]
     if not command:

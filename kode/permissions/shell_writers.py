@@ -1,5 +1,7 @@
 """What commands that make, change or delete files would do. Readers are in `shell_readers`."""
 
+import glob
+import itertools
 import os
 import re
 from dataclasses import replace
@@ -17,7 +19,7 @@ from kode.permissions.shell_judge import (
     unknown,
     write,
 )
-from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_options import has_flag, has_option, option_values, positionals
 from kode.permissions.shell_paths import (
     absolute,
     deletes_path,
@@ -34,6 +36,9 @@ def rm(words: list[Word], scene: Scene) -> Finding:
     if not targets:
         return destructive("deletes files") if len(words) > 1 else safe("prints help")
     return together(*(deletes_path(word, scene) for word in targets))
+
+
+MAX_LANDINGS = 200
 
 
 def two_places(words: list[Word], scene: Scene) -> Finding:
@@ -64,29 +69,42 @@ def two_places(words: list[Word], scene: Scene) -> Finding:
         targets, given = given[-1:], given[:-1]
     if name == "ln" and not given:
         targets, given = [Word(".")], targets
-    careful = has_option(arguments, "-n", "--no-clobber", "-b", "--backup", "-i")
+    careful = has_flag(
+        arguments, "-n", "--no-clobber", "-b", "--backup", "-i", valued="tSmog"
+    ) and not (name != "install" and has_option(arguments, "-f", "--force"))
+    forced = name != "ln" or has_option(arguments, "-f", "--force")
     found = [
-        writes_path(_landing(w, given, scene), scene, replaces=not careful and name != "ln")
+        writes_path(landing, scene, replaces=forced and not careful)
         for w in targets
+        for landing in _landings(w, given, scene)
     ]
     for source in given:
         found.append(_taken(name, source, scene))
-    if name == "cp" and any(w.text == "/dev/null" for w in given):
+    empties = name == "cp" or (name == "ln" and forced)
+    if empties and any(w.text == "/dev/null" for w in given):
         found.append(destructive("empties a file"))
     if name == "mv" and any(w.text.startswith("/dev/") for w in targets):
         found.append(destructive("moves files to nowhere"))
     return together(write(), *found)
 
 
-def _landing(target: Word, sources: list[Word], scene: Scene) -> Word:
-    """The file that would be written: inside the target when that is a folder."""
+def _landings(target: Word, sources: list[Word], scene: Scene) -> list[Word]:
+    """The files that would be written: inside the target when that is a folder."""
     path = absolute(target, scene)
-    if path is None or UNKNOWN in path or target.glob or len(sources) != 1:
-        return target
-    source = sources[0]
-    if not (os.path.isdir(path) or target.text.endswith("/")) or not source.known or source.glob:
-        return target
-    return Word(f"{path}/{os.path.basename(source.text.rstrip('/'))}")
+    if path is None or UNKNOWN in path or target.glob or not sources:
+        return [target]
+    if not (os.path.isdir(path) or target.text.endswith("/")):
+        return [target]
+    names: list[str] = []
+    for source in sources:
+        if source.glob and (origin := absolute(source, scene)) is not None:
+            names += itertools.islice(glob.iglob(origin), MAX_LANDINGS)
+        elif source.known:
+            names.append(source.text)
+    return [
+        target,
+        *(Word(f"{path}/{os.path.basename(name.rstrip('/'))}") for name in names[:MAX_LANDINGS]),
+    ]
 
 
 def _taken(name: str, source: Word, scene: Scene) -> Finding:
@@ -106,15 +124,24 @@ def _taken(name: str, source: Word, scene: Scene) -> Finding:
 def writes_all(words: list[Word], scene: Scene) -> Finding:
     """Every argument is a file or folder that is made or changed."""
     if os.path.basename(words[0].text) == "patch":
+        if has_flag(words[1:], "--dry-run", valued="pdoirFBVDYzZg"):
+            return safe("only tells what would change")
         folders = option_values(words[1:], ("--directory", "-d", "--output", "-o"))
         given = positionals(words[1:], ("-p", "-d", "-o", "-i", "-r", "-F", "-B", "-V"))
         return together(write(), *(writes_path(w, scene) for w in (*folders, *given[:1])))
-    values = ("-m", "--mode", "-d", "--date", "-t", "-r", "--reference", "-p", "--prefix")
     name = os.path.basename(words[0].text)
-    given = positionals(words[1:], () if name in ("mkdir", "rmdir", "tee") else values)
-    if name == "mkdir":
-        given = positionals(words[1:], ("-m", "--mode"))
+    given = positionals(words[1:], _VALUES_OF_MAKERS.get(name, "").split())
+    if name == "mktemp":
+        given += option_values(words[1:], ("--tmpdir", "-p"))
     return together(write(), *(writes_path(w, scene) for w in given))
+
+
+_VALUES_OF_MAKERS = {
+    "mkdir": "-m --mode",
+    "mkfifo": "-m --mode",
+    "touch": "-d --date -t -r --reference",
+    "mktemp": "-p --tmpdir --suffix -t",
+}
 
 
 def tee(words: list[Word], scene: Scene) -> Finding:
@@ -126,7 +153,7 @@ def tee(words: list[Word], scene: Scene) -> Finding:
 def split(words: list[Word], scene: Scene) -> Finding:
     if has_option(words[1:], "--filter"):
         return unknown("runs a program for each piece")
-    given = positionals(words[1:], ("-l", "-b", "-C", "-n", "-a", "-f", "-d"))
+    given = positionals(words[1:], ("-l", "-b", "-C", "-n", "-a", "-t"))
     return together(
         write("makes files"),
         *(reads_path(w, scene) for w in given[:1]),
@@ -162,6 +189,8 @@ def chmod(words: list[Word], scene: Scene) -> Finding:
     given = [w for w in words[1:] if not re.fullmatch(r"-[RvcfHLP]+|--[\w-]+(=.*)?", w.text)]
     if name != "chmod" or not given:
         return system("changes owners or attributes")
+    if has_option(words[1:], "--reference"):
+        return together(write("changes rights"), *(writes_path(w, scene) for w in given))
     mode, targets = given[0].text, given[1:]
     if re.search(r"s|t", re.sub(r"[^+=\w,-]", "", mode)) or re.fullmatch(r"[4-7]\d{3}", mode):
         return system("gives a program the rights of its owner")
@@ -187,31 +216,56 @@ def tar(words: list[Word], scene: Scene) -> Finding:
         "--rsh-command",
         "--rmt-command",
         "--absolute-names",
+        "--recursive-unlink",
         "--files-from",
         "--exclude-from",
         "--index-file",
         "--listed-incremental",
     )
-    if has_option(arguments, *dangers):
+    if has_option([w for w in arguments if w.text.split("=", 1)[0] not in _TAR_WORDS], *dangers):
         return unknown("an option that runs a program or writes elsewhere")
-    mode = arguments[0].text.lstrip("-") if arguments else ""
-    if arguments and arguments[0].text.startswith("--"):
-        mode = "".join(
-            w.text[2]
-            for w in arguments
-            if re.match(r"--(create|extract|get|list|append|update|delete|diff)", w.text)
-        ).replace("g", "x")
-        mode = mode.replace("e", "x").replace("l", "t")
-    letters = "".join(w.text[1:] for w in arguments[1:] if re.fullmatch(r"-[a-zA-Z]+", w.text))
+    mode = _tar_letters(arguments)
     attached = any(
         re.match(r"-[a-zA-Z]*[IFVXTgP]", w.text) and not re.match(r"-[Cf]", w.text)
         for w in arguments
     )
-    if attached or re.search(r"[IFPTVgX]", re.sub(r"[^A-Za-z]", "", mode) + letters):
+    if attached or re.search(r"[IFPTVgX]", mode):
         return unknown("an option that runs a program or writes elsewhere")
     if has_option(arguments, "--remove-files"):
         return destructive("deletes files")
-    return _tar_mode(mode + letters, arguments, scene)
+    return _tar_mode(mode, arguments, scene)
+
+
+_TAR_WORDS = {
+    "--create": "c",
+    "--extract": "x",
+    "--get": "x",
+    "--list": "t",
+    "--append": "r",
+    "--update": "u",
+    "--delete": "D",
+    "--diff": "d",
+    "--compare": "d",
+    "--to-stdout": "O",
+    "--file": "f",
+}
+
+
+def _tar_letters(arguments: list[Word]) -> str:
+    """The letters of its short options, and those that long ones stand for. A word behind a letter
+    that takes a value is that value; without a dash in the first, all values come behind."""
+    letters = ""
+    for index, word in enumerate(arguments):
+        text = word.text
+        if text.startswith("--"):
+            name = text.split("=", 1)[0]
+            letters += next((v for k, v in _TAR_WORDS.items() if k.startswith(name)), "")
+        elif text.startswith("-"):
+            before = re.split(r"([fCbgKLNHIFTVX])", text[1:], maxsplit=1)
+            letters += "".join(before[:2])
+        elif index == 0:
+            letters += text
+    return letters
 
 
 def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
@@ -223,6 +277,8 @@ def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
         return unknown("an archive on another machine")
     folders = option_values(arguments, ("--directory", "-C"))
     given = [w for w in given if w not in folders]
+    if sum(letter in mode for letter in "ctxruD") > 1 or "D" in mode:
+        return unknown("not a known form of tar")
     if "t" in mode or "d" in mode:
         return together(safe("lists an archive"), *(reads_path(w, scene) for w in archives))
     if "x" in mode:
@@ -251,7 +307,7 @@ def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
 
 
 def unzip(words: list[Word], scene: Scene) -> Finding:
-    if has_option(words[1:], "-l", "-t", "-Z", "-v", "-p", "-c"):
+    if has_flag(words[1:], "-l", "-t", "-Z", "-v", "-p", "-c", valued="dxPO"):
         given = positionals(words[1:])
         return together(safe("lists an archive"), *(reads_path(w, scene) for w in given[:1]))
     if any(re.fullmatch(r"-\w*:\w*", w.text) for w in words[1:]):
@@ -311,6 +367,10 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
         return unknown("an option that may run a program")
     if loads_code(words) or _runs_code(name, arguments):
         return unknown("an option that may run a program")
+    if name in ("convert", "magick", "mogrify") and any(
+        re.match(r"[|@]|[a-zA-Z]{2,}:", w.text) for w in arguments
+    ):
+        return unknown("reads from more than a picture")
     if any(re.match(r"(?:https?|ftp|sftp|s3|gs|rtmp|rtsp|tcp|udp)://", w.text) for w in arguments):
         return network("asks another machine")
     if name in ("ruff", "black") and any(
@@ -318,8 +378,8 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
         for w in arguments[:1]
     ):
         return safe("prints") if arguments[0].text != "clean" else write()
-    if name in ("gzip", "gunzip", "bzip2", "xz", "zstd", "unxz", "bunzip2") and has_option(
-        arguments, "-c", "-t", "-l", "--stdout", "--test", "--list", "--to-stdout"
+    if name in ("gzip", "gunzip", "bzip2", "xz", "zstd", "unxz", "bunzip2") and has_flag(
+        arguments, "-c", "-t", "-l", "--stdout", "--test", "--list", "--to-stdout", valued="SoDTMFC"
     ):
         return together(safe("prints"), *(reads_path(w, scene) for w in positionals(arguments)))
     if name == "zip" and has_option(arguments, "-m", "--move"):
@@ -331,6 +391,10 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
     ]
     found = [writes_path(Word(w.text.split("**")[0] or ".", w.glob), scene) for w in given]
     found += [writes_path(w, scene) for w in _attached_paths(arguments)]
+    outputs = option_values(arguments, ("--output", "--output-file", "--outfile", "-o"))
+    if name in ("convert", "magick") or (name == "ffmpeg" and has_option(arguments, "-y")):
+        outputs += positionals(arguments)[-1:]
+    found += [writes_path(w, scene, replaces=True) for w in outputs]
     found += [reads_path(w, scene) for w in positionals(arguments) if reads_path(w, scene).secret]
     if name == "zip" and has_option(arguments, "-r", "-R", "--recurse-paths"):
         found.append(sweeps_below(positionals(arguments)[1:], scene))

@@ -78,7 +78,6 @@ kubectl get pods
 python script.py
 ./run.sh
 bash script.sh
-docker ps
 foo --bar
 make install
 npm run deploy
