@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kode.cli.folders import mentioned_folders
 from kode.cli.pictures import Picture, mentioned_pictures
 from kode.cli.screen import Screen
+from kode.cli.shrink import fitting
 from kode.errors import UserError
 from kode.images import told
 
@@ -28,12 +29,27 @@ async def attach(
     cwd = conversation.cwd
     named = await asyncio.to_thread(lambda: list(mentioned_pictures(text, cwd)))
     folders = await asyncio.to_thread(lambda: list(mentioned_folders(text, cwd)))
-    for picture in (*pasted, *named):
-        try:
-            image = conversation.attach_picture(picture.name, picture.data)
-            screen.print(f"with the picture {told(image)}", "dim")
-        except UserError as error:
-            screen.print(str(error), "warning")
+    fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
+    # From here on nothing waits: who stops before that takes nothing along to another message.
+    for picture, fit in fits:
+        if fit is not None:
+            _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
     for folder in folders:
         conversation.attachments += (folder.text,)
         screen.print(f"with a list of {folder.told}", "dim")
+
+
+async def _fitting(picture: Picture, screen: Screen) -> Picture | None:
+    try:
+        return await asyncio.to_thread(fitting, picture)
+    except UserError as error:
+        screen.print(str(error), "warning")
+        return None
+
+
+def _attach(conversation: "Conversation", screen: Screen, picture: Picture, note: str) -> None:
+    try:
+        image = conversation.attach_picture(picture.name, picture.data)
+        screen.print(f"with the picture {told(image)}{note}", "dim")
+    except UserError as error:
+        screen.print(str(error), "warning")

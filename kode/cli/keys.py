@@ -13,8 +13,8 @@ from prompt_toolkit.keys import Keys
 
 from kode.cli.background import send_to_background
 from kode.cli.pictures import Picture, clipboard_picture, pasted_pictures
+from kode.cli.shrink import check
 from kode.errors import UserError
-from kode.images import checked
 
 if TYPE_CHECKING:
     from kode.cli.editor import Editor
@@ -166,7 +166,7 @@ def take_pictures(editor: "Editor", pictures: Sequence[Picture]) -> None:
         return
     try:
         for picture in pictures:
-            checked(picture.name, picture.data)
+            check(picture)
     except UserError as error:
         desk.hint(str(error))
         return

@@ -1,6 +1,7 @@
 """Pictures at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
 
-What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`.
+What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`;
+one that is too large is made smaller by `shrink`.
 """
 
 import os
@@ -13,9 +14,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kode.cli.mentions import mentions
-from kode.images import MAX_BYTES, NAMED_SO, looks_of
+from kode.images import NAMED_SO, looks_of
 from kode.programs import find_program
 
+MAX_READ_BYTES = 50_000_000
 CLIPBOARD_TIMEOUT_S = 3.0
 CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
@@ -40,7 +42,7 @@ def read_picture(path: Path) -> Picture | None:
         return None
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_READ_BYTES + 1)
     except (OSError, ValueError):
         return None
     return Picture(path.name, data) if looks_of(data) is not None else None

@@ -142,14 +142,15 @@ def attach_named(
     """
     from kode.cli.folders import mentioned_folders
     from kode.cli.pictures import mentioned_pictures, read_picture
+    from kode.cli.shrink import fitting
 
     for name in _names(names):
         picture = read_picture(conversation.cwd / Path(name).expanduser())
         if picture is not None:
-            conversation.attach_picture(picture.name, picture.data)
+            conversation.attach_picture(picture.name, fitting(picture).data)
     for picture in mentioned_pictures(task or "", conversation.cwd):
         try:
-            conversation.attach_picture(picture.name, picture.data)
+            conversation.attach_picture(picture.name, fitting(picture).data)
         except UserError as error:
             conversation.emit(Notice(text=str(error)))
     for folder in mentioned_folders(task or "", conversation.cwd):
