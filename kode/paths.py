@@ -27,7 +27,7 @@ def session_file(home: Path, session_id: str) -> Path:
 
 
 def session_folder(home: Path, session_id: str) -> Path:
-    """Side files of one session: `outputs/` (whole tool outputs), `agents/` (subagents)."""
+    """What lies beside one session's file; its parts are named below."""
     return sessions_folder(home) / session_id
 
 
@@ -43,8 +43,14 @@ def images_folder(session_folder: Path) -> Path:
     return session_folder / "images"
 
 
-def agents_folder(home: Path, session_id: str) -> Path:
-    return session_folder(home, session_id) / "agents"
+def agents_folder(session_folder: Path) -> Path:
+    """Records of a session's subagents."""
+    return session_folder / "agents"
+
+
+def checkpoints_folder(session_folder: Path) -> Path:
+    """What undo keeps of a session."""
+    return session_folder / "checkpoints"
 
 
 def memory_folder(home: Path) -> Path:

@@ -145,7 +145,7 @@ def _with_headings(text: str) -> str:
 
 def _agents(session_id: str) -> str:
     """What became of the session's subagents."""
-    folder = paths.agents_folder(paths.home(), session_id)
+    folder = paths.agents_folder(paths.session_folder(paths.home(), session_id))
     if not folder.is_dir():
         return ""
     from kode.subagents.records import describe

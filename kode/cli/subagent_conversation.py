@@ -41,7 +41,7 @@ def child_conversation(
     from kode.engine.context import Context
     from kode.memory.guarded import Guarded
     from kode.memory.snapshot import SnapshotMemory
-    from kode.paths import home
+    from kode.paths import agents_folder, home
     from kode.permissions.gate import PersonGate
     from kode.session import log
     from kode.session.entries import TaintEntry
@@ -101,7 +101,7 @@ def child_conversation(
         context=Context(),
         checkpoints=checkpoints,
         keep_session=False,
-        own_agents_folder=folder / "agents" if folder is not None else None,
+        own_agents_folder=agents_folder(folder) if folder is not None else None,
     )
     if link is not None:
         _connect(link, conversation)

@@ -169,11 +169,7 @@ class Conversation:
                 f"{provider.model} cannot look at pictures, so {name} is not shown to it. "
                 "Use another model, or set `context.sees_images` where kode is wrong about it."
             )
-        if self.session.id is None:
-            folder = self.checkpoints.folder
-        else:
-            folder = paths.session_folder(self.home, self.session.id)
-        image = images.keep(paths.images_folder(folder), name, data)
+        image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
 
@@ -409,12 +405,15 @@ class Conversation:
 
     @property
     def agents_folder(self) -> Path:
-        """Where records of subagents are; of a session without a file they go with the process."""
-        if self.own_agents_folder is not None:
-            return self.own_agents_folder
+        """Where records of subagents are."""
+        return self.own_agents_folder or paths.agents_folder(self._side_folder)
+
+    @property
+    def _side_folder(self) -> Path:
+        """What lies beside the session; of one without a file it goes with the process."""
         if self.session.id is None:
-            return self.checkpoints.folder / "agents"
-        return paths.agents_folder(self.home, self.session.id)
+            return self.checkpoints.folder
+        return paths.session_folder(self.home, self.session.id)
 
     def _delegation_tools(self) -> tuple[Tool, ...]:
         if self.config.subagent.max_depth == 0:

@@ -10,7 +10,7 @@ from kode.contracts import Provider
 from kode.events import Emit, Notice
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import FOLDER_NAME, MEGABYTE, Contents, drop_oldest_of_all
+from kode.session.contents import MEGABYTE, Contents, drop_oldest_of_all
 from kode.session.log import Session
 
 
@@ -39,7 +39,7 @@ def open_checkpoints(
     elif session.id is None:
         folder = Path(tempfile.mkdtemp(prefix="kode-"))
     else:
-        folder = paths.session_folder(home, session.id) / FOLDER_NAME
+        folder = paths.checkpoints_folder(paths.session_folder(home, session.id))
     limits = config.undo
     contents = Contents(
         folder=folder,

@@ -26,9 +26,6 @@ OTHER = "other"
 """A device, a socket, or what may not be read."""
 LINK = "link:"
 
-FOLDER_NAME = "checkpoints"
-"""Of the folder beside a session's file."""
-
 MEGABYTE = 1024 * 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -159,8 +156,8 @@ def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = Non
 
 def drop_oldest_of_all(home: Path, max_bytes: int) -> int:
     """The same over all sessions."""
-    folder = paths.sessions_folder(home)
-    return drop_oldest(list(folder.glob(f"*/{FOLDER_NAME}")), max_bytes)
+    sessions = paths.sessions_folder(home).glob("*/")
+    return drop_oldest(list(map(paths.checkpoints_folder, sessions)), max_bytes)
 
 
 def _kept_in(folder: Path) -> Iterator[tuple[int, int, Path]]:

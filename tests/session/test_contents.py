@@ -4,7 +4,7 @@ from pathlib import Path
 from kode import paths
 from kode.messages import user_message
 from kode.session import log, upkeep
-from kode.session.contents import FOLDER, FOLDER_NAME, drop_oldest_of_all
+from kode.session.contents import FOLDER, drop_oldest_of_all
 from tests.session.stories import contents_in
 
 
@@ -47,7 +47,7 @@ def test_what_a_session_keeps_goes_with_it(tmp_path: Path) -> None:
     made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
     made.append_message(user_message("hi"))
     made.close()
-    contents = contents_in(paths.session_folder(tmp_path, made.header.id) / FOLDER_NAME)
+    contents = contents_in(paths.checkpoints_folder(paths.session_folder(tmp_path, made.header.id)))
     contents.put(b"kept")
     upkeep.delete(tmp_path, made.header.id)
     assert [path for path in (tmp_path / "sessions").rglob("*") if path.is_file()] == []
