@@ -290,11 +290,11 @@ async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_
 async def test_a_picture_that_is_too_large_is_made_smaller_and_that_is_said(room, tmp_path):
     from PIL import Image
 
-    Image.new("1", (8200, 12)).save(tmp_path / "shot.png")
+    Image.new("1", (8192 * 2, 32)).save(tmp_path / "shot.png")
 
     text = await room.type("look at @shot.png")
 
-    assert "with the picture shot.png, 2048×3, 1 KB, made smaller" in text
+    assert "with the picture shot.png, 2048×4, 1 KB, made smaller" in text
     assert room.talk.pictures == ["shot.png"]
 
 
