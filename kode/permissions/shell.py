@@ -5,13 +5,12 @@ functions, loops, `bash -c`, wrappers. Each has a class and a reason; the whole 
 them. What cannot be parsed, or is not known to this module, is `unknown`, never `safe`.
 
 This module walks the syntax tree (`shell_syntax`); lists, branches, loops and functions are in
-`shell_flow`, redirections in `shell_redirects`. What a word is,
+`shell_flow`, assignments in `shell_assignments`, redirections in `shell_redirects`. What a word is,
 is `shell_words`; what a command does is `shell_verbs` with its tables. It decides nothing: `decide`
 does.
 """
 
 import functools
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,8 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.permissions import sensitive, shell_flow
+from kode.permissions.shell_assignments import (
+    ASSIGNED,
+    assign,
+    declare,
+    follow,
+    set_variable,
+    splits_a_read,
+)
 from kode.permissions.shell_class import ORDER, Classified, PartClass, whole
-from kode.permissions.shell_environment import assignment_finding
 from kode.permissions.shell_judge import (
     Feed,
     Finding,
@@ -30,7 +36,8 @@ from kode.permissions.shell_judge import (
     together,
     unknown,
 )
-from kode.permissions.shell_pipes import lists_names, printed
+from kode.permissions.shell_output import printed_by
+from kode.permissions.shell_pipes import lists_names
 from kode.permissions.shell_redirects import redirect
 from kode.permissions.shell_state import ShellState
 from kode.permissions.shell_syntax import (
@@ -50,7 +57,6 @@ from kode.permissions.shell_words import (
     UNKNOWN,
     Word,
     source,
-    value_of,
     words_of,
 )
 
@@ -157,12 +163,12 @@ class Walk:
             case "subshell":
                 self._apart(node)
             case "declaration_command" | "unset_command":
-                self._declaration(node)
+                declare(self, node)
             case "variable_assignment":
-                self._assignment(node, alone=True)
+                assign(self, node, alone=True)
             case "variable_assignments":
                 for child in node.named_children:
-                    self._assignment(child, alone=True)
+                    assign(self, child, alone=True)
             case "test_command" | "c_style_for_statement":
                 self._test(node)
             case kind if kind in SEQUENCES:
@@ -195,45 +201,9 @@ class Walk:
                 parts = tuple(self.parts[begin:])
                 self.feed = Feed(parts=parts, text=text, names=lists_names(parts))
             self.statement(child)
-            text = self._printed(child, text)
+            text = printed_by(self, child, text)
             self.state = saved
         self.feed = outer
-
-    def _printed(self, node: "Node", given: str | None) -> str | None:
-        """What a command prints, where that is known; `given` is what it reads."""
-        if node.type == "redirected_statement":
-            body = node.child_by_field_name("body")
-            read = self._read_by(node)
-            return self._printed(body, read) if body and read is not None else None
-        if node.type == "pipeline":
-            for child in node.named_children:
-                given = self._printed(child, given)
-            return given
-        if node.type != "command":
-            return None
-        words = self._words(node)
-        if not words or any(not word.known or word.glob for word in words):
-            return None
-        if words[0].text in self.state.functions:
-            return None
-        if words == [Word("pwd")]:
-            return None if self.state.instead else self.state.cwd
-        if [word.text for word in words] == ["git", "rev-parse", "--show-toplevel"]:
-            return _repository(self.state.cwd) if not self.state.instead else None
-        return printed([word.text for word in words], given)
-
-    def _read_by(self, node: "Node") -> str | None:
-        """The text of a command's here-document or here-string, where it is known."""
-        redirects = [child for child in node.named_children if child.type.endswith("_redirect")]
-        if len(redirects) != 1 or redirects[0].type == "file_redirect":
-            return None
-        if redirects[0].type == "herestring_redirect":
-            words = [w for child in redirects[0].named_children for w in self.expand(child)]
-            return words[0].text if len(words) == 1 and words[0].known else None
-        bodies = [c for c in redirects[0].named_children if c.type == "heredoc_body"]
-        if len(bodies) != 1 or any(c.type != "heredoc_content" for c in bodies[0].named_children):
-            return None
-        return source(bodies[0])
 
     def _redirected(self, node: "Node") -> None:
         body = node.child_by_field_name("body")
@@ -251,47 +221,6 @@ class Walk:
             self.statement(body)
         self.feed = outer
 
-    def _declaration(self, node: "Node") -> None:
-        verb = source(node.children[0])
-        words = [Word(verb)]
-        for child in node.children[1:]:
-            if child.type == "variable_assignment":
-                self._assignment(child, alone=True, keeps=verb in ("export", "declare", "typeset"))
-                words.append(Word(source(child).split("=", 1)[0] + "="))
-            elif child.is_named:
-                self.nested(child)
-                words += (
-                    self.expand(child) if child.type != "variable_name" else [Word(source(child))]
-                )
-        self._add(self.worst(lambda scene: judge(words, scene)), source(node), words)
-
-    def _assignment(self, node: "Node", *, alone: bool, keeps: bool = False) -> None:
-        name_node = node.child_by_field_name("name")
-        value_node = node.child_by_field_name("value")
-        name = source(name_node) if name_node else ""
-        self.nested(node)
-        if name_node is None or name_node.type != "variable_name" or "+=" in source(node)[:80]:
-            value: Word = Word(UNKNOWN)
-        elif value_node is not None and value_node.type == "array":
-            value = Word(UNKNOWN)
-        else:
-            value = value_of(value_node, self.state.variables, self.where.home)
-        bare_name = re.match(r"\w*", name)
-        plain = bare_name[0] if bare_name else name
-        finding = assignment_finding(plain, value, keeps=keeps)
-        if finding.klass != "safe":
-            self.note(source(node), finding)
-        if re.search(r"\$\(|`", value.text):
-            self.note(source(node), unknown("a value that may be evaluated"))
-        if alone:
-            self.set(plain, value if value.known else None)
-
-    def set(self, name: str, value: Word | None) -> None:
-        self.state.variables[name] = value
-        finding = assignment_finding(name, value or Word(UNKNOWN), keeps=False)
-        if value is None and finding.klass != "safe":
-            self.note(f"{name}=...", finding)
-
     def _test(self, node: "Node") -> None:
         """`[`, `[[` and arithmetic: harmless but for what is substituted or evaluated in them."""
         evaluates = node.type != "test_command" or re.search(r"-v|-[engl][qetE]\b", source(node))
@@ -304,9 +233,9 @@ class Walk:
             else:
                 self.nested(child)
         if node.type != "test_command" or source(node).startswith("(("):
-            for name in _ASSIGNED.findall(source(node)):
-                self.set(name, None)
-        self._add(safe("a test"), source(node), [Word("test")])
+            for name in ASSIGNED.findall(source(node)):
+                set_variable(self, name, None)
+        self.add(safe("a test"), source(node), [Word("test")])
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────
 
@@ -319,28 +248,28 @@ class Walk:
         name = node.child_by_field_name("name")
         for child in node.named_children:
             if child.type == "variable_assignment":
-                if not _splits_a_read(child, name):
-                    self._assignment(child, alone=False)
+                if not splits_a_read(child, name):
+                    assign(self, child, alone=False)
             elif child.type.endswith("_redirect"):
                 redirect(self, child, bare=False)
             else:
                 self.nested(child)
         self.downloads = any(part.klass == "network" for part in self.parts[begin:])
-        words = self._words(node)
+        words = self.words(node)
         found = self._judged(words)
         if any(FOUND in word.text for word in words) and any(FOUND in path for path in found.reads):
             found = together(found, unknown("what it reads is not known beforehand"))
         if found.klass in ("safe", "write") and self._shows_secret(node):
             found = replace(system("shows a variable that may hold a key"), secret=True)
-        self._add(found, source(node), words)
-        self._follow(words)
+        self.add(found, source(node), words)
+        follow(self, words)
         self.feed, self.downloads = outer
 
     def _shows_secret(self, node: "Node") -> bool:
         names = re.findall(r"\$\{?!?([A-Za-z_]\w*)", source(node))
         return any(_SECRET_VARIABLE.search(n) and n not in self.state.variables for n in names)
 
-    def _words(self, node: "Node") -> list[Word]:
+    def words(self, node: "Node") -> list[Word]:
         out: list[Word] = []
         for child in node.children:
             if child.type == "variable_assignment" or child.type.endswith("_redirect"):
@@ -369,25 +298,6 @@ class Walk:
         found += [judged(replace(scene, cwd=folder)) for folder in self.state.instead]
         return max(found, key=lambda one: ORDER.index(one.klass))
 
-    def _follow(self, words: list[Word]) -> None:
-        """What a command changes for those after it: the folder, a variable."""
-        texts = [word.text for word in words]
-        if texts and texts[0] in ("builtin", "command", "time"):
-            texts, words = texts[1:], words[1:]
-        if not texts:
-            return
-        if texts[0] == "cd" or (texts[0] == "pushd" and len(texts) > 1):
-            given = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
-            self.state.move(given, self.where.home)
-        elif texts[0] in ("pushd", "popd"):
-            self.state.leave()
-        if texts[0] in ("read", "mapfile", "readarray", "getopts", "printf", "unset", "let", "."):
-            for name in texts[1:]:
-                if re.fullmatch(r"[A-Za-z_]\w*", name):
-                    self.set(name, None)
-        if texts[0] in ("eval", "source", "."):
-            self.state.variables = dict.fromkeys(self.state.variables)
-
     # ── what is inside words ─────────────────────────────────────────────────────────────────
 
     def nested(self, node: "Node") -> None:
@@ -399,7 +309,7 @@ class Walk:
             self.feed = outer
             inside = node.named_children
             if node.type == "command_substitution" and len(inside) == 1:
-                text = self._printed(inside[0], "")
+                text = printed_by(self, inside[0], "")
                 if text is None:
                     text = " ".join(lists_names(self.parts[begin:])) or None
                 self.state.variables[source(node)] = (
@@ -410,7 +320,7 @@ class Walk:
             self.note(source(node), unknown("text that would be evaluated as a subscript"))
         given = re.match(r"\$\{(\w+):?=", source(node)) if node.type == "expansion" else None
         if given is not None:
-            self.set(given[1], None)
+            set_variable(self, given[1], None)
         if node.type == "expansion" and re.match(
             r"\$\{!(?!\w+(?:[*@]|\[[*@]\])\})|\$\{[^}]*@[A-Za-z]\}", source(node)
         ):
@@ -468,14 +378,14 @@ class Walk:
             inner.note("...", unknown("too deeply nested to judge"))
         else:
             shown = " ".join(word.text for word in words)
-            inner._add(inner._judged(words), shown, words)
+            inner.add(inner._judged(words), shown, words)
         return tuple(inner.parts)
 
     def note(self, text: str, finding: Finding) -> None:
         """A part that is no command."""
-        self._add(finding, text, None)
+        self.add(finding, text, None)
 
-    def _add(self, finding: Finding, text: str, words: list[Word] | None) -> None:
+    def add(self, finding: Finding, text: str, words: list[Word] | None) -> None:
         argv = None
         if words and words[0].known and not words[0].glob and words[0].text:
             argv = tuple(word.text for word in words)
@@ -497,32 +407,12 @@ class Walk:
         self.parts.extend(finding.more)
 
 
-def _repository(cwd: str | None) -> str | None:
-    """The top folder of the repository that a folder is in, by its looks."""
-    folder = cwd
-    while folder and folder != "/":
-        if os.path.exists(f"{folder}/.git"):
-            return folder
-        folder = os.path.dirname(folder)
-    return None
-
-
 _TOO_LONG = unknown("too long or too deeply nested to judge")
-
-
-def _splits_a_read(assignment: "Node", name: "Node | None") -> bool:
-    """`IFS= read line`: how one line is split, and nothing else."""
-    if name is None or source(name) not in ("read", "mapfile", "readarray"):
-        return False
-    return re.fullmatch(r"IFS=(?:[^$`]*|\$'[^'$`]*')", source(assignment)) is not None
 
 
 def _shown(text: str) -> str:
     text = text.replace(UNKNOWN, "…").replace(FOUND, "{}")
     return text if len(text) <= 400 else text[:399] + "…"
 
-
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)")
-"""A variable that arithmetic sets."""
 
 _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PASS|_PWD|_AUTH|_DSN", re.I)

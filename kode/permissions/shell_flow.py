@@ -8,6 +8,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kode.permissions.shell_assignments import set_variable
 from kode.permissions.shell_judge import destructive
 from kode.permissions.shell_state import ShellState, joined
 from kode.permissions.shell_words import Word, source
@@ -145,7 +146,7 @@ def for_each(walk: "Walk", node: "Node") -> None:
         walk.nested(child)
         values += walk.expand(child)
     if name:
-        walk.set(name, None)
+        set_variable(walk, name, None)
     if body is None:
         return
     if not 0 < len(values) <= MAX_LOOP_VALUES or not all(word.known for word in values):
