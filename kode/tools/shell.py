@@ -228,11 +228,12 @@ class _Running:
         return " ".join([_status(self.returncode, None), *self.said_by_sandbox(failed=False)])
 
     def leftovers(self) -> list[processes.Process]:
-        """What still lives once the shell itself has ended."""
+        """What the command left running once the shell itself has ended."""
         assert self._process is not None
         left = processes.found(self._process.pid, self._mark)
         self._all_gone = not left
-        return left
+        # What is around it in the sandbox takes a moment longer than the shell.
+        return [one for one in left if self._wrapped is None or one.name != "bwrap"]
 
     async def end(self) -> None:
         """Ends all that is left of it and takes the rest of the output."""

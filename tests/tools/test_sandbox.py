@@ -1,5 +1,6 @@
 """What a command can and cannot do in each kind of sandbox that this machine has."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -245,5 +246,22 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
     assert not (work / "late").exists()
 
 
+async def test_the_sandbox_itself_is_not_told_as_left_running(
+    context: ToolContext, made: Sandbox, work: Path
+) -> None:
+    if made.standing().kind == "none":
+        pytest.skip(made.standing().why)
+    inside = replace(context, cwd=work, wrap_command=made.wrap)
+
+    for _ in range(8):
+        output = await shell.run(inside, shell.check({"command": "true"}))
+        assert output.text == "(no output)\n[exit status 0]"
+
+
 def running() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    """The argument lists of all processes."""
+    texts = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            texts.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return "\n".join(texts)
