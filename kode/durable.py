@@ -239,18 +239,11 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
     try:
         deadline = time.monotonic() + timeout_s
         pause_s = 0.001
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise BusyError(
-                        f"Another kode has held {folder} locked for {timeout_s:.0f} s. "
-                        "Wait for it to finish, or end it, and try again."
-                    ) from None
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, 0.02)
+        while not _take_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise busy(folder, timeout_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.02)
         with storage_errors(folder, "make durable"):
             # Whoever held the lock before may have been killed between a rename and its sync;
             # what is read now, and perhaps confirmed as known already, must not be undone.
@@ -258,6 +251,23 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _take_lock(descriptor: int) -> bool:
+    """Whether the lock of a file was free; then it is ours."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def busy(folder: Path, waited_s: float) -> BusyError:
+    """The error for a lock that does not come free."""
+    return BusyError(
+        f"Another kode has held {folder} locked for {waited_s:g} s. "
+        "Wait for it to finish, or end it, and try again."
+    )
 
 
 def set_aside(path: Path) -> Path:

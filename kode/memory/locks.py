@@ -32,10 +32,7 @@ async def locked(folder: Path, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator
                 break
             except BusyError:
                 if time.monotonic() > deadline:
-                    raise BusyError(
-                        f"Another kode has held {folder} locked for {timeout_s:g} s. "
-                        "Wait for it to finish, or end it, and try again."
-                    ) from None
+                    raise durable.busy(folder, timeout_s) from None
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.02)
         yield
