@@ -15,9 +15,13 @@ from functools import lru_cache
 
 from kode.memory.tiered import vocabulary
 from kode.memory.tiered.signs import read_signs
-from kode.memory.tiered.tokens import NUMBER, RAW, Token, join_units, tokenize
+from kode.memory.tiered.tokens import RAW, Token, join_units, tokenize
+from kode.memory.tiered.words.contrasts import NUMBERS
 
 _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…"
+_QUOTED = re.compile(r"(?<!\w)['\"`]([^'\"`]{2,60})['\"`](?!\w)")
+_NUMBER_WORD = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBERS)})(?![\w-])")
+_NAME = re.compile(r"(?<=[\w,)] )[A-Z]\w*[a-z]\w*")
 _REASONED = (
     re.compile(r"(?P<why>.+?),? so (?!that |far |on )(?P<what>.+)", re.IGNORECASE),
     re.compile(r"because (?P<why>[^,]+), (?P<what>.+)", re.IGNORECASE),
@@ -62,6 +66,8 @@ class Claim:
     """Negations of any language in the text."""
     restrictors: frozenset[str]
     """Words that narrow the statement: "only", "unless", "after"."""
+    quoted: frozenset[str]
+    """What stands in quotation marks: commands, names."""
     rates: frozenset[str]
     """What a quantity is per: user, address; measures of time are numbers."""
     directive: str
@@ -86,9 +92,11 @@ def read_claim(text: str) -> Claim:
     rewritten = re.sub(r"(?<=\d),(?=\d{3}\b)", "", _FLAG.sub(" ", folded))
     rewritten = re.sub(r"(?<![\w.)])-(?=\d)", "minus ", rewritten)
     rewritten = re.sub(r"(?<!\S)\.(?=\w)", "", rewritten)
+    rewritten = _NUMBER_WORD.sub(lambda found: str(NUMBERS[found[0]]), rewritten)
     if not foreign:
         rewritten = _rewrite(rewritten)
     tokens = list(tokenize(rewritten))
+    _keep_names(tokens, unicodedata.normalize("NFKC", text))
     join_units(tokens)
     reading = read_signs(tokens)
     signs = reading.signs
@@ -121,6 +129,7 @@ def read_claim(text: str) -> Claim:
             if word in vocabulary.foreign_negators() or word in vocabulary.negator_words()
         ),
         restrictors=frozenset(token.text for token in tokens) & vocabulary.restrictors(),
+        quoted=frozenset(found[1].strip() for found in _QUOTED.finditer(folded)),
         rates=frozenset(
             other.stem for one, other in itertools.pairwise(tokens) if one.text == "per"
         )
@@ -130,6 +139,15 @@ def read_claim(text: str) -> Claim:
         neighbours=frozenset(_neighbours(tokens, signs)),
         enumerates=any(token.text in _JOINTS for token in tokens),
     )
+
+
+def _keep_names(tokens: list[Token], text: str) -> None:
+    """A name is what it is: no stem, and no synonym by its stem alone."""
+    names = {name.casefold() for name in _NAME.findall(text)}
+    for token in tokens:
+        known = token.text in vocabulary.synonyms() or token.stem == vocabulary.stem(token.text)
+        if token.kind == "word" and token.text in names and not known:
+            token.stem = token.text
 
 
 def _directive(text: str) -> str:
@@ -191,7 +209,7 @@ def _content(tokens: list[Token]) -> frozenset[str]:
 def _exact(text: str) -> Iterator[str]:
     for raw in RAW.findall(text):
         whole = raw.strip(".:/-@")
-        if re.search(r"\w[/:@_.-]\w", whole) and not NUMBER.match(whole):
+        if re.search(r"\w[/:@_.-]\w", whole) and re.search(r"[^\W\d_]", whole):
             yield whole
 
 

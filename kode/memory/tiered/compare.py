@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.memory.tiered.claims import Claim, read_claim
-from kode.memory.tiered.vocabulary import opposites, predicate_sorts, things
+from kode.memory.tiered.vocabulary import concept, opposites, predicate_sorts, stop, things, when
 
 Verdict = Literal["same", "open", "other"]
 
@@ -186,6 +186,8 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         return "it is per another unit"
     if new.changes or entry.changes:
         return "it tells of a change"
+    if new.quoted and entry.quoted and new.quoted != entry.quoted:
+        return "what they quote differs"
     if _exact_differs(new, entry):
         return "the names differ"
     if (new.foreign or entry.foreign) and new.negators != entry.negators:
@@ -315,7 +317,7 @@ def _heads(new: Claim, entry: Claim, sides: _Sides) -> bool:
     signatures are no images."""
     alone = sides.new_heavy | sides.entry_heavy
     return any(
-        other in alone and one in sides.shared_heavy
+        other in alone and one in sides.shared_heavy and other not in when()
         for one, other in new.neighbours | entry.neighbours
     )
 
@@ -324,17 +326,22 @@ def _denies_more(new: Claim, entry: Claim, sides: _Sides) -> bool:
     """A negation of one side reaches what the other does not speak of: "no mocks" and "no mocks
     of the database" are two statements."""
     ours, theirs = sides.new_heavy | sides.new_light, sides.entry_heavy | sides.entry_light
-    return bool((ours & new.denied or theirs & entry.denied) - things())
+    empty = things() | predicate_sorts().keys()
+    return bool((ours & new.denied or theirs & entry.denied) - empty)
 
 
 def _rivals(new: Claim, entry: Claim, sides: _Sides) -> bool:
-    """Two general words beside the same word: the gateway module, the gateway service."""
-    ours, theirs = sides.new_light & things(), sides.entry_light & things()
+    """Two general words after the same word, or two general things beside it: API changes and API
+    reads, the gateway module and the gateway service."""
+    sorts = predicate_sorts()
     return any(
-        one in ours and other in theirs
+        ours in sides.new_light
+        and theirs in sides.entry_light
+        and sorts.get(ours, -1) != sorts.get(theirs, -2)
+        and (place == 0 or {ours, theirs} <= things())
         for place in (0, 1)
-        for at, one in _placed(new, place)
-        for beside, other in _placed(entry, place)
+        for at, ours in _placed(new, place)
+        for beside, theirs in _placed(entry, place)
         if at == beside
     )
 
@@ -363,7 +370,13 @@ def _exchanged(new: Claim, entry: Claim) -> bool:
         left, _, right = new.plain.partition(verb)
         if f"{right}{verb}{left}" == entry.plain:
             return False
-    return True
+    return _timeless(new) != _timeless(entry)
+
+
+def _timeless(claim: Claim) -> list[str]:
+    """The telling words in their order, without those of time, which may stand anywhere."""
+    words = (word for word in claim.plain.split() if word not in stop() and word.isalpha())
+    return [word for word in words if concept(word) not in when()]
 
 
 def _shuffled(new: Claim, entry: Claim, sides: _Sides) -> bool:

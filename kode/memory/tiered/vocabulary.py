@@ -29,6 +29,12 @@ def things() -> frozenset[str]:
 
 
 @cache
+def when() -> frozenset[str]:
+    """Concepts of time, which may stand anywhere in a sentence."""
+    return frozenset(concept(word) for word in grammar.WHEN.split())
+
+
+@cache
 def predicate_sorts() -> dict[str, int]:
     """Light verb → what sort of doing it is."""
     lines = grammar.PREDICATES.strip().splitlines()
@@ -54,7 +60,12 @@ def stem(word: str) -> str:
 def concept(word: str) -> str:
     """The class a word belongs to: the first of its synonyms, or its stem."""
     table = synonyms()
-    return table.get(word) or table.get(stem(word)) or stem(word)
+    if word in table:
+        return table[word]
+    if word.endswith("ly"):
+        # the stem of an adverb, or of a name: Plotly is no plot
+        return stem(word) if stem(word) not in table else word
+    return table.get(stem(word)) or stem(word)
 
 
 @cache

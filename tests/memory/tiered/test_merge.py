@@ -75,6 +75,9 @@ ANOTHER_FACT = [
     ("The pool has 20 connections", "The pool has 20 idle connections"),
     ("Limit is 100 requests per minute per user", "Limit is 100 requests per minute per address"),
     ("The user lives in Berlin", "The user works in Berlin"),
+    ("Charts are drawn with Plotly", "Charts are drawn with ECharts"),
+    ("Run 'make site' to build the docs", "Run 'make docs' to build the docs"),
+    ("API changes need approval", "API reads need approval"),
     ("User checks email once a day", "User checks email twice a day"),
     ("Docs are built on GitHub Pages", "Docs are deployed on GitHub Pages"),
     ("User dislikes emojis in code, not in chat", "User dislikes emojis in chat, not in code"),
@@ -114,6 +117,12 @@ SAME_FACT = [
     ("Cloudflare sits in front of the Caddy server", "The Caddy server is behind Cloudflare"),
     ("User reads on a small screen, so keep lines under 90 characters", "Max line length: 90"),
     ("Show a plan at the end of every task", "Finish each task with a plan"),
+    ("The import job runs at 3:15 every night", "Every night at 03:15 the import job starts"),
+    ("The search index is rebuilt every 6 hours", "Every six hours the search index is rebuilt"),
+    ("Only Mira may approve deploys", "Mira alone approves deploys"),
+    ("Each test should have a single assertion", "User wants one assertion per test"),
+    ("Maintenance window is Sunday 4 to 6", "Maintenance is on Sundays between 4 and 6"),
+    ("Loki collects the logs", "Logs are shipped to Loki"),
     ("Dana maintains the release scripts", "The release scripts are maintained by Dana"),
 ]
 

@@ -25,11 +25,11 @@ consistently regularly frequently constantly continually permanently specificall
 carefully properly correctly strongly commonly ordinarily routinely habitually everything anything
 something somewhere everywhere anyone everyone someone everybody somebody himself herself
 themselves yourself myself own personally tends tend tended considers consider considered believes
-believe thinks happy glad fond keen fan says said say mention states stated mentions mentioned told
+believe thinks happy glad fond keen fan says said say states during stated mentions mentioned told
 tells tell better best good great nice fine okay ok proper according regarding concerning respect
 toward towards among amid along across till including included involve involves involving becoming
 shown show shows showing displayed stands stand although though straight meant meaning despite
-therefore hence thus anyway indeed alike ourselves
+therefore mention hence thus anyway indeed alike ourselves
 """
 """Words that carry nothing of a fact's content."""
 
@@ -39,7 +39,7 @@ manage
 character column region zone hit hits endpoint check checks valid
 port create generate produce
 users
-expire valid allowed
+expire allowed
 run runs running write writes code module file system project component tool service statement
 part item section area place location new default standard contain contains include includes build
 builds built building do follow follows store stores stored save keep host hosts machine server
@@ -75,7 +75,8 @@ durations period periods interval intervals frequency rate rates size sizes main
 normal common general typical specific particular certain various several many much few current
 present existing actual real whole full entire complete overall valid good handling level levels
 wide mode modes style styles way need needs allowed permitted including help helps assist
-ship push collect deploy format
+ship push collect deploy format read look start repository team company codebase
+window
 plain raw small url uri object expression cluster
 facilitate supposed due subjected hold put spelled activity activities member members
 person people environment deliver send sent hand hands operation operations
@@ -88,17 +89,17 @@ module file system project component tool service statement server machine host 
 application software library framework engine program platform product solution utility
 environment directory folder instance person people member resource layer package task process
 user users provider vendor endpoint region zone column character port host address object
-expression cluster
+expression cluster repository team company codebase window
 """
 """The light words that name a thing: one in place of another is another thing."""
 
 PREDICATES = """
-store ship push collect send deploy
+store ship push collect send deploy contain
 create build write compile render
 open accept obtain
 listen connect
-run execute operate process
-read check
+run execute operate process start
+read look check
 """
 """Light verbs, one sort a line: a verb of one line is not said in place of one of another."""
 
@@ -134,3 +135,10 @@ only solely exclusively except unless if when until after before besides apart w
 excluding whenever while just once but though although however
 """
 """Words that narrow a statement: more detail with one of these is another statement."""
+
+WHEN = """
+monday tuesday wednesday thursday friday saturday sunday january february march april may june july
+august september october november december morning afternoon evening night noon midnight weekend
+daily weekly monthly nightly hourly yearly day week month year today recurring
+"""
+"""Words of time, which may stand anywhere in a sentence."""

@@ -40,7 +40,7 @@ gigabyte gib gb
 terabyte tib tb
 percent %
 daily everyday
-yearly annual
+yearly annual annually
 monday mon
 tuesday tue
 wednesday wed
@@ -71,7 +71,7 @@ deploy rollout
 begin start kickoff launch
 stop halt quit
 create generate produce
-store keep save hold persist retain retention
+store keep save hold persist retain retention storage
 fetch pull retrieve download
 push upload publish
 expire expiry lifetime lifespan ttl
@@ -86,6 +86,7 @@ licence license
 colour color
 behaviour behavior
 centre center
+conventional conventionally
 analyse analyze
 optimise optimize
 serialise serialize
@@ -111,7 +112,6 @@ googlecloud gcp
 vim vi
 neovim nvim
 macos osx mac
-windows win
 powershell pwsh
 makefile make
 justfile just
@@ -156,7 +156,6 @@ sign signature
 verify verification
 downtime outage
 composition compose
-recursion
 mutex lock
 spouse wife husband partner
 child kid
@@ -168,10 +167,8 @@ rollback revert
 debug debugger
 ask confirm
 suggest recommend
-propose
-silent quiet
-automatic auto
-local
+silent silently quiet quietly
+automatic automatically auto
 fast quick rapid
 small little tiny
 big large huge
@@ -182,6 +179,7 @@ separator delimiter
 send sent deliver delivery
 edit editor ide
 build built
+rebuild rebuilt
 teach taught
 learn study
 choose chose chosen
@@ -248,8 +246,8 @@ boolean bool
 dictionary dict
 constant const
 lazy lazily
-parallel concurrent
-sequential serial
+parallel concurrent concurrently
+sequential sequentially serial
 batch bulk
 notebook jupyter
 gpu graphics
@@ -271,21 +269,12 @@ intern trainee
 hire recruit
 retro retrospective
 scrum agile
-product
-author
-set
-develop
-valid
 execute executes executed executing
-head
-ship
-access
 observe observes observed
 perform
 organize organise organized organised organizes
 wide wider
-serial
-plot figure chart graph
+chart figure plot graph
 finish complete conclude
 rule guideline
 goal aim
@@ -342,7 +331,14 @@ semver semanticversioning
 calver calendarversioning
 manage manages managed managing management
 specific specify
-refer
 behind fronting
+explicit explicitly
+implicit implicitly
+manual manually
+local locally
+global globally
+strict strictly
+remote remotely
+eager eagerly
 """
 """One class of words a line; the first word stands for all."""
