@@ -5,9 +5,9 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from kode.events import silent
 from kode.permissions.gate import Answer, Question
 from kode.subagents import records
 from kode.tools import processes
+from tests.e2e import command
 from tests.scripted_server import ScriptedServer
 
-KODE = str(Path(sys.executable).parent / "kode")
 KEY = "sk-test-0123456789abcdefghij"
 KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") else 5))
 """How often the parent is killed at a random time."""
@@ -39,45 +39,21 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-class Place:
+@dataclass
+class Place(command.Place):
     """A project, a home, and an environment that reaches nothing but the server."""
 
-    def __init__(self, tmp_path: Path, server: ScriptedServer) -> None:
-        self.project = tmp_path / "project"
-        self.project.mkdir()
-        self.server = server
-        self.home = tmp_path / "kode"
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "KODE_HOME": str(self.home),
-            "KODE_MODEL": "gpt-4o",
-            "KODE_MEMORY": "off",
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": server.openai_url,
-        }
+    server: ScriptedServer = field(kw_only=True)
 
     def config(self, **values: Any) -> None:
         self.home.mkdir(exist_ok=True)
         (self.home / "config.json").write_text(json.dumps(values))
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [KODE, *arguments, "--permission-mode", "full"],
-            cwd=self.project,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        return self.start(*arguments, "--permission-mode", "full")
 
-    def run(self, *arguments: str) -> dict[str, Any]:
-        process = self.start(*arguments, "--output-format", "json")
-        stdout, stderr = process.communicate(timeout=60)
-        assert stdout, stderr
-        result: dict[str, Any] = json.loads(stdout)
-        return result
+    def result(self, *arguments: str) -> dict[str, Any]:
+        return self.run(*arguments, "--permission-mode", "full", "--output-format", "json").json
 
     def play(self, goals: list[str], child: ChildScript) -> None:
         """The parent delegates `goals`, then answers with what it was told; `child` gives the
@@ -97,7 +73,7 @@ class Place:
         self.server.play(script)
 
     def session(self) -> str:
-        (path,) = (self.home / "sessions").glob("*.jsonl")
+        (path,) = self.session_files
         return path.stem
 
     def agents(self) -> list[records.Record]:
@@ -113,7 +89,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    return Place(tmp_path, server)
+    extra = {"KODE_MODEL": "gpt-4o", "KODE_MEMORY": "off", "OPENAI_API_KEY": KEY}
+    return Place(tmp_path, server.openai_url, extra, server=server)
 
 
 def text_of(message: dict[str, Any]) -> str:
@@ -152,7 +129,7 @@ def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: 
 
     place.play(["one", "two", "three"], child)
 
-    result = place.run("run", "delegate this")
+    result = place.result("run", "delegate this")
 
     told = result["result"]
     assert told.index("did one") < told.index("did two") < told.index("did three")
@@ -162,24 +139,19 @@ def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: 
     assert [line["purpose"] for line in spent] == ["subagent"] * 3
     assert sum(line["usage"]["input_tokens"] for line in spent) == 3000
     assert all(line["cost_usd"] > 0 for line in spent)
-    shown = subprocess.run(
-        [KODE, "session", "show", place.session()],
-        env=place.environ,
-        capture_output=True,
-        text=True,
-    ).stdout
+    shown = place.run("session", "show", place.session()).out
     assert shown.partition("## Subagents")[2].count("success, 1 step") == 3
 
 
 def test_children_know_what_memory_held_when_they_were_started(place: Place) -> None:
-    del place.environ["KODE_MEMORY"]
+    del place.extra["KODE_MEMORY"]
     facts = place.home / "memory" / "facts"
     facts.mkdir(parents=True)
     (facts / "user.md").write_text("Prefers answers in verse.\n")
     (facts / "env.md").write_text("The build runs on port 4711.\n")
     place.play(["one"], lambda goal, messages: {"text": "ok"})
 
-    place.run("run", "delegate this")
+    place.result("run", "delegate this")
 
     (request,) = [r.json for r in place.server.requests if goal_of(r.json["messages"][1])]
     system = request["messages"][0]["content"]
@@ -210,7 +182,7 @@ for name in ("cmdline", "environ"):
 
     place.play(["look"], child)
 
-    told = place.run("run", "delegate this")["result"]
+    told = place.result("run", "delegate this")["result"]
 
     assert "cmdline True False True" in told
     assert "environ True False" in told
@@ -240,7 +212,7 @@ def test_two_children_that_change_the_same_file_do_not_overwrite_each_other(plac
 
     place.play(["first", "second"], child)
 
-    told = place.run("run", "delegate this")["result"]
+    told = place.result("run", "delegate this")["result"]
 
     assert shared.read_text() == "ALPHA\nbeta\n"
     assert "changed since" in told.partition("second was told: ")[2]
@@ -252,7 +224,7 @@ def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
 
     place.play(["a", "b"], child)
 
-    result = place.run("run", "delegate this", "--max-steps", "12")
+    result = place.result("run", "delegate this", "--max-steps", "12")
 
     assert "9 steps for the agent and its subagents together" in result["result"]
     assert place.server.count <= 12
@@ -266,7 +238,7 @@ def test_one_budget_of_money_holds_for_the_whole_tree(place: Place) -> None:
 
     place.play(["a"], child)
 
-    result = place.run("run", "delegate this", "--max-budget-usd", "0.6")
+    result = place.result("run", "delegate this", "--max-budget-usd", "0.6")
 
     assert "The budget of $0.6 is used up" in result["error"]
     (record,) = place.agents()
@@ -279,7 +251,7 @@ def test_depth_zero_leaves_the_tool_out(place: Place) -> None:
     place.config(subagent={"max_depth": 0})
     place.play([], lambda goal, messages: {"text": "no"})
 
-    place.run("run", "say hello")
+    place.result("run", "say hello")
 
     names = [tool["function"]["name"] for tool in place.server.requests[0].json["tools"]]
     assert "delegate_tasks" not in names
@@ -298,7 +270,7 @@ def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> 
 
     place.play(["upper"], child)
 
-    told = place.run("run", "delegate this")["result"]
+    told = place.result("run", "delegate this")["result"]
 
     assert "lower heard: nothing" in told
     place.wait_until_alone()
@@ -346,7 +318,7 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     place: Place, number: int
 ) -> None:
     place.play(["a", "b"], sleeps)
-    process = place.start("run", "delegate this")
+    process = place.begin("run", "delegate this")
     wait_for(place.project / "a")
     wait_for(place.project / "b")
 
@@ -357,13 +329,13 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     place.wait_until_alone()
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["interrupted"] * 2
-    assert place.run("continue", "go on")["result"].count(": interrupted, ") == 2
+    assert place.result("continue", "go on")["result"].count(": interrupted, ") == 2
 
 
 def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
     place.play(["a"], sleeps)
 
-    result = place.run("run", "delegate this", "--timeout", "6")
+    result = place.result("run", "delegate this", "--timeout", "6")
 
     place.wait_until_alone()
     (record,) = place.agents()
@@ -381,7 +353,7 @@ def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them
         return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
 
     place.play(["quick", "slow"], child)
-    process = place.start("run", "delegate this")
+    process = place.begin("run", "delegate this")
     wait_for(place.project / "slow")
     while not [r for r in place.agents() if r.result is not None]:
         time.sleep(0.05)
@@ -390,14 +362,14 @@ def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them
     process.communicate(timeout=30)
     if not at_once:
         place.wait_until_alone()
-    first = place.run("continue", "what came out?")["result"]
+    first = place.result("continue", "what came out?")["result"]
 
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["success", "interrupted"]
     place.wait_until_alone()
     assert "the early finding" in first
     assert "interrupted" in first
-    second = place.run("continue", "and now?")["result"]
+    second = place.result("continue", "and now?")["result"]
     assert "the early finding" not in second
 
 
@@ -416,7 +388,7 @@ def test_a_parent_killed_at_any_time_leaves_no_orphan(place: Place) -> None:
     seed = random.randrange(1_000_000)
     moments = random.Random(seed)
     for kill in range(KILLS):
-        process = place.start("run", "delegate this")
+        process = place.begin("run", "delegate this")
         time.sleep(moments.uniform(0.3, 2.5))
         process.kill()
         process.communicate(timeout=30)

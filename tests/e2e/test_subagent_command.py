@@ -1,21 +1,20 @@
 """`kode subagent` as a real process, against a real server."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kode.tools import processes
+from tests.e2e import command
 from tests.scripted_server import ScriptedServer
 
-KODE = str(Path(sys.executable).parent / "kode")
 KEY = "sk-test-0123456789abcdefghij"
 FIELDS = "type status summary error files_changed tokens_used steps parent_session".split()
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
@@ -47,36 +46,17 @@ class Ran:
         assert [line["type"] for line in self.lines].count("result") == 1
 
 
-class Place:
+@dataclass
+class Place(command.Place):
     """A project, a home, and an environment that reaches nothing but the server."""
 
-    def __init__(self, tmp_path: Path, server: ScriptedServer) -> None:
-        self.project = tmp_path / "project"
-        self.project.mkdir()
-        self.server = server
-        self.home = tmp_path / "kode"
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "KODE_HOME": str(self.home),
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": server.openai_url,
-            "KODE_MODEL": "gpt-4o",
-        }
+    server: ScriptedServer = field(kw_only=True)
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [KODE, "subagent", *arguments],
-            cwd=self.project,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        return self.start("subagent", *arguments)
 
-    def run(self, *arguments: str) -> Ran:
-        return finished(self.start(*arguments))
+    def subagent(self, *arguments: str) -> Ran:
+        return finished(self.begin(*arguments))
 
     def file(self, name: str, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
@@ -91,7 +71,8 @@ def finished(process: "subprocess.Popen[str]") -> Ran:
 
 @pytest.fixture
 def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    return Place(tmp_path, server)
+    extra = {"KODE_MODEL": "gpt-4o", "OPENAI_API_KEY": KEY}
+    return Place(tmp_path, server.openai_url, extra, server=server)
 
 
 def snapshot(**sections: str) -> dict[str, Any]:
@@ -104,7 +85,7 @@ def test_a_goal_is_reached_and_the_result_is_the_last_line(place: Place) -> None
     place.server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])
     task = place.file("task.json", {"goal": "write a.txt", "permission_mode": "auto-edit"})
 
-    ran = place.run("--task", task, "--parent-session", "20260101-000000-abcdef")
+    ran = place.subagent("--task", task, "--parent-session", "20260101-000000-abcdef")
 
     assert ran.code == 0
     assert ran.result == {
@@ -127,7 +108,7 @@ def test_goal_guidance_and_context_are_the_user_message_and_the_prompt_is_fixed(
     (place.project / "AGENTS.md").write_text("Use tabs.")
     task = place.file("t.json", {"goal": "GOAL-1", "context": "CTX-1", "guidance": "GUIDE-1"})
 
-    place.run("--task", task, "--quiet")
+    place.subagent("--task", task, "--quiet")
 
     request = place.server.requests[0].json
     system, user = request["messages"]
@@ -142,7 +123,7 @@ def test_the_snapshot_is_in_the_system_prompt_and_there_is_no_memory_tool(place:
     sections = {"User Profile": "likes tea", "Environment": "uses pytest"}
     given = place.file("s.json", snapshot(**sections))
 
-    place.run("--goal", "g", "--memory-snapshot", given, "--quiet")
+    place.subagent("--goal", "g", "--memory-snapshot", given, "--quiet")
 
     request = place.server.requests[0].json
     system = request["messages"][0]["content"]
@@ -156,7 +137,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
     call = {"name": "list_files", "arguments": {}}
     place.server.play([{"calls": [call]}, {"text": "ok"}])
 
-    ran = place.run("--goal", "g", "--quiet")
+    ran = place.subagent("--goal", "g", "--quiet")
 
     assert ran.stderr == ""
     kinds = [line["event"]["type"] for line in ran.lines[:-1]]
@@ -188,7 +169,7 @@ def test_what_cannot_start_is_told_as_a_result_with_exit_3(
     place.file("bad.json", "{")
     place.file("odd.json", {"gaol": "x"})
 
-    ran = place.run(*arguments, "--parent-session", "p")
+    ran = place.subagent(*arguments, "--parent-session", "p")
 
     assert ran.code == 3
     assert ran.result["status"] == "error"
@@ -209,7 +190,7 @@ def test_a_task_that_fails_ends_with_exit_1(
 ) -> None:
     place.server.play(script)
 
-    ran = place.run("--goal", "g", *arguments)
+    ran = place.subagent("--goal", "g", *arguments)
 
     assert ran.code == 1
     assert ran.result["status"] == "error"
@@ -223,7 +204,7 @@ def test_a_timeout_ends_the_whole_tree_and_tells_how_far_it_came(place: Place) -
     place.server.play([{"text": "I begin.", "calls": [call], **USES}])
     task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
 
-    ran = place.run("--task", task, "--timeout", "1.5")
+    ran = place.subagent("--task", task, "--timeout", "1.5")
 
     assert ran.code == 2
     assert ran.result["status"] == "timeout"
@@ -237,7 +218,7 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
     call = {"name": "shell", "arguments": {"command": "sleep 61.5"}}
     place.server.play([{"calls": [call], **USES}])
     task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
-    process = place.start("--task", task)
+    process = place.begin("--task", task)
     place.server.wait_for_requests(1)
     time.sleep(0.3)
 
@@ -250,7 +231,7 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
 
 
 def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(place: Place) -> None:
-    process = place.start("--goal", "g")
+    process = place.begin("--goal", "g")
     time.sleep(0.2)
     process.terminate()
     stdout, _ = process.communicate(timeout=30)
@@ -267,7 +248,7 @@ def test_the_key_does_not_reach_its_commands_and_is_masked_in_their_output(place
     place.server.play([{"calls": calls, **USES}, {"text": "ok"}])
     task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
 
-    place.run("--task", task)
+    place.subagent("--task", task)
 
     env, parent = [m for m in place.server.requests[1].json["messages"] if m["role"] == "tool"]
     assert "OPENAI_API_KEY" not in env["content"]
@@ -279,7 +260,7 @@ def test_without_a_person_what_would_ask_is_refused(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
 
-    ran = place.run("--goal", "g")
+    ran = place.subagent("--goal", "g")
 
     assert ran.code == 0
     assert ran.result["files_changed"] == []
@@ -292,14 +273,14 @@ def test_it_cannot_write_into_the_memory_folder(place: Place) -> None:
     place.server.play([{"calls": [call], **USES}, {"text": "no"}])
     task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
 
-    place.run("--task", task)
+    place.subagent("--task", task)
 
     assert not facts.exists()
 
 
 def test_help_needs_no_key(place: Place) -> None:
-    del place.environ["OPENAI_API_KEY"]
-    process = place.start("--help")
+    place.extra["OPENAI_API_KEY"] = ""
+    process = place.begin("--help")
     stdout, _ = process.communicate(timeout=30)
 
     assert process.returncode == 0

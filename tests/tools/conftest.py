@@ -17,6 +17,18 @@ from tests.tools.sandboxed import KINDS, Kind, Run, opened
 Call = Callable[..., Awaitable[ToolOutput]]
 
 
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return not Path("/proc/self").exists()
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"

@@ -1,6 +1,5 @@
 import asyncio
 import dataclasses
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from kode.errors import UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
+from tests.tools.conftest import lives
 
 
 @pytest.fixture
@@ -39,18 +39,6 @@ async def _written(path: Path) -> str:
     while not (path.exists() and path.read_text().strip()):
         await asyncio.sleep(0.01)
     return path.read_text()
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return not Path("/proc/self").exists()
 
 
 async def test_a_moved_command_runs_on_and_the_model_is_told_once_how_it_ended(
@@ -108,14 +96,14 @@ async def test_nothing_of_it_is_left_once_it_is_killed_or_kode_ends(
     await _moved(context, background, command, project / "pid")
     pid = int(await _written(project / "pid"))
     known = background.find("1")
-    assert _lives(pid)
+    assert lives(pid)
 
     if way == "kill":
         await background.kill(known)
     else:
         await background.close()
 
-    assert not _lives(pid)
+    assert not lives(pid)
     assert known.outcome == {"kill": "killed by the person", "close": "ended with kode"}[way]
     assert background.running() == []
 

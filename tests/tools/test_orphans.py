@@ -1,6 +1,5 @@
 """Commands end when kode is killed, and only then."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.tools.conftest import lives
 
 ROOT = Path(__file__).parents[2]
 needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
@@ -68,18 +69,7 @@ def comes_true(condition: Callable[[], bool]) -> bool:
 
 def living(path: Path) -> list[int]:
     """The processes that wrote their ids to a file, and still live."""
-    return [int(line) for line in path.read_text().split() if _lives(int(line))]
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # One that has ended and that nobody has asked for is dead all the same.
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return not os.path.isdir("/proc/self")
+    return [int(line) for line in path.read_text().split() if lives(int(line))]
 
 
 @pytest.fixture

@@ -14,19 +14,7 @@ from kode.errors import ToolError
 from kode.events import Event, ToolOutput
 from kode.tools import processes
 from kode.tools.shell import shell
-from tests.tools.conftest import Call
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return not Path("/proc/self").exists()
+from tests.tools.conftest import Call, lives
 
 
 def _pids(folder: Path) -> list[int]:
@@ -202,7 +190,7 @@ async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
     )
 
     assert "started\n[exit status 0]\n[Still running in the background" in output.text
-    assert not any(map(_lives, _pids(project)))
+    assert not any(map(lives, _pids(project)))
 
 
 async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
@@ -217,7 +205,7 @@ async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
 
     assert output.text == "before\n[timed out after 0.5 s and was ended, with all it started]"
     assert len(_pids(project)) == 3
-    assert not any(map(_lives, _pids(project)))
+    assert not any(map(lives, _pids(project)))
 
 
 async def test_cancellation_ends_the_whole_tree(call: Call, project: Path) -> None:
@@ -232,7 +220,7 @@ async def test_cancellation_ends_the_whole_tree(call: Call, project: Path) -> No
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not any(map(_lives, _pids(project)))
+    assert not any(map(lives, _pids(project)))
 
 
 async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) -> None:
@@ -246,7 +234,7 @@ async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) ->
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not any(map(_lives, _pids(project)))
+    assert not any(map(lives, _pids(project)))
 
 
 async def test_a_process_may_say_goodbye_before_it_ends(call: Call, project: Path) -> None:
@@ -290,7 +278,7 @@ async def test_processes_are_found_without_proc(
     )  # fmt: skip
 
     assert "[timed out" in output.text
-    assert not any(map(_lives, _pids(project)))
+    assert not any(map(lives, _pids(project)))
 
 
 async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
