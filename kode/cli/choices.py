@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kode.cli.desk import Desk
     from kode.config import Config
     from kode.contracts import ModelInfo
+    from kode.conversation import Conversation
 
 Choice = tuple[str, str]
 """(what is put into the line, what it is)"""
@@ -47,12 +48,7 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
     server = ServedModels()
 
     def models(before: tuple[str, ...]) -> Iterable[Choice]:
-        if before or desk.opened is None:
-            return ()
-        config = desk.opened.config
-        named = [config.model or "", *config.prices]
-        served = server.of(_base_url(config))
-        return model_choices(desk.opened.agent.provider.name, named, served)
+        return () if before or desk.opened is None else models_of(desk.opened, server)
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or desk.opened is None:
@@ -84,6 +80,14 @@ def choices_of(desk: "Desk") -> Mapping[str, Choices]:
         "/permissions": modes,
         "/memory": memory_choices,
     }
+
+
+def models_of(conversation: "Conversation", server: "ServedModels") -> list[Choice]:
+    """What the conversation could use from now on; asks a server on this machine, so call it in a
+    thread."""
+    config, provider = conversation.config, conversation.agent.provider
+    named = [provider.model, config.model or "", *config.prices]
+    return model_choices(provider.name, named, server.of(_base_url(config)))
 
 
 def _base_url(config: "Config") -> str:

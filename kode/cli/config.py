@@ -17,7 +17,7 @@ from kode.config import Faults, Loaded, flat, is_url, load_config, project_file,
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 
 COMMANDS = {
-    "show": "every key, its value, and where that came from (--json: one object)",
+    "show": "every key, its value, and its layer (--json: one object)",
     "path": "the config files of this directory",
     "check": "what is wrong with them",
 }

@@ -22,6 +22,8 @@ VERBS = {
 }
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
+MIN_MEANING_COLUMNS = 30
+
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and kin: titles, clipboard, links
@@ -114,6 +116,19 @@ def _folded(line: str, width: int) -> str:
         else:
             current += word
     return "\n".join([*lines, current])
+
+
+def explained(pairs: Sequence[tuple[str, str]], width: int) -> str:
+    """Names, each with what it means beside it, or below it where that would be too narrow."""
+    names = max((cell_width(name) for name, _ in pairs), default=0)
+    beside = width - names - 4 >= MIN_MEANING_COLUMNS
+    indent = " " * (names + 4 if beside else 6)
+    lines = []
+    for name, what in pairs:
+        meaning = fold(indent + what, width)
+        lines.append(f"  {name:<{names}}  " + meaning[len(indent) :] if beside else f"  {name}")
+        lines += [] if beside else [meaning]
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:

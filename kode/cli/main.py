@@ -36,10 +36,10 @@ COMMANDS = {
 }
 
 USAGE = """\
-usage: kode [flags] [TASK]         the REPL; TASK has white space in it, so quote it
-       kode run [flags] TASK       one task, answer on stdout   (also: kode -p TASK)
-       kode continue [TASK]        the newest session here      (also: kode -c, kode -r ID)
-       kode COMMAND --help         the flags of a command; those of `run` go with all three
+usage: kode [flags] [TASK]     the REPL; TASK has spaces in it, so quote it
+       kode run [flags] TASK   one task, answer on stdout (also: kode -p TASK)
+       kode continue [TASK]    the newest session here (also: kode -c, -r ID)
+       kode COMMAND --help     its flags; those of `run` go with all three
 
 commands:
 {commands}

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kode.engine.window import Window
     from kode.session.spending import Spending, Spent
 
+MIN_NAME_COLUMNS = 20
+"""What remains for the name of a row; where it is narrower, figures give way."""
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
 
 
@@ -65,12 +67,18 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
             continue
         rows.append((title, *_figures(total(by_model))))
         rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
-    widths = [max(len(row[column]) for row in rows) for column in range(1, 6)]
-    room = max(width - sum(widths) - 2 * len(widths), 12)
-    names = min(max(len(row[0]) for row in rows), room)
+    names = max(len(row[0]) for row in rows)
+    columns = [1, 2, 3, 4, 5]
+    widths = {column: max(len(row[column]) for row in rows) for column in columns}
+    for less_telling in (1, 3, 4, 2):
+        room = width - sum(widths[column] + 2 for column in columns)
+        if room >= min(names, MIN_NAME_COLUMNS):
+            break
+        columns.remove(less_telling)
+    names = max(min(names, width - sum(widths[column] + 2 for column in columns)), 8)
     lines = []
     for row in rows:
-        figures = [f"{cell:>{size}}" for cell, size in zip(row[1:], widths, strict=True)]
+        figures = [f"{row[column]:>{widths[column]}}" for column in columns]
         lines.append(clip("  ".join([f"{clip(row[0], names):<{names}}", *figures]), width))
     unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
     if unpriced:

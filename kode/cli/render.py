@@ -80,6 +80,8 @@ class Renderer:
     """While a command about memory runs: changes that it tells of itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
+    _why_again: str = ""
+    """Why the present request was last sent again: it is said once."""
     _streamed: bool = False
     """Whether text of the present step has come as deltas."""
     _thinking: str = ""
@@ -126,6 +128,7 @@ class Renderer:
         match event:
             case SessionStarted() | StepStarted():
                 self._streamed = self._thought = False
+                self._why_again = ""
             case TurnStarted():
                 self._streamed = False
                 self._last = "person"
@@ -200,7 +203,8 @@ class Renderer:
             self._splitter.drop()
             self._streamed = False
         again = " The reply starts again." if event.discards_text and said else ""
-        self._line(_retry(event) + again, "warning")
+        self._line(_retry(event, self._why_again) + again, "warning")
+        self._why_again = event.reason
 
     def _replied(self, event: Replied) -> None:
         self.replies += 1
@@ -273,6 +277,7 @@ class ProgressRenderer:
         self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
         self.progress = Progress()
         self._clock = clock
+        self._why_again = ""
         self._live = live and not quiet and self.screen.rich_terminal
         self._tick: asyncio.TimerHandle | None = None
         self._thinking: list[str] = []
@@ -308,7 +313,10 @@ class ProgressRenderer:
                 if not (self.quiet and event.level == "info"):
                     self.screen.print(one_line(_notice(event)), _NOTICE_STYLE[event.level])
             case RetryScheduled():
-                self.screen.print(one_line(_retry(event)), "warning")
+                self.screen.print(one_line(_retry(event, self._why_again)), "warning")
+                self._why_again = event.reason
+            case StepStarted():
+                self._why_again = ""
             case _ if self.quiet:
                 return
             case ThinkingDelta() if self.verbose:
@@ -363,9 +371,11 @@ def _ending(event: TurnEnded) -> str:
     return f"Error: {event.error or 'the turn failed without a reason; see /sessions.'}"
 
 
-def _retry(event: RetryScheduled) -> str:
+def _retry(event: RetryScheduled, said: str) -> str:
+    """`said` is the reason that was told before: the same one is not told again."""
     nth = f"{event.attempt + 1} of {event.max_attempts}"
-    return f"{event.reason.rstrip('.')}. Asking again in {duration(event.delay_s)} ({nth})."
+    why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
+    return f"{why}Asking again in {duration(event.delay_s)} ({nth})."
 
 
 def _reduced(event: ContextReduced) -> str:

@@ -29,13 +29,14 @@ def table(
     with_folder: bool = True,
     numbered: bool = False,
 ) -> list[str]:
-    """A line that names the columns, then a line a session. The id is whole on any screen."""
+    """A line that names the columns, then a line a session. The id is whole on any screen; where
+    the number stands for it, it goes before the first task does."""
     columns = [name for name in HEAD if with_folder or name != "where"]
     rows = [_cells(summary, today) for summary in summaries]
     widths = {name: max([len(name), *(cell_width(row[name]) for row in rows)]) for name in columns}
     widths["where"] = min(widths.get("where", 0), WHERE_COLUMNS)
     number_columns = len(str(len(rows))) + 2 if numbered else 0
-    for name in _LESS_TELLING:
+    for name in (*_LESS_TELLING, "id") if numbered else _LESS_TELLING:
         if _taken(columns, widths) + number_columns + MIN_TASK_COLUMNS <= width:
             break
         columns = [column for column in columns if column != name]
@@ -44,7 +45,7 @@ def table(
         number = f"{index or '':>{number_columns - 2}}  " if numbered else ""
         pieces = [_padded(name, row[name], widths[name]) for name in columns[:-1]]
         lines.append(number + "  ".join([*pieces, row["first task"]]).rstrip())
-    least = number_columns + widths["id"]
+    least = number_columns + (widths["id"] if "id" in columns else 0)
     # Numbers and ids are plain ASCII: a character is a column.
     return [clip(line, width) if width > least else line[:least] for line in lines]
 

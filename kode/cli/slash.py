@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.cli.changes import redo, show_diff, undo
-from kode.cli.lines import clip, count, one_line, plural
+from kode.cli.lines import clip, count, explained, one_line, plural
 from kode.cli.modes import MODE_MEANS, MODES
 from kode.cli.overview import show_context, show_cost
 from kode.errors import UserError
@@ -25,6 +25,7 @@ from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.desk import Desk
+    from kode.conversation import Conversation
     from kode.session.index import Summary
 
 LISTED_SESSIONS = 20
@@ -61,9 +62,7 @@ async def show_help(desk: "Desk", argument: str) -> None:
     rows = [(command.name, command.summary) for command in COMMANDS.values()]
     for title, pairs in (("Commands", rows), ("Keys", KEYS)):
         desk.screen.print(title, "bold")
-        width = max(len(name) for name, _ in pairs)
-        for name, what in pairs:
-            desk.screen.print(f"  {name:<{width}}  {what}")
+        desk.screen.print(explained(pairs, desk.screen.width))
 
 
 async def start_new(desk: "Desk", argument: str) -> None:
@@ -154,6 +153,21 @@ async def use_model(desk: "Desk", argument: str) -> None:
     desk.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
     if not argument:
         desk.screen.print("/model NAME uses another.", "dim")
+    elif not desk.conversation.agent.provider.info.known:
+        near = await asyncio.to_thread(_near_models, desk.conversation, status.model)
+        desk.screen.print(
+            f"kode does not know {one_line(status.model)}.{near} If the name is right, "
+            "`context.window` and `prices` in the config say what kode cannot know.",
+            "warning",
+        )
+
+
+def _near_models(conversation: "Conversation", model: str) -> str:
+    """` Did you mean X?`; nothing where the server itself offers the model."""
+    from kode.cli.choices import ServedModels, models_of
+
+    offered = tuple(name for name, _ in models_of(conversation, ServedModels()) if name != model)
+    return _near(model, offered, cutoff=0.6)
 
 
 async def memory(desk: "Desk", argument: str) -> None:
@@ -342,6 +356,6 @@ async def run_command(desk: "Desk", name: str, argument: str) -> None:
     await command.run(desk, argument)
 
 
-def _near(word: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
+def _near(word: str, known: tuple[str, ...], cutoff: float = 0.4) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""

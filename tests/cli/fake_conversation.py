@@ -68,6 +68,7 @@ class FakeConversation:
     taken_back: bool = False
     mode: str = "ask"
     model: str = "big-model"
+    known: tuple[str, ...] = ("big-model", "small")
     turns: int = 0
     asked: list[str] = field(default_factory=list)
     cancelled: int = 0
@@ -81,7 +82,12 @@ class FakeConversation:
 
     @property
     def agent(self):
-        info = ModelInfo(context_window=200_000, max_output_tokens=8_000, sees_images=self.sees)
+        info = ModelInfo(
+            context_window=200_000,
+            max_output_tokens=8_000,
+            sees_images=self.sees,
+            known=self.model in self.known,
+        )
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
         return SimpleNamespace(provider=provider, output_dir=self.home / "outputs")
 

@@ -96,7 +96,8 @@ def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatc
     assert "claude-sonnet-5-5" in dict(offered["/model"](()))
     with ScriptedServer() as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
-        assert list(dict(offered["/model"](()))) == list(ServedModels().of(server.openai_url))
+        served = ServedModels().of(server.openai_url)
+        assert list(dict(offered["/model"](()))) == ["big-model", *served]
     assert [mode for mode, _ in offered["/permissions"](())] == [
         "ask",
         "auto-edit",

@@ -266,6 +266,23 @@ async def test_commands_do_what_they_say(room, typed, said):
     assert said in await room.type(typed)
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("claude-sonet-5-5", " Did you mean claude-sonnet-5-5?"), ("my-own", ""), ("big-model", None)],
+)
+async def test_a_model_that_kode_does_not_know_is_used_and_that_is_said(
+    room, monkeypatch, typed, near
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    room.talk.known = ("big-model",)
+
+    text = await room.type(f"/model {typed}")
+
+    assert f"Model: {typed}" in text
+    unknown = f"kode does not know {typed}.{near} If the name is right, `context.window`"
+    assert (unknown in text.replace("\n", " ")) is (near is not None)
+
+
 async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 

@@ -11,6 +11,7 @@ from kode.cli.lines import (
     count,
     doing,
     duration,
+    explained,
     fold,
     money,
     one_line,
@@ -18,6 +19,27 @@ from kode.cli.lines import (
     wrap,
 )
 from kode.events import AgentFinished, ToolFinished
+
+
+def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
+    pairs = [("/a", "one two three four five six seven"), ("/longer", "short")]
+
+    assert explained(pairs, 44).split("\n") == [
+        "  /a       one two three four five six seven",
+        "  /longer  short",
+    ]
+    assert explained(pairs, 41).split("\n") == [
+        "  /a       one two three four five six",
+        "           seven",
+        "  /longer  short",
+    ]
+    assert explained(pairs, 30).split("\n") == [
+        "  /a",
+        "      one two three four five",
+        "      six seven",
+        "  /longer",
+        "      short",
+    ]
 
 
 def finished(subject="kode/cli/render.py", summary="142 lines", duration_ms=400, name="read_file"):

@@ -55,5 +55,9 @@ def test_one_model_is_one_line_and_several_are_a_line_each_with_their_sum() -> N
 def test_the_table_fits_a_narrow_screen() -> None:
     spent = Spent(requests=2, usage=USAGE, cost_usd=0.5)
     by_model = {"a-model-with-a-very-long-name": spent, "b": spent}
-    for line in cost_lines({"turn": by_model, "session": by_model, "day": by_model}, 40):
-        assert cell_width(line) <= 40
+    for width in (10, 40, 60):
+        lines = cost_lines({"turn": by_model, "session": by_model, "day": by_model}, width)
+        assert all(cell_width(line) <= width for line in lines)
+    lines = cost_lines({"turn": by_model, "session": by_model, "day": by_model}, 39)
+    assert lines[0].split() == ["in", "out", "cost"]
+    assert all(line.endswith(("$1.00", "$0.50")) for line in lines[1:])

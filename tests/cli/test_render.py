@@ -286,6 +286,28 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     assert text.endswith("Hello\n")
 
 
+def test_why_a_request_is_sent_again_is_said_once_in_a_row():
+    desk = Desk()
+    begun = (TurnStarted(text="x"), StepStarted(step=1))
+    down, slow = (
+        [
+            RetryScheduled(attempt=at, max_attempts=5, delay_s=2.0, reason=reason)
+            for at in range(1, 3)
+        ]
+        for reason in ("No server answers", "Slow down")
+    )
+
+    text = desk.show(*begun, *down, *slow, StepStarted(step=2), slow[0])
+
+    assert [line for line in text.splitlines() if line] == [
+        "No server answers. Asking again in 2.0s (2 of 5).",
+        "Asking again in 2.0s (3 of 5).",
+        "Slow down. Asking again in 2.0s (2 of 5).",
+        "Asking again in 2.0s (3 of 5).",
+        "Slow down. Asking again in 2.0s (2 of 5).",
+    ]
+
+
 def test_the_spinner_counts_down_to_the_next_attempt():
     desk = Desk()
     desk.show(

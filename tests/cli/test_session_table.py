@@ -37,6 +37,14 @@ def test_where_it_is_narrow_the_less_telling_goes_first_and_the_id_stays_whole()
         assert cell_width(line) <= max(width, 22)
 
 
+def test_where_a_number_opens_a_session_the_first_task_is_worth_more_than_the_id() -> None:
+    for width, shown in ((79, True), (50, False), (39, False)):
+        _, line = table([summary()], width, today=TODAY, with_folder=False, numbered=True)
+        assert ("20260305-091500-3fa9c2" in line) is shown
+        assert "fix the test" in line
+        assert cell_width(line) <= width
+
+
 def test_rows_can_be_numbered() -> None:
     lines = table([summary()] * 11, 100, today=TODAY, numbered=True)
     assert [line[:4] for line in lines[:2]] == ["    ", " 1  "]
