@@ -30,6 +30,8 @@ _REASONED = (
 )
 _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "|"})
 _FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
+_AFTER_PLURAL = frozenset({"should", "must", "can", "may", "shall", "are", "in", "of"})
+"""What follows a noun, not a verb: "imports should", "reports of"."""
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 
 
@@ -56,8 +58,9 @@ class Claim:
     """Spellings such as paths, hosts and identifiers, whole."""
     relations: dict[str, tuple[frozenset[str], frozenset[str]]] = field(hash=False)
     """Word of direction ("before", "from", "call") → concepts before and after it."""
-    compounds: frozenset[str]
-    """Neighbouring words written as one, for texts that write them so."""
+    compounds: dict[str, frozenset[str]] = field(hash=False)
+    """Neighbouring words written as one, or by their initials, for texts that write them so →
+    their concepts."""
     changes: bool
     """The text tells of a change ("now", "switched", "no longer")."""
     foreign: bool
@@ -120,7 +123,7 @@ def read_claim(text: str) -> Claim:
         numbers=numbers,
         exact=frozenset(_exact(rewritten)),
         relations=_relations(tokens),
-        compounds=frozenset(_compounds(tokens)),
+        compounds=_compounds(tokens),
         changes=reading.changes,
         foreign=foreign,
         negators=frozenset(
@@ -189,6 +192,8 @@ def _relations(
         left, right = _content(tokens[:at]), _content(tokens[at + 1 :])
         if token.text == "fronting":
             left, right = right, left
+        if token.text.endswith("s") and "".join(texts[at + 1 : at + 2]) in _AFTER_PLURAL:
+            continue
         passive = name not in vocabulary.TIMES and at > 0 and texts[at - 1] in _BE
         if passive and "by" not in texts[at + 1 : at + 3]:
             continue
@@ -213,11 +218,19 @@ def _exact(text: str) -> Iterator[str]:
             yield whole
 
 
-def _compounds(tokens: list[Token]) -> Iterator[str]:
-    words = [token.text if token.kind == "word" else "" for token in tokens]
-    for one, other in itertools.pairwise(words):
-        if len(one) > 1 and len(other) > 1:
-            yield vocabulary.concept(one + other)
+def _compounds(tokens: list[Token]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    told = [token.kind == "word" and token.text not in vocabulary.stop() for token in tokens]
+    for start in range(len(tokens)):
+        for end in range(start + 2, min(start + 5, len(tokens) + 1)):
+            parts = tokens[start:end]
+            if not all(told[start:end]):
+                break
+            stems = frozenset(part.stem for part in parts)
+            if len(parts) == 2:
+                found[vocabulary.concept(parts[0].text + parts[1].text)] = stems
+            found[vocabulary.concept("".join(part.text[0] for part in parts))] = stems
+    return found
 
 
 def _neighbours(tokens: list[Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:

@@ -137,17 +137,14 @@ def akin(one: str, other: str) -> bool:
 
 
 def _compounded(new: Claim, entry: Claim) -> frozenset[str]:
-    return frozenset((*(new.compounds & entry.heavy), *(entry.compounds & new.heavy)))
+    ours, theirs = new.compounds.keys(), entry.compounds.keys()
+    return frozenset((*(ours & entry.heavy), *(theirs & new.heavy)))
 
 
 def _split(claim: Claim, other: Claim) -> frozenset[str]:
-    """Concepts of `claim` that `other` writes in one word with a neighbour."""
-    joined = claim.compounds & other.heavy
-    return frozenset(
-        part
-        for part in claim.heavy | claim.light
-        if any(whole.startswith(part) or whole.endswith(part) for whole in joined)
-    )
+    """Concepts of `claim` that `other` writes in one word, or by their initials."""
+    joined = claim.compounds.keys() & other.heavy
+    return frozenset(part for whole in joined for part in claim.compounds[whole])
 
 
 def _overlap(new: Claim, entry: Claim, sides: _Sides) -> float:

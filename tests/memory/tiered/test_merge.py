@@ -123,6 +123,9 @@ SAME_FACT = [
     ("Each test should have a single assertion", "User wants one assertion per test"),
     ("Maintenance window is Sunday 4 to 6", "Maintenance is on Sundays between 4 and 6"),
     ("Loki collects the logs", "Logs are shipped to Loki"),
+    ("The garbage collector runs every 15 minutes", "Every 15 minutes the GC runs"),
+    ("Nesting must not go deeper than 2 levels", "User wants no more than 2 levels of nesting"),
+    ("User wants absolute imports in Python", "Python imports should be absolute"),
     ("Dana maintains the release scripts", "The release scripts are maintained by Dana"),
 ]
 

@@ -76,7 +76,7 @@ normal common general typical specific particular certain various several many m
 present existing actual real whole full entire complete overall valid good handling level levels
 wide mode modes style styles way need needs allowed permitted including help helps assist
 ship push collect deploy format read look start repository team company codebase
-window
+window dashboard
 plain raw small url uri object expression cluster
 facilitate supposed due subjected hold put spelled activity activities member members
 person people environment deliver send sent hand hands operation operations
@@ -89,7 +89,8 @@ module file system project component tool service statement server machine host 
 application software library framework engine program platform product solution utility
 environment directory folder instance person people member resource layer package task process
 user users provider vendor endpoint region zone column character port host address object
-expression cluster repository team company codebase window
+expression cluster repository team company codebase window dashboard
+name
 """
 """The light words that name a thing: one in place of another is another thing."""
 

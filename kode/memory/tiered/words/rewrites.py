@@ -13,6 +13,11 @@ PHRASES: tuple[tuple[str, str], ...] = (
         r"( allowed| accepted| permitted)?",
         r"atmost \1",
     ),
+    (
+        r"(?:not|never) (?:(?:be|get|go|goes|grow|take|last|run|have|contain) )?"
+        r"(?:(?!few|small|short|low)\w{2,}er|more|above|over|beyond) (?:than )?(?=\d)",
+        "atmost ",
+    ),
     # what is denied twice is demanded
     (r"^(?:no|never|do not|don't) ([^.,;:]+?) without (?:the )?([^.,;:]+)", r"\1 need \2"),
     # limits come next: "no more than" is no negation
@@ -36,6 +41,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"any ?more", "now"),
     (r"(?<!is )(?<!are )(?<!be )(?<!was )used to (?=[a-z])", "formerly "),
     (r"user (lives|resides|is based|is living) in(?! the)", "user homeplace"),
+    (r"(?<=not )go|(?<=never )go|(?<=must )go|(?<=should )go|(?<=can )go", "goes"),
     (r"go (?=(to|into|in|on|through|via|out|live|by|up|down)\b)", "goes "),
     (r"first,? before", "before"),
     (r"(12|24)[ -]?h(?:ours?)?[ -](?:clock|format|time|notation|display|style)", r"clock\1"),
@@ -164,6 +170,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(turn|switch)(s|es|ed|ing)? off", "disabled"),
     (r"(turn|switch)(s|es|ed|ing)? on\b", "enabled"),
     (r"(is|are|be) off\b", "disabled"),
+    (r"(is|are|be) on(?= *(?:[.,;]|$))", "enabled"),
     (r"(roll|rolls|rolled|rolling)[- ]out", "deploy"),
     (r"(goes|go|went|going|ship|ships|shipped) (out|live)", "release"),
     (r"on[- ]call", "oncall"),
