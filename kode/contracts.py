@@ -159,9 +159,9 @@ class Wrapped:
     """For the model when the command fails: what is different in the sandbox."""
 
 
-WrapCommand = Callable[[tuple[str, ...], bool], Wrapped]
-"""The argument list of a command, and whether it runs unasked only because the sandbox holds it, →
-what runs it in the sandbox. Raises ToolError when a sandbox was asked for and is not to be had."""
+WrapCommand = Callable[[tuple[str, ...], bool | None], Wrapped]
+"""The argument list of a command, and whether it may use the network (`Verdict.network`), → what
+runs it in the sandbox. Raises ToolError when a sandbox was asked for and is not to be had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +187,8 @@ class ToolContext:
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
     wrap_command: WrapCommand | None = None
     """Puts a command into the sandbox; None: there is no sandbox."""
-    held: bool = False
-    """Whether the call was allowed only because the sandbox holds it (`Verdict.held`)."""
+    network: bool | None = None
+    """Whether the command may use the network (`Verdict.network`)."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
 
@@ -250,8 +250,10 @@ class Verdict:
     reason: str
     """For the model when refused: why, and what would allow it."""
     at_stake: AtStake = NOTHING_AT_STAKE
-    held: bool = False
-    """Whether it is allowed only because the sandbox holds what it does."""
+    network: bool | None = None
+    """Whether a command in a sandbox may use the network: True when a person allowed one that talks
+    to other machines, by a yes or a rule; False when it runs only because the sandbox holds what it
+    does; None: as the settings say."""
 
 
 class Gate(Protocol):

@@ -129,7 +129,7 @@ async def _run_one(
         started = time.monotonic()
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
-        context = replace(context, held=verdict.held)
+        context = replace(context, network=verdict.network)
         output = await _run_kept(agent, tool, arguments, context, verdict.at_stake)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
         failed = False

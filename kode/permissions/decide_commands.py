@@ -39,7 +39,11 @@ def run(call: Call) -> Decision:
     if decision.outcome == "deny":
         return decision
     klass = worst(part.klass for part in parts)
-    return replace(decision, klass=klass, at_stake=_at_stake(classified.parts))
+    decision = replace(decision, klass=klass, at_stake=_at_stake(classified.parts))
+    if decision.outcome == "allow" or not any(part.remote for part in parts):
+        return decision
+    told = " A yes lets it use the network, in the sandbox too." if call.contained else ""
+    return replace(decision, reason=decision.reason + told, network=True)
 
 
 def _at_stake(parts: Sequence[PartClass]) -> AtStake:
@@ -78,10 +82,30 @@ def _run_parts(call: Call, parts: Sequence[PartClass]) -> Decision:
             return ask_by(asked)
     open_parts = [part for part in parts if not _part_runs(call, part)]
     if not open_parts:
-        bare = replace(call, contained=False)
-        held = call.contained and not all(_part_runs(bare, part) for part in parts)
-        return replace(allow("Every part of it may run."), held=held)
+        return replace(allow("Every part of it may run."), network=_network(call, parts))
     return _ask_about(call, open_parts)
+
+
+def _network(call: Call, parts: Sequence[PartClass]) -> bool | None:
+    """Whether a command that runs unasked may use the network where there is a sandbox. A rule that
+    allows to talk to other machines says so, but not for programs beside it that no rule names."""
+    bare = replace(call, contained=False)
+    held = [part for part in parts if call.contained and not _part_runs(bare, part)]
+    remote = [part for part in parts if part.remote]
+    others = [part for part in parts if part.klass not in ("safe", "write")]
+    programs = [part for part in held if part.argv is not None]  # the rest is redirections
+    if remote and not programs and all(_named(call, part) for part in (*remote, *others)):
+        return True
+    return False if held else None
+
+
+def _named(call: Call, part: PartClass) -> bool:
+    """Whether an allow rule or an answer of before allows it."""
+    if _part_rule(call, call.rules.allow, part, loosely=False):
+        return True
+    grave = part.klass in ("system", "destructive")
+    approved = _part_rule(call, call.rules.approved, part, loosely=False)
+    return approved is not None and not grave
 
 
 def _looked_at(call: Call, part: PartClass) -> PartClass:
@@ -104,10 +128,7 @@ def _looked_at(call: Call, part: PartClass) -> PartClass:
 def _part_runs(call: Call, part: PartClass) -> bool:
     if part.klass == "safe":
         return True
-    if _part_rule(call, call.rules.allow, part, loosely=False):
-        return True
-    grave = part.klass in ("system", "destructive")
-    if not grave and _part_rule(call, call.rules.approved, part, loosely=False):
+    if _named(call, part):
         return True
     if call.taint and any(sensitive.steers_agents(path) for path in part.writes):
         return False

@@ -28,8 +28,8 @@ class Decision:
     klass: str = ""
     """With `ask`, for a command: the worst class of its parts."""
     at_stake: AtStake = NOTHING_AT_STAKE
-    held: bool = False
-    """With `allow`: whether it is asked about where no sandbox holds it."""
+    network: bool | None = None
+    """As in `contracts.Verdict`; with `ask`, what a yes makes of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

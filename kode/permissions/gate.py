@@ -267,7 +267,7 @@ class PersonGate:
             self._session = tuple(dict.fromkeys((*self._session, *offered)))
         if answer.choice == "project":
             self._save(offered)
-        return Verdict(allowed=True, reason="The person allowed it.")
+        return Verdict(allowed=True, reason="The person allowed it.", network=decision.network)
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals count at once; one that cannot be saved counts for this session."""
@@ -327,7 +327,7 @@ def _verdict(decision: Decision) -> Verdict:
         allowed=decision.outcome == "allow",
         reason=decision.reason,
         at_stake=decision.at_stake,
-        held=decision.held,
+        network=decision.network,
     )
 
 

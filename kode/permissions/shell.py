@@ -402,6 +402,7 @@ class Walk:
                 writes=finding.writes,
                 discards=finding.discards,
                 sweeps=finding.sweeps,
+                remote=finding.remote,
             )
         )
         self.parts.extend(finding.more)

@@ -56,6 +56,8 @@ class PartClass:
     """What it reads without naming it."""
     discards: tuple[str, ...] = ()
     """Absolute paths of folders in which it loses work that is in no commit."""
+    remote: bool = False
+    """Whether it is known to talk to other machines, `network` or worse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

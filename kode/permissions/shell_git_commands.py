@@ -7,6 +7,7 @@ import re
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
+    deletes_remotely,
     destructive,
     network,
     safe,
@@ -41,9 +42,9 @@ def _push(words: list[Word], scene: Scene) -> Finding:
         "-d",
         "--prune",
     ):
-        return destructive("rewrites or deletes what was pushed")
+        return deletes_remotely("rewrites or deletes what was pushed")
     if any(word.text.startswith(("+", ":")) for word in words):
-        return destructive("rewrites or deletes what was pushed")
+        return deletes_remotely("rewrites or deletes what was pushed")
     if has_option(words, "--exec", "--receive-pack"):
         return unknown("runs a program on the other side")
     return network("sends commits to another repository")

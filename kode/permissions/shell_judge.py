@@ -56,6 +56,8 @@ class Finding:
     """Folders in which it loses work that is in no commit."""
     more: tuple[PartClass, ...] = ()
     """Commands it runs in turn."""
+    remote: bool = False
+    """Whether it is known to talk to other machines."""
 
 
 def safe(reason: str = "only reads") -> Finding:
@@ -75,7 +77,11 @@ def destructive(reason: str) -> Finding:
 
 
 def network(reason: str) -> Finding:
-    return Finding(klass="network", reason=reason)
+    return Finding(klass="network", reason=reason, remote=True)
+
+
+def deletes_remotely(reason: str) -> Finding:
+    return Finding(klass="destructive", reason=reason, remote=True)
 
 
 def write(reason: str = "changes files of the project") -> Finding:
@@ -101,6 +107,7 @@ def together(first: Finding, *others: Finding) -> Finding:
         discards=tuple(path for one in found for path in one.discards),
         sweeps=tuple(sweep for one in found for sweep in one.sweeps),
         more=tuple(part for one in found for part in one.more),
+        remote=any(one.remote for one in found),
     )
 
 

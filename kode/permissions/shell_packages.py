@@ -9,6 +9,7 @@ from kode.permissions.shell_development import guarded
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
+    deletes_remotely,
     destructive,
     development,
     network,
@@ -62,7 +63,7 @@ def npm(words: list[Word], scene: Scene) -> Finding:
         case "ls" | "list" | "ll" | "la" | "why" | "explain" | "pkg" | "root" | "prefix" | "bin":
             return development("asks the package manager") if sub != "pkg" else write()
         case "unpublish" | "deprecate" | "owner" | "access" | "dist-tag":
-            return destructive("takes back what was published")
+            return deletes_remotely("takes back what was published")
         case "exec" | "dlx" | "x" | "create" | "init":
             if sub == "init" and (not positionals(arguments)):
                 return write("makes a package file")
@@ -266,7 +267,7 @@ def cargo(words: list[Word], scene: Scene) -> Finding:
         case "run" | "r":
             return unknown("runs the project's program")
         case "yank" | "owner":
-            return destructive("takes back what was published")
+            return deletes_remotely("takes back what was published")
         case "login" | "logout":
             return system("changes keys")
     return network("installs or publishes packages")
@@ -382,7 +383,7 @@ def ruby_tool(words: list[Word], scene: Scene) -> Finding:
                 else (unknown("runs a command"))
             )
         case "yank":
-            return destructive("takes back what was published")
+            return deletes_remotely("takes back what was published")
         case "uninstall" | "remove":
             return unknown("removes packages")
     return unknown("a command of the package manager")

@@ -6,6 +6,7 @@ import re
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
+    deletes_remotely,
     destructive,
     network,
     system,
@@ -26,7 +27,7 @@ def curl(words: list[Word], scene: Scene) -> Finding:
     if re.search(r"169\.254\.169\.254|metadata\.google|100\.100\.100\.200", line):
         return system("asks the cloud for this machine's keys")
     if re.search(r"(?:-X ?|--request[= ]|--method[= ])DELETE\b", line):
-        return destructive("deletes what is on the server")
+        return deletes_remotely("deletes what is on the server")
     if has_option(arguments, "--config", "-K", "--engine", "--use-askpass", "--post-file-x"):
         found = together(found, unknown("settings from elsewhere"))
     name = os.path.basename(words[0].text)

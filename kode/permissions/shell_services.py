@@ -10,6 +10,7 @@ from kode.permissions.shell_development import losing
 from kode.permissions.shell_judge import (
     Finding,
     Scene,
+    deletes_remotely,
     destructive,
     network,
     safe,
@@ -140,7 +141,7 @@ def cloud(words: list[Word], scene: Scene) -> Finding:
         "evict",
         "prune",
     } or has_option(words[1:], "--delete"):
-        return destructive("deletes what is in the cloud")
+        return deletes_remotely("deletes what is in the cloud")
     if verbs & {
         "secret",
         "secrets",
@@ -214,7 +215,7 @@ def database(words: list[Word], scene: Scene) -> Finding:
 def gh(words: list[Word], scene: Scene) -> Finding:
     texts = [w.text for w in words[1:]]
     if set(texts[:3]) & {"delete", "archive", "remove", "close-all"}:
-        return destructive("deletes what is on the server")
+        return deletes_remotely("deletes what is on the server")
     if texts[:1] in (
         ["auth"],
         ["secret"],
@@ -226,7 +227,7 @@ def gh(words: list[Word], scene: Scene) -> Finding:
     ):
         return system("reads or changes keys or settings")
     if texts[:1] == ["api"] and any(re.search(r"delete", text, re.IGNORECASE) for text in texts):
-        return destructive("deletes what is on the server")
+        return deletes_remotely("deletes what is on the server")
     return network("talks to the server")
 
 

@@ -197,9 +197,8 @@ def _tabled(name: str, words: list[Word], scene: Scene) -> Finding:
         for w in words[1:]
     ):
         return unknown("looks at the machine")
-    if klass == "network":
-        return together(Finding(klass=klass, reason=reason), *secrets_named(words, scene))
-    return together(Finding(klass=klass, reason=reason), *secrets_named(words, scene))
+    found = Finding(klass=klass, reason=reason, remote=klass == "network")
+    return together(found, *secrets_named(words, scene))
 
 
 _IP_LOOKS = re.compile(

@@ -78,9 +78,9 @@ class Sandbox:
         (`wrap`), whatever the settings say."""
         return self.standing().holds
 
-    def wrap(self, argv: tuple[str, ...], unasked: bool) -> Wrapped:
-        """What runs a command in the sandbox; see `contracts.Wrapped`. `unasked`: it runs only
-        because the sandbox holds it, so it gets no network.
+    def wrap(self, argv: tuple[str, ...], network: bool | None) -> Wrapped:
+        """What runs a command in the sandbox; see `contracts.Wrapped`. `network`: see
+        `contracts.Verdict`.
 
         Raises: ToolError where there is none to be had: a command is never run bare instead.
         """
@@ -90,7 +90,6 @@ class Sandbox:
                 f"Not run: commands are to run in a sandbox, and there is none. {standing.why} "
                 "Tell the person; go on with the file tools meanwhile."
             )
-        network = self.ground.network and not unasked
         try:
             return self.command(standing.kind, argv, network=network)
         except OSError as error:
@@ -318,9 +317,15 @@ def _standing(kind: Kind, why: str, ground: Ground) -> Standing:
 
 
 def _note(network: bool, allowed: bool) -> str:
-    reach = "" if network else "no network, "
-    if allowed and not network:
+    if network:
+        reach = ""
+    elif allowed:
         reach = "no network, since nobody was asked about it (with an allow rule it has one), "
+    else:
+        reach = (
+            "no network (a command that is known to need it, like `curl` or `git push`, has it "
+            "after a yes of the person or with an allow rule), "
+        )
     return f"It ran in the sandbox: {reach}only the project and $TMPDIR can be changed."
 
 

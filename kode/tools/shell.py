@@ -49,7 +49,7 @@ _ADDED = {
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """Fails before anybody is asked where the sandbox that was asked for is not to be had."""
     if context.wrap_command is not None:
-        context.wrap_command((), False).settle()
+        context.wrap_command((), None).settle()
     return str(arguments["command"])
 
 
@@ -155,7 +155,7 @@ class _Running:
         argv: tuple[str, ...] = (program, "-c", self.command)
         descriptors: tuple[int, ...] = ()
         if self._context.wrap_command is not None:
-            self._wrapped = self._context.wrap_command(argv, self._context.held)
+            self._wrapped = self._context.wrap_command(argv, self._context.network)
             argv, descriptors = self._wrapped.argv, self._wrapped.descriptors
         # A pipe of our own: asyncio's would not tell of the shell's end while a background
         # process still holds the other end open.

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
+import time
 
 import pytest
 
-from tests.e2e.command import Place
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.e2e
@@ -193,3 +196,46 @@ def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place)
     assert os.access(programs / "git", os.X_OK)
     assert "1:needle" in told[2]
     assert not (place.folder / "ran").exists()
+
+
+def test_a_rule_for_a_command_that_needs_the_network_gives_it_and_no_other(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none") or not shutil.which("curl"):
+        pytest.skip(f"needs a sandbox and curl: {found}")
+    with ScriptedServer([{"text": "unused"}]) as other:
+        curl = f"curl -s -o /dev/null http://127.0.0.1:{other.port}/ && echo reach''ed"
+        (place.project / "ask.sh").write_text(f"{curl} || echo fail''ed\n")
+        commands = (curl, f"{curl}; bash ask.sh", "bash ask.sh")
+        calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
+        replies = [*({"calls": [call]} for call in calls), {"text": "done"}]
+        with ScriptedServer(replies) as server:
+            place.url = server.openai_url
+            done = place.run("run", "work", "--sandbox", "--allow", "shell(curl:*)")
+            told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+
+    assert done.code == 0, done.err
+    assert "reached" in told[1]
+    assert "reached" not in told[2]
+    assert "failed" in told[3]
+
+
+def test_a_yes_to_a_command_that_needs_the_network_gives_it(place: Place) -> None:
+    found = kind(place)
+    if found.startswith("none") or not shutil.which("curl"):
+        pytest.skip(f"needs a sandbox and curl: {found}")
+    with ScriptedServer([{"text": "unused"}]) as other:
+        curl = f"curl -s -o /dev/null http://127.0.0.1:{other.port}/ && echo reach''ed"
+        call = {"name": "shell", "arguments": {"command": curl}}
+        replies = [{"calls": [call]}, {"text": "It is done."}]
+        with ScriptedServer(replies) as server:
+            place.url = server.openai_url
+            with Terminal(KODE, ["--sandbox"], cwd=place.project, env=place.environ) as terminal:
+                terminal.until("/help")
+                terminal.type("fetch it", "enter")
+                terminal.until("A yes lets it use the network", "answer:")
+                time.sleep(0.4)  # keys typed just before a question do not count
+                terminal.type("y", "enter")
+                terminal.until("It is done.")
+            told = str(server.requests[-1].json["messages"][-1]["content"])
+
+    assert "reached" in told

@@ -32,7 +32,7 @@ def decided(
 @pytest.mark.parametrize("command", ["python x.py", "mkdir x", "pytest -q", "ls && ./run.sh"])
 def test_what_only_the_sandbox_allows_is_held(tmp_path: Path, command: str) -> None:
     decision = decided(tmp_path, command)
-    assert (decision.outcome, decision.held) == ("allow", True)
+    assert (decision.outcome, decision.network) == ("allow", False)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,55 @@ def test_what_only_the_sandbox_allows_is_held(tmp_path: Path, command: str) -> N
         ("ls", "ask", []),
         ("mkdir x", "auto-edit", []),
         ("python x.py", "full", []),
+        ("curl http://x.test", "full", []),
         ("python x.py", "ask", ["shell(python:*)"]),
-        ("curl http://x.test", "ask", ["shell(curl:*)"]),
     ],
 )
-def test_what_is_allowed_anyway_is_not_held(
+def test_what_is_allowed_anyway_has_the_network_that_the_settings_give(
     tmp_path: Path, command: str, mode: PermissionMode, allow: list[str]
 ) -> None:
     decision = decided(tmp_path, command, mode, allow=allow)
-    assert (decision.outcome, decision.held) == ("allow", False)
+    assert (decision.outcome, decision.network) == ("allow", None)
+
+
+@pytest.mark.parametrize("kind", ["allow", "approved"])
+@pytest.mark.parametrize(
+    ("command", "network"),
+    [
+        ("curl http://x.test", True),
+        ("curl http://x.test | head", True),
+        ("curl http://x.test > page.html", True),
+        ("mkdir x && curl http://x.test > x/y", False),
+        ("curl http://x.test; python x.py", False),
+    ],
+)
+def test_a_rule_for_a_command_that_needs_the_network_gives_it(
+    tmp_path: Path, command: str, network: bool, kind: str
+) -> None:
+    decision = decided(tmp_path, command, **{kind: ["shell(curl:*)"]})
+    assert (decision.outcome, decision.network) == ("allow", network)
+
+
+def test_what_the_mode_allows_beside_it_has_no_network_by_its_rule(tmp_path: Path) -> None:
+    rule = ["shell(curl:*)"]
+    assert decided(tmp_path, "curl http://x.test; mkdir x", "auto-edit", allow=rule).network is True
+    assert decided(tmp_path, "curl http://x.test; pytest", "auto-edit", allow=rule).network is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["curl http://x.test", "git push --force", "kubectl delete pod x", "pip install x && pytest"],
+)
+def test_a_question_about_other_machines_says_that_a_yes_gives_the_network(
+    tmp_path: Path, command: str
+) -> None:
+    decision = decided(tmp_path, command)
+    assert (decision.outcome, decision.network) == ("ask", True)
+    assert "A yes lets it use the network" in decision.reason
+
+
+@pytest.mark.parametrize("command", ["rm -rf src", "sudo ls", "cat .env"])
+def test_a_yes_to_something_else_is_no_yes_to_the_network(tmp_path: Path, command: str) -> None:
+    decision = decided(tmp_path, command)
+    assert (decision.outcome, decision.network) == ("ask", None)
+    assert "network" not in decision.reason
