@@ -56,7 +56,8 @@ class BlockSplitter:
     _opening: str = ""
     """The line that opened the fence."""
     _in_list: bool = False
-    _joined: bool = False
+    joined: bool = False
+    """Whether what is unfinished goes on with the block before it."""
 
     def feed(self, delta: str) -> list[Block]:
         """The blocks that this delta settles, oldest first."""
@@ -78,7 +79,7 @@ class BlockSplitter:
     def drop(self) -> None:
         """Forgets what is not settled: the reply is said again."""
         self._fence = self._opening = ""
-        self._in_list = self._joined = False
+        self._in_list = self.joined = False
         self._whole_partial()
         self._lines.clear()
         self._chars = 0
@@ -115,7 +116,7 @@ class BlockSplitter:
         settled = self._sorted(line)
         if self._chars > MAX_BLOCK_CHARS and self._lines and not self._fence:
             settled += self._settle()
-            self._joined = True
+            self.joined = True
         return settled
 
     def _sorted(self, line: str) -> list[Block]:
@@ -153,7 +154,7 @@ class BlockSplitter:
         opening, fence = self._opening, self._fence
         self._lines.append(fence)
         settled = self._settle()
-        self._lines, self._fence, self._opening, self._joined = [opening], fence, opening, True
+        self._lines, self._fence, self._opening, self.joined = [opening], fence, opening, True
         self._chars = len(opening)
         return settled
 
@@ -173,9 +174,9 @@ class BlockSplitter:
 
     def _settle(self) -> list[Block]:
         text = "\n".join(self._lines).strip("\n")
-        block = Block(text, joined=self._joined)
+        block = Block(text, joined=self.joined)
         self._lines, self._chars = [], 0
-        self._fence, self._in_list, self._joined = "", False, False
+        self._fence, self._in_list, self.joined = "", False, False
         return [block] if text.strip() else []
 
 

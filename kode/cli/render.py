@@ -122,7 +122,17 @@ class Renderer:
             now, since = self.clock(), progress.commands_since()
             stop = how_to_stop(now - since if since is not None else 0.0, width)
             spinner = progress.line(now, width, stop)
-        return [*lines, ("", spinner)][-max(height, 1) :]
+        gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
+        return [*gap, *lines, ("", spinner)][-max(height, 1) :]
+
+    def _will_stand_apart(self, is_text: bool) -> bool:
+        """Whether a blank line will come before what goes on now, once it is settled: without it
+        here too, all would move down by a line then."""
+        if is_text and self._last == "text":
+            return not self._splitter.joined
+        kind = "text" if is_text else "line" if self._thinking else "tool"
+        undecided = kind == "tool" and not self.progress.running
+        return self._last == "person" if undecided else self._last not in (kind, "start")
 
     def _show(self, event: Event) -> None:
         match event:

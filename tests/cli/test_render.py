@@ -233,7 +233,7 @@ def test_output_of_a_running_tool_is_live_only():
     desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     desk.show(ToolOutput(call_id="1", text="1\n2\n3\n4\n5\n6\n"))
 
-    assert desk.live()[:-1] == ["  2", "  3", "  4", "  5", "  6"]
+    assert desk.live()[:-1] == ["", "  2", "  3", "  4", "  5", "  6"]
     assert desk.text == ""
 
 
@@ -241,13 +241,13 @@ def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
     desk = Desk()
     desk.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     desk.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
-    assert desk.live()[:-1] == ["  one", "  10%"]
+    assert desk.live()[:-1] == ["", "  one", "  10%"]
 
     desk.show(ToolOutput(call_id="1", text="", partial="20%"))
-    assert desk.live()[:-1] == ["  one", "  20%"]
+    assert desk.live()[:-1] == ["", "  one", "  20%"]
     desk.show(ToolOutput(call_id="1", text="done\n"))
 
-    assert desk.live()[:-1] == ["  one", "  done"]
+    assert desk.live()[:-1] == ["", "  one", "  done"]
 
 
 def test_thinking_is_folded_to_one_line():
@@ -267,7 +267,7 @@ def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
     desk.show(ThinkingDelta(text="so in the end: yes."))
 
     assert desk.live()[-2].endswith("so in the end: yes.")
-    assert len(desk.live()) == 3
+    assert len(desk.live()) == 4
     assert "Thought: First this." in desk.show(TextDelta(text="Hi\n\n"))
 
 
@@ -284,6 +284,22 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     assert "overloaded. Asking again in 2.0s (2 of 3). The reply starts again." in text
     assert "Hal\n" not in text
     assert text.endswith("Hello\n")
+
+
+def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
+    desk = Desk()
+    call = {"name": "read_file", "subject": "a.py"}
+
+    desk.show(TurnStarted(text="x"), StepStarted(step=1))
+    assert len(desk.live()) == 2
+    desk.show(TextDelta(text="One.\n\nTw"))
+    assert desk.live()[:2] == ["", "Tw"]
+    desk.show(replied("One.\n\nTwo."), ToolStarted(call_id="1", **call))
+    assert desk.live()[0] == ""
+    desk.show(ToolFinished(call_id="1", is_error=False, summary="", text="", **call))
+    assert desk.live()[0] != ""
+    desk.show(ToolStarted(call_id="2", **call))
+    assert desk.live()[0] != ""
 
 
 def test_why_a_request_is_sent_again_is_said_once_in_a_row():
