@@ -19,7 +19,8 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; else "memory",
-    "attachment", "stdin", "compaction", "note". Sent to the model all the same."""
+    "attachment", "outside" (attached, from no folder of work), "compaction", "note". Sent to the
+    model all the same."""
     type: Literal["text"] = "text"
 
 

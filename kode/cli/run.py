@@ -85,7 +85,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         ask=ask,
         session_id=session_id,
         keep_session=not arguments.no_session,
-        attachments=read_attachments(arguments.ctx, cwd),
+        attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd)),
     )
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -128,8 +128,12 @@ def read_task(task: str | None) -> str:
         return "" if nobody_typed else _read_stdin()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task
+    from kode.engine.fence import new_nonce
+
     extra = _read_stdin()
-    return f"{task}\n\n<stdin>\n{extra}\n</stdin>" if extra.strip() else task
+    # Somebody else's text: it must not be able to end, and go on as the task.
+    tag = f"stdin-{new_nonce(extra)}"
+    return f"{task}\n\n<{tag}>\n{extra}\n</{tag}>" if extra.strip() else task
 
 
 def attach_named(
@@ -161,14 +165,15 @@ def _names(groups: Sequence[str]) -> Iterator[str]:
     return (name.strip() for group in groups for name in group.split(",") if name.strip())
 
 
-def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
+def read_attachments(names: Sequence[str], cwd: Path, roots: Sequence[Path]) -> tuple["Text", ...]:
     """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
-    are `attach_named`.
+    are `attach_named`. What is in none of `roots` is text from outside.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """
     from kode.cli.folders import read_folder
     from kode.cli.pictures import read_picture
+    from kode.engine.fence import fenced
     from kode.messages import Text
 
     parts = []
@@ -177,20 +182,34 @@ def read_attachments(names: Sequence[str], cwd: Path) -> tuple["Text", ...]:
         if read_picture(path) is not None:
             continue
         if folder := read_folder(name, path):
-            parts.append(folder.text)
-            continue
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
-        if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
-            raise ConfigError(
-                f"--ctx {name}: only text files of at most 256 KB, and pictures, can be attached. "
-                "Name it in the task instead, so that kode reads the parts it needs."
-            )
-        body = data.decode("utf-8", errors="replace")
-        parts.append(Text(text=f'<file path="{name}">\n{body}\n</file>', source="attachment"))
+            text = folder.text.text
+        else:
+            text = f'<file path="{name}">\n{_read_attached(name, path)}\n</file>'
+        # What a pipe gives the person has chosen, as on standard input.
+        kept = path.is_file() or path.is_dir()
+        if not kept or any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+            parts.append(Text(text=text, source="attachment"))
+        else:
+            parts.append(Text(text=fenced(text, str(path)), source="outside"))
     return tuple(parts)
+
+
+def _read_attached(name: str, path: Path) -> str:
+    """Raises: ConfigError."""
+    try:
+        with path.open("rb") as file:
+            # A pipe is what `<(command)` gives; a device may have no end.
+            kind = os.fstat(file.fileno()).st_mode
+            readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
+            data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
+    except OSError as error:
+        raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
+    if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
+        raise ConfigError(
+            f"--ctx {name}: only text files of at most 256 KB, and pictures, can be attached. "
+            "Name it in the task instead, so that kode reads the parts it needs."
+        )
+    return data.decode("utf-8", errors="replace")
 
 
 def _stdin_has_something_to_say() -> bool:

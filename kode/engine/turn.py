@@ -151,6 +151,8 @@ def _record_text(
     attachments: Sequence[Text | Image],
 ) -> None:
     tell_pending(session, context)
+    if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
+        session.append(TaintEntry(source="an attached file"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     session.append_message(Message(role="user", parts=(*memory, *attachments, Text(text=text))))
 

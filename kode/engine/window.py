@@ -45,6 +45,7 @@ _KIND_OF_SOURCE = {
     "memory": "memory",
     "compaction": "summary of before",
     "attachment": "files",
+    "outside": "files",
 }
 
 
