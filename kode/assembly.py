@@ -35,6 +35,7 @@ from kode.tools import BUILTIN
 if TYPE_CHECKING:
     from kode.subagents.delegation import Delegation
     from kode.subagents.protocol import Answer, Question, Start
+    from kode.tools.sandbox import Sandbox
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -103,48 +104,17 @@ def make_agent(
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
             "config, or leave out --max-budget-usd."
         )
-    project = paths.project_root(cwd)
     roots = config.roots(cwd)
-    repository = paths.repository_root(cwd)
-    instructions = read_agents_files(cwd, repository) if config.agents_files else None
-    if instructions is not None and instructions.warning:
-        emit(Notice(text=instructions.warning))
-
     outputs = outputs or paths.outputs_folder(home, session.id)
-    sandbox = None
-    if config.sandbox.enabled:
-        from kode.tools.sandbox import open_sandbox
-
-        sandbox = open_sandbox(
-            cwd=cwd,
-            roots=roots,
-            repository=repository,
-            kode_home=home,
-            outputs=outputs,
-            kept=kept,
-            network=config.sandbox.network,
-        )
-
+    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs, kept=kept)
     keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
-
-    def render_system(memory: str) -> str:
-        return system_prompt(
-            base=config.system,
-            cwd=cwd,
-            repository=repository,
-            today=datetime.now().astimezone().date(),
-            project_instructions=instructions.section if instructions else "",
-            memory=memory,
-            append=config.append_system,
-        )
-
     return Agent(
         provider=provider,
         tools=BUILTIN,
         gate=PersonGate.from_config(
             config.permissions,
             home=home,
-            project=project,
+            project=paths.project_root(cwd),
             cwd=cwd,
             roots=roots,
             ask=ask,
@@ -154,18 +124,9 @@ def make_agent(
             keep_first=keeper.keep_first,
         ),
         memory=open_memory(config.memory),
-        limits=Limits(
-            max_steps=config.max_steps,
-            max_tree_steps=config.max_steps,
-            timeout_s=config.timeout_s,
-            max_budget_usd=config.max_budget_usd,
-            max_attempts=config.retry.max_attempts,
-            compact_at=config.context.compact_at,
-            keep_tool_output_tokens=config.context.keep_tool_output_tokens,
-            keep_user_tokens=config.context.keep_user_tokens,
-        ),
+        limits=_limits(config),
         cwd=cwd,
-        render_system=render_system,
+        render_system=_system_renderer(config, cwd, emit),
         cost_usd=cost,
         spend=Spend(),
         seen_files={},
@@ -179,6 +140,58 @@ def make_agent(
         keeper=keeper,
         report_bug=write_report,
     )
+
+
+def _open_sandbox(
+    config: Config, *, home: Path, cwd: Path, outputs: Path, kept: tuple[Path, ...]
+) -> "Sandbox | None":
+    if not config.sandbox.enabled:
+        return None
+    from kode.tools.sandbox import open_sandbox
+
+    return open_sandbox(
+        cwd=cwd,
+        roots=config.roots(cwd),
+        repository=paths.repository_root(cwd),
+        kode_home=home,
+        outputs=outputs,
+        kept=kept,
+        network=config.sandbox.network,
+    )
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        max_steps=config.max_steps,
+        max_tree_steps=config.max_steps,
+        timeout_s=config.timeout_s,
+        max_budget_usd=config.max_budget_usd,
+        max_attempts=config.retry.max_attempts,
+        compact_at=config.context.compact_at,
+        keep_tool_output_tokens=config.context.keep_tool_output_tokens,
+        keep_user_tokens=config.context.keep_user_tokens,
+    )
+
+
+def _system_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[str], str]:
+    """Memory's section → the system prompt. The project's instructions are read once, here."""
+    repository = paths.repository_root(cwd)
+    instructions = read_agents_files(cwd, repository) if config.agents_files else None
+    if instructions is not None and instructions.warning:
+        emit(Notice(text=instructions.warning))
+
+    def render(memory: str) -> str:
+        return system_prompt(
+            base=config.system,
+            cwd=cwd,
+            repository=repository,
+            today=datetime.now().astimezone().date(),
+            project_instructions=instructions.section if instructions else "",
+            memory=memory,
+            append=config.append_system,
+        )
+
+    return render
 
 
 def make_delegation(
