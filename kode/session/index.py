@@ -10,6 +10,7 @@ import heapq
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from kode.session.told import effective, turns_of
 HEAD_BYTES = 8_192
 """Mostly enough for the header, the system prompt and the first task."""
 LONG_HEAD_BYTES = 65_536
-"""For a long system prompt; a first task behind it is not shown."""
+"""For a long system prompt; a first task behind it is not shown, one that begins before it is."""
 TAIL_BYTES = (16_384, 262_144)
 """Where the end of the last turn is looked for, before the whole file is read."""
 TASK_CHARS = 200
@@ -37,6 +38,11 @@ FROM_THE_FUTURE_S = 86_400
 """A file that changed so much later than now was written while a clock was wrong: it comes last."""
 LAST_SECOND = 253_402_214_400
 """The beginning of the last day that a date can name."""
+
+
+_LETTER = r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\["\\/bfnrt])'
+_TEXT_PART = re.compile(rf'{{"text":"({_LETTER}{{0,1000}}+){_LETTER}*+(?:",("source")?|)')
+"""The beginning of a text in a line that may be cut anywhere, and whether it has a source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +183,7 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
             task = _first_task(head)
             if task is None and status.st_size > HEAD_BYTES:
                 head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
-                task = _first_task(head)
+                task = _first_task(head) or _task_that_is_cut(head)
             tail = _tail(path, file.fileno(), status.st_size)
     except OSError:
         return None
@@ -230,6 +236,18 @@ def _first_task(head: bytes) -> str | None:
     for line in head.split(b"\n")[1:-1]:
         asked = _asked(line)
         if asked is not None:
+            return " ".join(asked.split())[:TASK_CHARS]
+    return None
+
+
+def _task_that_is_cut(head: bytes) -> str | None:
+    """The beginning of a first task that is longer than the head, such as a pasted log."""
+    cut = head.rpartition(b"\n")[2].decode("utf-8", "ignore")
+    if not cut.startswith('{"type":"message","role":"user"'):
+        return None
+    for text, source in _TEXT_PART.findall(cut):
+        if not source:
+            asked = json.loads(f'"{text}"', strict=False)
             return " ".join(asked.split())[:TASK_CHARS]
     return None
 

@@ -205,6 +205,23 @@ def test_no_session_of_a_directory_is_said_with_the_next_step(tmp_path: Path) ->
         index.newest(tmp_path, tmp_path / "other")
 
 
+@pytest.mark.parametrize("begin", ["why does this fail?\n", 'a "quote" \\ and \u00e9\u4fee\u6b63 '])
+def test_of_a_first_task_longer_than_what_is_read_the_beginning_is_told(
+    tmp_path: Path, begin: str
+) -> None:
+    session = new_session(tmp_path)
+    hint = Text(text='a "hint"', source="memory")
+    session.append_message(
+        Message(role="user", parts=(hint, Text(text=begin + "log \u00e9\n" * 40_000)))
+    )
+    session.close()
+
+    (found,) = index.list_sessions(tmp_path)
+
+    assert found.task.startswith(" ".join(begin.split()) + " log \u00e9 log")
+    assert len(found.task) == index.TASK_CHARS
+
+
 def test_what_memory_adds_is_not_taken_for_the_task(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(Message(role="user", parts=(Text(text="facts", source="memory"),)))
