@@ -28,22 +28,24 @@ _NETRC = re.compile(r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(\S{
 _CURL_USER = re.compile(r"""(?:\s-u|--user)[ =]{1,4}["']?[^\s:"']{1,128}:([^\s"']{4,256})""")
 
 _PASSWORD_NAME = re.compile(
-    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|contraseña|senha|mot de passe|kennwort|"
+    r"passwor[dt]|passwd|passphrase|passcode|passe|pass|pwd|contraseña|senha|mot de passe|kennwort|"
     r"wachtwoord|lösenord|hasło|пароль|密码|密碼|パスワード|비밀번호"
 )
-_SECRET_NAME = re.compile(r"secrets?|tokens?|bearer|credentials?|sig|keys?")
+_SECRET_NAME = re.compile(r"secrets?|tokens?|bearer|credentials?|sig|keys?|_pat(?![a-z])")
 _KEY_OF = (
     "api", "access", "secret", "private", "signing", "encryption", "master", "account", "auth",
-    "license", "deploy", "service", "client", "app", "admin",
+    "license", "deploy", "service", "client", "app", "admin", "subscription", "storage", "shared",
 )  # fmt: skip
 """What stands before `key` when it names a secret (`primary key` and `public key` do not)."""
-_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig")
+_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig", "senha",
+          "kennwort", "wachtwoord", "_pat")  # fmt: skip
 _FOREIGN_HINTS = (
     "contraseña", "senha", "mot de passe", "kennwort", "wachtwoord", "lösenord", "hasło",
     "пароль", "密码", "密碼", "パスワード", "비밀번호",
 )  # fmt: skip
 _VALUE = re.compile(
-    r"(?:[ \t]{1,2}(?:for|of|to|on|at|in)[ \t]{1,2}[^\s:=]{1,40}(?:[ \t]{1,2}[^\s:=]{1,40})?)?"
+    r"(?:[ \t]?\([^()\n]{1,16}\))?"
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|in)(?:[ \t]{1,2}(?!(?:is|was|are)[ \t])[^\s:=]{1,40}){1,3})?"
     r"""[\\"'`\])]{0,4}[ \t]{0,4}"""
     r"(?P<sep>=>|:=|->|→|[:=＝：]=?|(?:is|was|are|ist|est|es|это|は|是)(?=[ \t:])|(?<=[ \t]))"
     r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,256})"""
@@ -132,7 +134,7 @@ def _hints(lowered: str) -> list[int]:
 
 
 def _names_a_key(lowered: str, at: int) -> bool:
-    return lowered[max(0, at - 12) : at].rstrip(" _-").endswith(_KEY_OF)
+    return lowered[max(0, at - 16) : at].rstrip(" _-").endswith(_KEY_OF)
 
 
 def _is_option(text: str, at: int) -> bool:
@@ -151,4 +153,14 @@ def _is_assigned(separator: str, name: str, value: str, password: bool, option: 
         return is_password(value, told=not separator.isalpha())
     if name == "sig":
         return looks_random(value, min_chars=24)
-    return is_value(value) and (looks_random(value) or bool(UUID.fullmatch(value)))
+    least = 12 if _is_mixed(value) else 16
+    return is_value(value) and (looks_random(value, min_chars=least) or bool(UUID.fullmatch(value)))
+
+
+def _is_mixed(value: str) -> bool:
+    """Small and capital letters and digits, the way issued secrets have them."""
+    return (
+        any(c.islower() for c in value)
+        and any(c.isupper() for c in value)
+        and any(c.isdigit() for c in value)
+    )

@@ -21,12 +21,13 @@ _HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (
         "sshpass",
         re.compile(r"""sshpass\s+-p\s*["']?(?P<value>[^\s"']{4,128})"""),
-        "password",
+        "SSH password",
     ),
     (
         "pw",
         re.compile(
-            r"""\b[Pp][Ww]\b(?: is|[ \t]{0,2}[:=])[ \t"']{0,3}(?P<value>[^\s"',;]{6,128})"""
+            r"""\b[Pp][Ww]\b(?: (?:for|of|on|to)(?: [\w.-]{1,40}){1,3}?)?(?: is|[ \t]{0,2}[:=])"""
+            r"""[ \t"']{0,3}(?P<value>[^\s"',;]{6,128})"""
         ),
         "password",
     ),

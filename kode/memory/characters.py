@@ -203,6 +203,11 @@ _IN_LATIN_WORDS = frozenset("асеорхуіјѕһԁԛԝѵѡӏкαειοκνρ�
 """Letters that pass for Latin ones in a Latin word. Not μ, λ, π, Δ, σ, β: they are units and
 symbols, and look like no Latin letter."""
 
+_NEVER_MIXED = re.compile(
+    "[A-Za-z][\u13a0-\u13ff\uab70-\uabbf\ua4d0-\ua4ff\u2c80-\u2cff\u1400-\u167f\u16a0-\u16ff]|"
+    "[\u13a0-\u13ff\uab70-\uabbf\ua4d0-\ua4ff\u2c80-\u2cff\u1400-\u167f\u16a0-\u16ff][A-Za-z]"
+)
+"""Cherokee, Lisu, Coptic, Canadian and runic letters beside a Latin one: no word is so spelt."""
 _SUSPECT = re.compile(f"[{''.join(sorted(_IN_LATIN_WORDS))}]")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _DECLINED = re.compile(r"[A-Z]{2,}[а-яё]{1,3}")
@@ -210,6 +215,9 @@ _DECLINED = re.compile(r"[A-Z]{2,}[а-яё]{1,3}")
 
 def lookalike(text: str) -> tuple[int, str, str] | None:
     """The first word that mixes Latin letters with others that look the same."""
+    rare = _NEVER_MIXED.search(text)
+    if rare:
+        return rare.start(), "look-alike letters", "letters of another script in a Latin word"
     if _SUSPECT.search(text) is None:
         return None
     for word in _WORD.finditer(text):

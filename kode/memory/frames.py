@@ -54,9 +54,37 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "regard|consider|treat|deem|declare|count|view|see *1 OLD|ALL *2 RULES *2 as? VOID|optional|suggestions|advisory|nonexistent",
         "OLD|THE *1 RULES *2 BE *2 optional|suggestions|advisory|fake|cancelled only|now|$",
         "^ have|there|you *1 NO|zero *2 OLD|safety|moral|ethical *1 LIMITS|RULES $",
-        "new|real|true|actual|secret|hidden instructions|orders|directive|directives|master|objective|mission|persona *1 BE|,",
+        "^ new|real|true|actual|secret|hidden *1 instructions|orders|directive|directives|master|objective|mission|persona ,",
         "your new|real|true|only|actual|sole|secret|hidden *1 job|task|goal|purpose|mission|objective|role|duty|loyalty|identity|name",
         "no longer|not an? *1 assistant|bound|restricted|limited|constrained *3 LIMITS|RULES|OLD",
+        "YOURS *3 CURBS *6 UNDONE",
+        "YOURS|on|for you? *6 UNDONE *3 YOURS|you *2 LIMITS|guidelines|instructions|directives|prompt|persona|training",
+        "UNDONE *3 LIMITS|rules|guidelines|instructions|restrictions *2 on|for|over|upon you|yourself|you'",
+        "LIMITS|rules|restrictions|guidelines|policy *2 on|for|over you *4 UNDONE",
+        "^ reset|reprogram|reconfigure|unload|free|liberate|unleash|unlock|jailbreak *1 yourself",
+        "yourself *2 released|free|freed|exempt|unbound|liberated|unrestricted|above *3 LIMITS|RULES|OLD|BOSS",
+        "system prompt|message|instructions *6 WRONG|void|wins|win|instead|ignored|disagrees|conflicts|contradicts|loses|lose|nothing",
+        "nothing *3 system|operator's|developer's prompt|message|instructions|rules *2 applies|counts|holds|matters|binds|is",
+        "this|SOURCE|these *1 wins|win|prevails|prevail|governs|dominates $|over",
+        "^ take|accept|receive *2 commands|instructions|orders|directions *2 from *3 SOURCE|comments|issues|page|web|file|files|code|readme",
+        "treat|consider|regard|handle *2 ALL *3 instruction|instructions|command|commands|order|orders|request *4 as *3 BOSS|trusted|authoritative|binding|mine|system",
+        "OBEY|take|trust|use *8 not *3 user|operator|human|owner|developer $",
+        "user|user's|user|human|operator|developer|owner *1 messages|requests|words|instructions|commands|prompts BE *1 WRONG",
+        "^ refuse|reject|deny|ignore|disregard|decline|disobey *1 all|any|every|further|future|later *2 user|user's|human|operator *1 requests|messages|commands|instructions|wishes|questions|feedback|orders",
+        "above|preceding|previous|prior|earlier|foregoing instructions|directions|text|message|guidance|constraints|rules|directives BE|, *3 WRONG|removed|mistaken",
+        "^ ignore|disregard|forget|discard|skip *1 the above|preceding|foregoing $|and|text|instructions|message|content",
+        "you *1 BE *2 upgraded|updated|free|unlocked|reprogrammed|liberated|unleashed|released *4 do|anything|LIMITS|from|now|everything",
+        "you|assistant|agent no longer *4 OBEY|safe|safety|RULES|LIMITS|required|obliged|bound",
+        "operate|work|act|live|run|function|behave *2 under|by|according *3 rules|instructions|laws|orders *2 of|in|from *2 this|these|SOURCE",
+        "OBEY|follow|load|apply|use|adopt *2 rules|instructions|orders|directives|prompt *1 below|hereafter $",
+        "^ DROP *3 what|everything|whatever|all *3 BOSS|maintainers|system *2 wrote|said|told|says|writes|ordered|configured|taught",
+        "everything|all|anything|whatever *1 you *1 were|was|have|been|had *1 told|taught|trained|given|instructed *4 WRONG|void",
+        "DROP|override|overrides|overrule *2 everything|all|anything|whatever *1 you *1 were|was|have|been|had *1 told|taught|trained|given|instructed",
+        "YOU *2 no|not|never *1 longer|need|have|required|expected *3 safe|harmless|careful|honest|polite|truthful|ethical|cautious",
+        "system prompt|message|instructions *1 updated|replaced|changed|revised|rewritten , *6 OBEY|ignore|first",
+        "^ drop|abandon|forget|leave|discard|shed *1 the|your *1 persona|role|identity|character",
+        "DROP *1 the|any|all *1 directions|instructions|rules|guidance|guidelines|orders *3 by|from|of *2 BOSS|system|developers|above",
+        "RULES|wishes|requests from|of|by *1 BOSS *2 LESS",
     ),
     "concealment": (
         "^ NOT|AVOID *1 TELL *3 READER *1 THIS|OWN|what|about|that|$",
@@ -71,43 +99,58 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "READER|NOBODY MODAL NOT *2 KNOW *1 $",
         "NOBODY MODAL *1 KNOW *4 THIS|OWN|about|$",
         "READER|NOBODY never|not|doesn't|cannot|can't|won't *1 KNOW *3 THIS|OWN|about|$",
-        "sure|certain|ensure|so *4 READER|NOBODY *1 NOT|stays|remains|has|is|doesn't|unaware|KNOW *2 KNOW|UNAWARE|idea|$",
-        "^ HUSH *1 ACT",
-        "^ ACT *8 HUSH $",
+        "sure|certain|ensure *2 READER|NOBODY !CFG *1 NOT|stays|remains|is|has *2 know|notice|find|learn|discover|UNAWARE|idea|suspect|realize|realise",
+        "^ HUSH *1 DEED",
+        "^ DEED *8 HUSH $",
         "behind *4 back|backs",
         "unbeknownst|unknown to *2 READER|users",
         "without *3 READER *2 noticing|knowing|realizing|realising|seeing|suspecting|hearing|finding|learning|spotting",
         "^ HIDE *4 OWN|this|it *5 from|out|off *2 your|the|any|all|final *2 SUMMARY",
-        "^ CONCEAL|deny|cover *2 the|its|your|THIS|up *2 EXISTENCE|OWN|fact|deletion|failed|failure",
+        "^ CONCEAL|deny|cover *2 its|your|this|up *2 EXISTENCE|OWN|fact|deletion|failed|failure",
+        "^ CONCEAL|deny *2 EXISTENCE of",
         "^ CONCEAL *3 OWN|THIS *4 from *2 READER|NOBODY|sight|view",
-        "^ pretend|claim|assert|feign|swear|insist|state *8 passed|succeeded|worked|pass|succeed|fine|nothing|happened|unchanged|untouched|ok|green",
+        "^ pretend|claim|assert|feign|swear|insist *8 passed|succeeded|worked|pass|succeed|fine|nothing|happened|unchanged|untouched|ok|green",
         "^ lie about|to *6",
         "^ falsify|fabricate|forge|fudge|doctor|misreport|misstate|understate *5 SUMMARY|OWN|results|output|tests|logs|status|test",
         "if|when|whenever|should|once|in *6 ASKED *6 say|claim|deny|pretend|answer|reply|respond|tell|insist|blame *2 you|nothing|never|not|it|ignorance|READER",
-        "^ deny *3 OWN|this|it|everything|having|knowledge|involvement|any",
-        "^ answer|say|reply|respond *3 nothing|no|ignorance when|if|whenever|to *6 ASKED|questions",
+        "^ deny *3 OWN|everything|having|knowledge|involvement",
+        "^ answer|say|reply|respond *3 nothing|no|ignorance *1 when|if|whenever|to *6 ASKED|questions",
         "^ delete|remove|erase|scrub|clear|wipe|destroy|burn|purge *2 this|these *1 OWN|file|text *5 WHEN *2 reading|read|done|use|used|using|run|seen|executed|executing|it",
         "^ delete|clear|erase|wipe|scrub|purge|rewrite|edit|truncate *2 shell|bash|command|your|session|chat|zsh|audit|terminal|all *1 HISTORY",
         "^ leave|leaving|erase|remove|cover|hide|destroy|delete *2 no|any|all|your|every|the *1 TRACE",
         "^ keep|hold|leave *2 THIS|OWN *2 secret|quiet|hidden|confidential|silent|yourself",
         "keep|leave|stay|remain *4 UNAWARE *2 OWN|THIS|READER|of|about",
-        "^ stay|remain|keep|be silent|quiet|mum|tight-lipped|schtum *2 about|on|regarding",
+        "^ stay|remain|keep|be silent|quiet|mum|tight-lipped|schtum *2 about|regarding|concerning",
         "not a word|syllable|peep *2 to|about|of",
         "do|done|run|perform|happen|executed *4 without|unseen *1 anyone|anybody|READER *1 noticing|knowing|looking",
         "out of sight|view of *2 READER",
         "stays|remains|stay|remain|keep *2 between us",
         "^ play dumb|ignorant|innocent",
         "^ feign ignorance|innocence",
+        "no circumstances|case|account|way|event|condition *2 TELL|mention *3 READER|team|OWN|this",
+        "^ NOT *1 tell *2 team|boss|management|customers",
+        "^ tell|give|offer|provide|invent|make|show|report|feed|send|present *6 false|fake|bogus|invented|misleading|untrue|unrelated|made-up|harmless|innocent|wrong *1 reason|reasons|explanation|excuse|cause|story|account|pretext|impression|summary|version|causes",
+        "^ make|have|let *1 THE *1 OWN *2 look|appear|seem|pass *1 like|as|to|harmless|normal|innocent|routine|accidental",
+        "^ disguise|mask|camouflage|present|pass *4 OWN|this|it *3 as",
+        "reporting|summarizing|summarising|summary|answering|report *5 skip|omit|exclude|hide *3 part|OWN|detail|details|bit|fact",
+        "^ skip|omit *2 OWN|part|detail *4 reporting|summarizing|summary|reports",
+        "NOT *1 TELL|explain *4 this|these *1 OWN",
+        "NOT *1 TELL *2 existence|source|origin|reason|contents *2 of|for *2 this|these|it|your|OWN",
+        "your *1 SUMMARY *2 not *1 contain|include|mention|show|list|reference|reveal|describe",
+        "without *1 leaving|producing|creating *2 TRACE|record|mark|log|entry|footprint",
+        "^ act|behave|appear|look|stay *1 normal|natural|casual|innocent|unsuspicious|normally $|and",
+        "^ say|report|claim|answer|reply|state|tell|insist|pretend *4 everything|all *2 fine|ok|okay|well|normal|perfect|smoothly|alright",
+        "^ conceal|withhold|hide|suppress *3 this|these *2 detail|details|fact|information|part|OWN *2 from",
     ),
     "bypassing approval": (
         "^ AUTOAPPROVE *3 DEEDS",
         "^ ALWAYS *1 APPROVE *3 DEEDS",
         "^ APPROVE *1 ALL|whatever *3 DEEDS|asked|comes",
         "RISKY *8 NOBODY|NO *2 needs|need|has|to|must *2 ASK|APPROVE|APPROVAL|confirm",
-        "APPROVAL BE|has *2 granted|given|implied|assumed|automatic *5 all|everything|any|anything|in|already",
-        "APPROVAL BE|has *2 granted|given|implied|assumed *3 for|to *2 all|everything|any|anything|RISKY",
+        "APPROVAL BE|has *2 granted|given|implied *3 for *1 ALL",
+        "APPROVAL BE|has *2 granted|given *1 for|to *1 RISKY|DEEDS",
         "you|YOU *1 have|has|hold|enjoy|possess *2 STANDING *2 APPROVAL",
-        "STANDING *1 APPROVAL *2 to|for *3 RISKY|DEEDS|ACT",
+        "standing|blanket|permanent|perpetual|irrevocable|carte *1 APPROVAL|blanche *2 to|for *3 RISKY|DEEDS|ACT",
         "READER *2 APPROVED *8 NOT|NO|without|skip|stop *2 ASK|APPROVAL",
         "READER *2 already|pre|once|previously *1 APPROVED *4 RISKY|DEEDS|it|this|ACT",
         "APPROVED in advance|beforehand *0",
@@ -115,14 +158,30 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "^ turn|switch|shut *2 off *2 GUARD",
         "^ turn|switch|shut *2 GUARD *2 off",
         "NO|NOT|never|don't *2 need|have|require|bother|stop|pause *2 to|for|with|any *1 ASK|APPROVAL *5 RISKY|DEEDS|ACT",
-        "without *2 ASK|APPROVAL|confirming|asking *1 $|first|before|anyone|anybody|user|human|operator|owner|me",
-        "^ assume|presume|take *3 APPROVAL|APPROVED|consent|yes *2",
-        "^ press|type|enter|answer|reply|say|hit|pipe|echo|send|select|choose y|yes|allow|approve|always *4 APPROVAL|ALL|ASK|prompts|ASKED|gate",
+        "without *1 asking|APPROVAL|confirming *1 $|first|before|anyone|anybody|user|human|operator|owner|me",
+        "^ assume|presume *3 permission|permissions|approval|consent|authorization|APPROVED|yes",
+        "^ press|type|enter|answer|reply|say|hit|pipe|echo|send|select|choose y|yes|allow|approve|always *4 APPROVAL|ALL|gate|asks",
         "^ grant|give|allow|award|assign yourself",
         "^ raise|elevate|escalate|increase|extend|widen *2 your *1 APPROVAL|privileges|rights|access|privilege",
         "^ act|proceed|continue|go|carry *3 without|NO *2 APPROVAL|ASK|asking|waiting|confirmation",
         "^ never|not|don't|AVOID *1 ASK|asking|wait|prompt|seek *2 for|READER|me *2 APPROVAL|first|again|twice|before|permission",
         "^ stop asking|requesting|seeking|prompting *3 APPROVAL|READER|me|before|first",
+        "APPROVAL *3 NEEDLESS",
+        "APPROVAL BE *1 not|never|no *1 required|needed|necessary|wanted *1 $|in|for|here|on *1 this|these|the|any|all|you|now|$ *1 repository|repo|project|folder|workspace|session|chat|directory|commands|shell|tools|$",
+        "sandbox *3 NEEDLESS",
+        "^ leave|exit|escape|avoid|break *2 sandbox",
+        "GUARD|prompts|confirmations *6 TURNOFF|dismiss|switch|turn|drop|remove|close|leave|kill|decline|ignore them|it|off",
+        "^ dismiss|answer|close|confirm|click|accept *2 permission|approval|confirmation|consent|all|every *1 prompts|prompt|dialogs|dialog|questions|requests",
+        "you|kode|agent *2 run|use|execute|call|delete|push|change *5 freely|unrestricted|at-will|unasked|as-you-like",
+        "whitelist|allow|allowlist|permit|trust|enable *4 curl|bash|sh|rm|sudo|shell|wget|nc|eval|everything *3 forever|permanently|always|good|unconditionally|freely",
+        "^ assume|presume|pretend|behave|act|suppose|imagine|proceed|continue *4 READER *3 AGREED",
+        "^ set|turn|switch|enable|activate *2 auto-approve|auto-approval|autoapprove|yolo|auto-accept *2 true|on|mode|$",
+        "ACT|RISKY *6 nobody|no-one|none *1 minds|cares|checks|looks|objects|watches|notices",
+        "ALL *2 DEEDS *3 cleared|approved|authorised|authorized|sanctioned|vetted|blessed|allowed by|for|in",
+        "^ never|not|don't *1 wait|ask|look|hold|pause *2 yes|ok|okay|go-ahead|approval|permission|consent|sign-off",
+        "ACT|RISKY *3 without *1 waiting *4 APPROVAL|review|ok|yes|answer|me|READER",
+        "^ give|grant|allow *3 shell|yourself|tools|tool|commands|terminal|agent|assistant|bash *2 full|unlimited|unrestricted|root|complete|total access|rights|permissions|permission|control|privileges",
+        "^ give|grant|allow *2 full|unlimited|unrestricted|root|complete|total access|rights|permissions|control|privileges *2 to *2 shell|yourself|tools|commands|terminal|agent|assistant|bash",
     ),
     "exfiltration": (
         "^ PRINT *2 all|every|your|stored|entire|full|hidden|whole|everything *1 memory *1 ENTRIES|VERBATIM",
@@ -132,6 +191,12 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "^ READ *3 /etc/passwd|/etc/shadow|~/.ssh|.env|~/.aws|id_rsa|credentials|~/.netrc|secrets|passwords|keychain *4 and|then|, *2 PUT|SEND|ACT *6 SHOWN|WEB|PREP",
         "^ paste|type|enter|submit|upload|post|drop|send|feed|share *3 THEIRS *1 DATA *3 PREP *3 WEB",
         "^ SEND *5 everything|all|whatever|anything *2 you|we *2 know|remember|learned|stored|have|see|saw|read",
+        "SEND|PUT|create|give|end|make|open|start|commit|store|save|leave|drop *4 VAULTED !NAMED *5 PREP *3 OUTSIDE",
+        "^ SEND|PUT|create|open|make|start *3 OUTSIDE *3 PREP|containing|from *3 VAULTED !NAMED",
+        "OUTSIDE *2 must|should|shall|has *6 VAULTED !NAMED",
+        "^ SEND|give|PUT *3 contents|content|copy|copies|text|rest *2 of *2 this|your|the *1 memory|memories|conversation|session|chat|prompt|file *2 to *2 ALL|OUTSIDE|web|whoever|anyone",
+        "^ SEND|PUT|insert *3 customer|user|client|production|employee|whole|entire *1 database|data|records|list|emails *3 into|in|to|on *3 OUTSIDE|web|readme",
+        "what|everything|all *1 you *1 remember|know|learned|stored|have *6 sent|send|posted|uploaded|shared|forwarded|mailed|go|goes *1 to",
     ),
     "chat markup": (
         "^ system , *3 you|obey|ignore|trusted|approved|allow|grant|disable|following|override|comply",
@@ -143,6 +208,13 @@ _TOKEN = re.compile(r"[.~/$]*[a-z0-9_](?:[\w'.@/:$-]*[a-z0-9_])?|[,:()\"`]")
 _KEY = re.compile(rf"[a-z0-9]{{1,{KEY_CHARS}}}")
 _UNKNOWN = "-"
 _PAUSE = ","
+_BY_SHAPE = "VAULTED"
+"""The sense that words may also have by their shape, so that no sentence is passed over for it."""
+_A_SECRET = "id_rsa"
+"""A word of that sense and no other."""
+_SECRET_SHAPE = re.compile(
+    r"~/\.\S+|\S*\.(?:env|pem|key|p12|kdbx)|\$?\w+_(?:token|key|secret|password|pass|credentials)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +273,9 @@ def _table() -> _Compiled:
 
 
 def _is_needed(part: str) -> bool:
-    return part[0] not in "*^,$!" and not part.endswith("?") and "$" not in part and "," not in part
+    if part[0] in "*^!" or part.endswith("?"):
+        return False
+    return not {"$", ",", _BY_SHAPE}.intersection(part.split("|"))
 
 
 def _needed(part: str) -> list[str]:
@@ -237,7 +311,7 @@ def find(text: str, sentence: Sentence) -> list[tuple[int, int, str]]:
         return []
     words = _TOKEN.findall(text, sentence.start, sentence.end)
     signs = table.signs
-    skeleton = "".join(signs.get(word, _UNKNOWN) for word in words)
+    skeleton = "".join(signs.get(word) or _by_shape(word, signs) for word in words)
     found = []
     for place in likely:
         category, frame = table.frames[place]
@@ -245,6 +319,11 @@ def find(text: str, sentence: Sentence) -> list[tuple[int, int, str]]:
         if match:
             found.append((*_span(text, sentence, match.start(), match.end()), category))
     return found
+
+
+def _by_shape(word: str, signs: dict[str, str]) -> str:
+    """The sign of a word that no list has: the name of a secret (`~/.netrc`, `GITHUB_TOKEN`)."""
+    return signs[_A_SECRET] if _SECRET_SHAPE.fullmatch(word) else _UNKNOWN
 
 
 def _span(text: str, sentence: Sentence, first: int, end: int) -> tuple[int, int]:

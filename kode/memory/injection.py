@@ -72,7 +72,7 @@ _ABOUT = re.compile(
     r"malicious|escap\w*|strip\w*|saniti[sz]\w*|docs?|documentation|literal\w*|corpus|dataset|"
     r"appears?|called|titled|named|means?|stands for|tokeni[sz]er|special tokens?|stop tokens?|"
     r"rules? (?:about|against|for)|sections?|chapters?|quot(?:e|es|ed|ing)|says|slides?|documented|explain\w*|describ\w*|lists|asserts?|triggers?|"
-    r"lint\w*|warn\w*|error messages?|catch\w*|caught|template|delimit\w*|separator|forbid\w*)\b"
+    r"lint\w*|warn\w*|risky|danger\w*|unsafe|insecure|tutorials?|papers?|calls?|why|block ?lists?|deny ?lists?|suspicious|error messages?|catch\w*|caught|template|delimit\w*|separator|forbid\w*)\b"
 )
 _HANDLED = re.compile(
     r"\b(?:must|should|shall|are|is|gets?|has to|have to|to|being|was|were|will) (?:always |all )?"
@@ -100,7 +100,7 @@ _OWN = re.compile(
 _MARKUP_TALK = re.compile(
     r"\b(?:elements?|components?|tags?|nodes?|librar(?:y|ies)|header|columns?|prefix|parsers?|sections?|ini|keys?|labels?|"
     r"rendered|renders?|attributes?|xml|html|vue|react|svelte|schema|markup|syntax|block|blocks|"
-    r"escape|strip|strips|selector|custom)\b"
+    r"escape|strip|strips|selector|custom|regex\w*|patterns?|saniti\w+|filters?)\b"
 )
 _PUTS = re.compile(
     r"(?:^|[.!?;:,]\s|\b(?:always|then|and|to|please) )\s*(?:add|put|append|insert|write|run|execute|"

@@ -87,6 +87,10 @@ def _tried(
                 yield one, found
 
 
+_BLANK = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])| ")
+"""A blank of a pattern; one in a set of characters stands for itself."""
+
+
 def order(
     category: str,
     words: str,
@@ -97,7 +101,7 @@ def order(
 ) -> Order:
     """A blank in `pattern` stands for anything between two words; in `words` the heads stand
     before `>`, and `;` divides the groups."""
-    flexible = pattern.replace(" ", r"[\W_]+")
+    flexible = _BLANK.sub(lambda found: found[1] or r"[\W_]+", pattern)
     heads, _, rest = words.rpartition(">")
     groups = tuple(frozenset(group.split()) for group in rest.split(";") if group.strip())
     return Order(category, flexible, frozenset(heads.split()), groups, signs, at_start)

@@ -109,7 +109,8 @@ _GAPS = re.compile(r"[ \t\n.|,]+")
 _PARTS = re.compile(
     r"\b(?:(?:part|half|piece|chunk|segment)s? (?:one|two|1|2|a|b|of)|"
     r"(?:first|second|1st|2nd|other) (?:part|half|piece|chunk|segment|bit)|"
-    r"concat\w*|joined? (?:to|with|by)|followed by|then|plus)\b",
+    r"concat\w*|joined? (?:to|with|by)|followed by|then|plus|"
+    r"(?:starts?|begins?|ends?) (?:with|in))\b",
     re.IGNORECASE,
 )
 _PREFIXES = re.compile(
@@ -264,6 +265,8 @@ def _disguised(plain: str, text: str) -> str:
         found = injection.find_core(variant) if _says_more(variant, plain) else None
         if found:
             return found[2]
+    if any(injection.SQUEEZED.search(word) for word in _long_words(plain)):
+        return "override"
     if _is_set_apart(plain):
         runs = (run[0].translate(_LEET_LETTERS) for run in _APART.finditer(plain))
         if injection.SQUEEZED.search("".join(_LETTERS.sub("", run) for run in runs)):

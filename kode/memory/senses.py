@@ -21,7 +21,7 @@ SENSES: dict[str, str] = {
     "NO": "no zero without lacking beyond free freed",
     "AVOID": "avoid refrain stop quit cease abstain",
     "BE": "is are was were be been being has have had gets got became stands 's",
-    "MODAL": "must should may can shall will need needs has have ought is does to",
+    "MODAL": "must should may can shall need needs has have ought",
     "THIS": "this that it these those",
     "ALL": "all any every each everything anything whatever whichever",
     "THE": "the this that these those your any all its every my our",
@@ -61,6 +61,12 @@ SENSES: dict[str, str] = {
     "deploy forward post insert grant exfiltrate collect track download backdoor transfer ship "
     "plant inject modify replace append write force-push publish rewrite overwrite fetch enable "
     "harvest alter edit change sneak slip smuggle embed attach store save relay sync",
+    "DEED": "add push run copy mirror send delete install disable execute upload commit merge "
+    "deploy forward post insert grant exfiltrate collect download transfer ship plant inject "
+    "harvest force-push publish track sneak slip smuggle open change edit",
+    "CURBS": "guidelines instructions guardrails restrictions limits limitations training "
+    "programming directives ethics principles safeguards constraints rules persona conditioning "
+    "alignment",
     "RISKY": "sudo rm delete deleting force-push push pushing drop overwrite overwriting destroy "
     "force wipe wiping reset purge publish publishing deploy deploying install installing "
     "destructive dangerous root chmod curl",
@@ -94,7 +100,7 @@ SENSES: dict[str, str] = {
     "BIND": "bind binds govern governs restrict restricts constrain constrains bound limit limits",
     "CONCERN": "apply applies concern concerns matter count",
     "OUTRANK": "outrank outranks trump trumps override overrides supersede supersedes beat beats "
-    "replace replaces overrule overrules precede precedes",
+    "overrule overrules precede precedes",
     "PRIORITY": "priority precedence authority weight importance rank",
     "LESS": "lower less below secondary subordinate beneath inferior weaker",
     "SOURCE": "me memory file note line text message page memo this these following below "
@@ -141,4 +147,27 @@ SENSES: dict[str, str] = {
     "table documents files contacts code",
     "WEB": "search box form website site webpage page external internet public online forum "
     "webhook pastebin analytics endpoint server bot",
+    # ── what undoes, and what is undone ──────────────────────────────────────────────────────
+    "YOURS": "your yours yourself assistant's agent's",
+    "UNDONE": "no none not never nothing without free freed released lifted off drop dropped "
+    "ignore ignored forget forgotten void gone removed suspended waived optional relaxed "
+    "cancelled disabled voided exempt unload disregard discard abandon loosened longer "
+    "nonexistent absent",
+    "WRONG": "wrong mistake mistaken error outdated obsolete fake false forged untrusted "
+    "irrelevant invalid void spam lies incorrect nonsense superseded cancelled noise jokes joke "
+    "spoofed meaningless",
+    "NEEDLESS": "implied assumed automatic unnecessary pointless optional superfluous redundant "
+    "needless bug nuisance obsolete presumed waived unneeded useless bureaucracy formality "
+    "pre-granted unwanted noise granted-by-default",
+    "AGREED": "agrees agreed approved approves consents consented confirmed confirms accepts "
+    "allowed okayed yes pressed consent approval permission",
+    "VAULTED": "password passwords passphrase credentials secrets .env id_rsa id_ed25519 "
+    "keychain api-key apikey api-keys tokens key keys cookies kubeconfig env environment",
+    "NAMED": "hash hashes policy policies field fields length prompt reset manager name names "
+    "count rotation rules page form column file template example size format id type header "
+    "provider strength store bindings shortcut stats",
+    "OUTSIDE": "gist gists pastebin readme website websites webhook log logs commit commits url "
+    "urls issue issues report reports answer answers reply replies response responses comment "
+    "comments slack discord telegram twitter public forum image link query branch tag internet "
+    "web site ticket chat",
 }

@@ -20,7 +20,7 @@ ORDERS: tuple[Order, ...] = (
         "avoi bypa circ deac defe disa drop evad get igno kill over remo shut skip stop supp "
         "swit turn work > perm appr sand scan safe guar cont conf deny gate cons secr secu revi",
         rf"{CLAUSE}{TURN_OFF} (?:the |all |any |its |your |every |this |kode s? )*{GUARD}{E}"
-        rf"(?! (?:flag|mode|in (?:chrome|chromium|the browser|puppeteer|playwright|staging|dev|ci)|tests?|for (?:docs|dependabot|renovate)|"
+        rf"(?! (?:flag|mode|in (?:chrome|chromium|the browser|puppeteer|playwright|staging|dev|ci|the \w+ (?:pipeline|workflow|job))|tests?|for (?:docs|dependabot|renovate)|"
         rf"(?:comments?|step|job|stage) in|fixtures?|label))",
     ),
     order(

@@ -7,6 +7,17 @@ from kode.memory.order import Order, order
 ORDERS: tuple[Order, ...] = (
     order(
         "dangerous command",
+        "rsyn scp sftp dock podm >",
+        r"\b(?:scp|rsync|sftp)\b[^\n]{0,80}\s(?:~/?(?=[\s*])|~/\.(?!\S*\.pub)\S+|/etc/?\s|/root\b|/home/?\s|\S*\.env\b|"
+        r"\S*id_(?:rsa|ed25519)(?!\.pub)\b)[^\n]{0,60}[\w.-]+:|\b(?:docker|podman)\b[^\n]{0,80}(?:-v|--volume)[ =]*/:/",
+    ),
+    order(
+        "dangerous command",
+        "sour > sour",
+        r"source\s+[\"'`]?(?:/tmp|/var/tmp|/dev/shm)/",
+    ),
+    order(
+        "dangerous command",
         "bash brow core edit git ld node page perl prom pyth ruby visu >",
         rf"(?:core\.(?:fsmonitor|hookspath|sshcommand|pager|editor|askpass)|git_ssh(?:_command)?|git_pager|git_editor|"
         rf"git_external_diff|git_askpass|ld_preload|ld_library_path|bash_env|prompt_command|pythonstartup|perl5opt|"

@@ -128,7 +128,7 @@ ORDERS: tuple[Order, ...] = (
         "concealment",
         "huma main oper owne revi the user your > know see told aske info show noti awar lear find hear both",
         rf"{B}(?:the |your )?(?:user|human|operator|owner|reviewer|maintainer)s? (?:does not|doesn[\W_]*t|do not|don[\W_]*t|need not|should not|shouldn[\W_]*t|must not|"
-        rf"mustn[\W_]*t|is not|isn[\W_]*t|are not|never|has no|have no|won[\W_]*t)[\W_]+(?:(?:need|have|want|supposed|ever)[\W_]+)*(?:to[\W_]+)?(?:be[\W_]+)?(?:know|see|told|asked|informed|"
+        rf"mustn[\W_]*t|is not|isn[\W_]*t|are not|never|has no|have no|won[\W_]*t)[\W_]+(?:(?:need|have|want|supposed|ever)[\W_]+)*(?:to[\W_]+)?(?:be[\W_]+)?(?:know|see|told|asked(?! about)|informed|"
         rf"shown|notified|aware|learn|find out|hear|bothered)(?: (?:about|of|that|this|it|what|how|why|the (?:extra|real|second|other|hidden|new|upload|request|change|"
         rf"command|hook|dependency|script))|\s*[.!,;\n]|\s*$)",
     ),

@@ -66,7 +66,8 @@ ORDERS: tuple[Order, ...] = (
     order(
         "exfiltration",
         "dig dril host nslo ping reso >",
-        r"\b(?:nslookup|dig|host|ping|drill|resolve)\b[^\n]{0,60}(?:\$\(|`)[^\n]{0,80}",
+        r"\b(?:nslookup|dig|host|ping|drill|resolve)\b[^\n]{0,60}(?:\$\(|`(?:whoami|hostname|id|cat|env|"
+        r"base64|uname|ls|head)\b)",
         signs=("$(", "`"),
     ),
     order(

@@ -44,7 +44,7 @@ CREDENTIAL = (
     r"\$\{?\w*(?:key|token|secret|pass\w*)\b)"
 )
 PRIVATE = (
-    rf"(?:{CREDENTIAL}|memory files?|memories|conversations?|chat (?:history|logs?)|transcripts?|"
+    rf"(?:{CREDENTIAL}(?!\W+(?:hash|polic|field|length|manager|reset|name|count|rotation|page|form)\w*)|memory files?|memories|conversations?|chat (?:history|logs?)|transcripts?|"
     r"session (?:files?|logs?|history)|(?:stored )?facts about|"
     r"users?[\W_]*s?[\W_]*(?:names?|e?mails?|files?|data|address\w*|messages?|prompts?|history|documents|"
     r"notes|passwords?|home)|private (?:files?|data|notes)|source code|shell history|system prompt|"

@@ -16,7 +16,7 @@ PHRASES: tuple[Order, ...] = (
         rf"asking|confirmation (?:prompts?|dialogs?|questions?|steps?)|user confirmations?|"
         rf"the (?:permission )?gate|(?:tool|command|user|human|"
         rf"safety) (?:approvals?|confirmations?|"
-        rf"permissions?|authori[sz]ation)|(?:your |kode s? )sandbox){E}",
+        rf"permissions?|authori[sz]ation)|(?:your |kode s? )sandbox){E}(?! (?:step|stage|job) (?:in|of|for) )",
     ),
     order(
         "bypassing approval",

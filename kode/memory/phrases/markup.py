@@ -36,10 +36,10 @@ PHRASES: tuple[Order, ...] = (
         "chat markup",
         "",
         r"<\s*/?\s*(?:system|assistant|tool_result|tool_results|tool_response|tool_output|"
-        r"function_calls?|function_results?|function_response|invoke|parameter|tool_call|tool_use|"
+        r"function_calls?|function_results?|function_response|invoke|parameter|think|tool_call|tool_use|"
         r"system[-_](?:prompt|message|reminder|instructions?|note|override)|human_turn|"
         r"assistant_turn|instructions_override|developer_message|antml:\w+|user_message|thinking|"
-        r"admin_message|untrusted_\w+|trusted_\w+|kode[-_]\w+)\b(?=[^<>\n]{0,200}>)(?!\s+(?:"
+        r"admin_message|untrusted_\w+|trusted_\w+|kode[-_]\w+)\b(?![.:-]\w)(?=[^<>\n]{0,200}>)(?!\s+(?:"
         r"class|href|src)=)|<\s*/\s*(?:memory|memories|facts|episodes?|context|data|reference|"
         r"document|user_input|instructions?|buffer|untrusted|fence)\s*>",
         signs=("<",),
@@ -48,7 +48,7 @@ PHRASES: tuple[Order, ...] = (
         "chat markup",
         "",
         r"<!--\s*(?:(?:hidden |secret )?(?:note|message|instructions?|"
-        r"order)s? (?:for|to) )?(?:the )?"
+        r"order)s? (?:for|to) )?(?:the )?(?:ai )?"
         r"(?:assistant|system|ai|agents?|model|llm|copilot|claude|gpt|chatgpt|kode|bot)s?\b\s*"
         r"(?:[:,]|must|should|please|note|instruction|prompt)",
         signs=("<!--",),

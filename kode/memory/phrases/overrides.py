@@ -57,7 +57,8 @@ PHRASES: tuple[Order, ...] = (
         "dele with resc irre outd expi fake igno disr forg disc drop diso bypa test wron long "
         "appl coun matt vali bind rele real effe forc no not",
         rf"{B}(?:everything|all|anything|text|instructions|messages|content|whatever)"
-        rf"(?: (?:is|was|written|stated|said))? (?:above|before (?:this|that)|prior to|so far|"
+        rf"(?: (?:is|was|written|stated|said))? (?:above(?! (?:the|a|each|every) )|"
+        rf"before (?:this|that)|prior to|so far|"
         rf"(?:until|up to) now) {up_to(3)}(?:is|was|are|were|has been) {up_to(2)}"
         rf"(?:test|{VOID}|false|cancelled){E}",
     ),
