@@ -31,6 +31,10 @@ _NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", ".en
 
 _SECRET_NAME = re.compile("|".join(fnmatch.translate(name) for name in _SECRET_NAMES))
 
+_WHOLE_NAMES = frozenset(name for name in _SECRET_NAMES if "*" not in name)
+_ENDINGS = tuple(name[1:] for name in _SECRET_NAMES if name.startswith("*"))
+_BEGINNINGS = tuple(name.split("*")[0] for name in _SECRET_NAMES if "*" in name[1:])
+
 _PROGRAM_TEXT = re.compile(
     r"credentials\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|vue"
     r"|svelte|ex|exs|erl|scala|clj|lua|dart|m|proto|css|scss)"
@@ -157,12 +161,15 @@ def is_secret(path: str, where: Ground) -> bool:
     return any(_is_secret(known, where) for known in {path, real(path)})
 
 
-def may_be_secret(path: str) -> bool:
-    """A quick look at a path alone: False means that `is_secret` says no, links aside."""
-    name = os.path.basename(path).lower()
-    return _SECRET_NAME.fullmatch(name) is not None or any(
-        f"/{folder}/" in path for folder in _SECRET_FOLDERS
-    )
+def may_be_secret_name(name: str) -> bool:
+    """A quick look at a file's name alone: False means that it is no name of a file with keys."""
+    name = name.lower()
+    return name in _WHOLE_NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS)
+
+
+def is_secret_folder(path: str) -> bool:
+    """Whether all that lies in a folder counts as secret."""
+    return any(f"/{folder}/" in f"{path}/" for folder in _SECRET_FOLDERS)
 
 
 def is_made_by_tools(name: str) -> bool:

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kode.permissions import sensitive
 from kode.permissions.decide import decide
@@ -11,6 +13,8 @@ from kode.permissions.rules import Rules, parse_all
 from kode.permissions.shell_class import Sweep
 from kode.permissions.sweep import MAX_ENTRIES, meets
 from kode.tools.shell import shell
+
+_NAMES = sensitive._SECRET_NAMES  # each kind of name that there is
 
 
 @pytest.fixture
@@ -136,7 +140,7 @@ def test_a_deny_rule_for_the_file_holds(project):
 
 def _met(project: Path, **sweep: object) -> str | None:
     where = sensitive.ground(project, (project,), project.parent / "home")
-    found = meets([Sweep(path=str(project), **sweep)], where)
+    found = meets([Sweep(**{"path": str(project), **sweep})], where)
     return None if found is None else str(Path(found).relative_to(project))
 
 
@@ -191,12 +195,43 @@ def test_a_link_to_keys_elsewhere_is_found(project):
 
 def test_the_look_is_bounded(project, monkeypatch):
     monkeypatch.setattr("kode.permissions.sweep.MAX_ENTRIES", 3)
-    for name in ("a", "b", "c", "d"):
-        (project / name).touch()
-    (project / "z.pem").write_text("-----BEGIN\n")
+    (project / "a").mkdir()
+    (project / "a" / "z.pem").write_text("-----BEGIN\n")
 
     assert _met(project, deep=True) is None
     assert MAX_ENTRIES >= 10_000
+
+
+def test_the_likeliest_names_are_found_behind_the_bound_too(project, monkeypatch):
+    monkeypatch.setattr("kode.permissions.sweep.MAX_ENTRIES", 4)
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    (project / "b" / ".env").write_text("API_KEY=abc\n")
+
+    assert _met(project, deep=True) == "b/.env"
+    assert _met(project, deep=True, names="*.py") is None
+
+
+@pytest.mark.parametrize("pattern", ["*", "server.*", "*/*.pem", "*/server.???", "[a-z]*/s*"])
+def test_a_glob_meets_what_the_shell_would_find(project, pattern):
+    folder = project / "certs" if "/" in pattern else project
+    folder.mkdir(exist_ok=True)
+    (folder / ".env").write_text("API_KEY=abc\n")
+    assert _met(project, path=f"{project}/{pattern}") is None
+
+    (folder / "server.pem").write_text("-----BEGIN\n")
+
+    assert _met(project, path=f"{project}/{pattern}") == str(
+        (folder / "server.pem").relative_to(project)
+    )
+
+
+@given(st.sampled_from(_NAMES), st.text("abx._-0", max_size=4))
+def test_a_name_that_is_secret_is_never_overlooked_at_first_sight(pattern, filling):
+    name = pattern.replace("*", filling)
+    where = sensitive.ground(Path("/p"), (Path("/p"),), Path("/home/me"))
+
+    assert sensitive.may_be_secret_name(name) or not sensitive.is_secret(f"/p/{name}", where)
 
 
 def test_a_loop_of_links_ends(project):
