@@ -1,11 +1,15 @@
-"""Rows that memory keeps as JSON, read back: whole and of the right types, or not at all.
+"""What memory keeps on disk, read back: rows of JSON, whole and of the right types or not at all,
+and texts that a person may have edited.
 
-What is done about a damaged one (passed over, set aside, told) is its owner's business.
+What is done about a damaged row (passed over, set aside, told) is its owner's business.
 """
 
 import functools
 from collections.abc import Hashable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from kode.errors import MemoryError_
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -21,6 +25,31 @@ def read_row(kind: type[T], data: bytes) -> T | None:
     except ValueError:  # pydantic's is one
         return None
     return row
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a file, its lines ended by line feeds; None when it is not there.
+
+    Raises: MemoryError_ when it is no readable UTF-8 text.
+    """
+    try:
+        return plain_lines(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise MemoryError_(
+            f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
+            "save it as UTF-8, or move it away."
+        ) from error
+    except OSError as error:
+        raise MemoryError_(
+            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+        ) from error
+
+
+def plain_lines(text: str) -> str:
+    """The text with every line end a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @functools.cache

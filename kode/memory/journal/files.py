@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode import durable
-from kode.errors import MemoryError_
+from kode.memory.stored import read_text
 
 MEMORY = "MEMORY.md"
 HISTORY = "HISTORY.md"
@@ -45,21 +45,7 @@ class JournalFiles:
 
         Raises: MemoryError_ when it is no readable UTF-8 text.
         """
-        path = self.root / MEMORY
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            return ""
-        except UnicodeDecodeError as error:
-            raise MemoryError_(
-                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
-                "save it as UTF-8, or move it away."
-            ) from error
-        except OSError as error:
-            raise MemoryError_(
-                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-            ) from error
-        return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+        return (read_text(self.root / MEMORY) or "").strip()
 
     def write_memory(self, text: str) -> None:
         """Puts a new MEMORY.md in place, the old one beside it as `.bak`. Raises: StorageError."""

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
+from kode.memory.stored import read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]
@@ -182,23 +183,10 @@ class FactStore:
         )
 
     def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
-        try:
-            text = path.read_bytes().decode("utf-8")
-        except FileNotFoundError:
-            text = ""
-        except UnicodeDecodeError as error:
-            raise MemoryError_(
-                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
-                "save it as UTF-8, or move it away."
-            ) from error
-        except OSError as error:
-            raise MemoryError_(
-                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-            ) from error
         return FactFile(
             path=path,
             target=target,
             scope=scope,
-            entries=parse(text),
+            entries=parse(read_text(path) or ""),
             limit=self._limits[target],
         )

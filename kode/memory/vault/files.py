@@ -13,6 +13,7 @@ from pathlib import Path
 from kode import durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
+from kode.memory.stored import plain_lines, read_text
 from kode.memory.vault.names import FOLDERS, checked_name, confined, is_episodes
 from kode.memory.vault.summary import summary_of
 
@@ -53,7 +54,7 @@ class VaultFiles:
                 path = self.root / name
                 with path.open("rb") as file:
                     head = file.read(HEAD_BYTES)
-                text = _normal(head.decode("utf-8-sig", "replace"))
+                text = plain_lines(head.decode("utf-8-sig", "replace"))
                 size = path.stat().st_size
                 rows.append(Row(path=name, summary=summary_of(text), size=size))
         return rows
@@ -63,20 +64,7 @@ class VaultFiles:
 
         Raises: MemoryError_ when it is a link out, or no readable UTF-8 text.
         """
-        path = confined(self.root, name)
-        try:
-            return _normal(path.read_bytes().decode("utf-8-sig"))
-        except FileNotFoundError:
-            return None
-        except UnicodeDecodeError as error:
-            raise MemoryError_(
-                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
-                "save it as UTF-8, or move it away."
-            ) from error
-        except OSError as error:
-            raise MemoryError_(
-                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-            ) from error
+        return read_text(confined(self.root, name))
 
     def lock(self) -> AbstractAsyncContextManager[None]:
         """The lock of the vault. Read again inside it: another process may have written."""
@@ -117,7 +105,3 @@ def size_words(size: int) -> str:
 
 def is_facts(name: str) -> bool:
     return not is_episodes(name)
-
-
-def _normal(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
