@@ -21,7 +21,7 @@ from kode.memory.tiered.words.contrasts import NUMBERS
 _ENDS = ".,;:!?()[]{}\"'`“”‘’„«»…"
 _QUOTED = re.compile(r"(?<!\w)['\"`]([^'\"`]{2,60})['\"`](?!\w)")
 _NUMBER_WORD = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBERS)})(?![\w-])")
-_NAME = re.compile(r"(?<=[\w,)] )[A-Z]\w*[a-z]\w*")
+_NAME = re.compile(r"(?<=[\w,):] )(?:[A-Z]\w*[a-z]\w*|[A-Z]{2,}\b)")
 _REASONED = (
     re.compile(r"(?P<why>.+?),? so (?!that |far |on )(?P<what>.+)", re.IGNORECASE),
     re.compile(r"because (?P<why>[^,]+), (?P<what>.+)", re.IGNORECASE),
@@ -32,6 +32,10 @@ _JOINTS = frozenset({"and", "or", "but", "while", "whereas", "then", ",", ";", "
 _FLAG = re.compile(r"(?<![^\s'\"`(])--?[A-Za-z][\w-]*")
 _AFTER_PLURAL = frozenset({"should", "must", "can", "may", "shall", "are", "in", "of"})
 """What follows a noun, not a verb: "imports should", "reports of"."""
+_AFTER_VERB = frozenset(
+    "the a an any all every each no its his her their our this to up down with into from on over "
+    "by as at via through only atmost atleast".split()
+)
 _BE = frozenset({"is", "are", "be", "been", "being", "was", "were", "get", "gets"})
 
 
@@ -79,6 +83,8 @@ class Claim:
     """Concepts in their order, each where it first occurs."""
     neighbours: frozenset[tuple[str, str]]
     """Concepts that follow each other with no word between."""
+    verbs: frozenset[str]
+    """Concepts that are verbs by what follows them: "draws the", "scales up"."""
     enumerates: bool
     """The text joins several parts: "and", a comma, "while"."""
 
@@ -107,7 +113,7 @@ def read_claim(text: str) -> Claim:
     for token in tokens:
         if token.kind != "word" or token.stem not in signs:
             continue
-        is_light = token.stem in vocabulary.light() and not token.spelled
+        is_light = token.stem in vocabulary.light() and not (token.spelled or token.name)
         (light if is_light else heavy).add(token.stem)
     numbers: dict[str, tuple[str, ...]] = {"flag": flags} if flags else {}
     for token in tokens:
@@ -140,16 +146,20 @@ def read_claim(text: str) -> Claim:
         directive=_directive(text),
         sequence=tuple(dict.fromkeys(t.stem for t in tokens if t.stem in signs)),
         neighbours=frozenset(_neighbours(tokens, signs)),
+        verbs=_verbs(tokens),
         enumerates=any(token.text in _JOINTS for token in tokens),
     )
 
 
 def _keep_names(tokens: list[Token], text: str) -> None:
-    """A name is what it is: no stem, and no synonym by its stem alone."""
+    """A name is what it is: no stem, no synonym by its stem alone, and never a general word."""
     names = {name.casefold() for name in _NAME.findall(text)}
     for token in tokens:
+        if token.kind != "word" or token.text not in names:
+            continue
+        token.name = not vocabulary.is_light(token.text)
         known = token.text in vocabulary.synonyms() or token.stem == vocabulary.stem(token.text)
-        if token.kind == "word" and token.text in names and not known:
+        if not known:
             token.stem = token.text
 
 
@@ -172,7 +182,7 @@ def _is_foreign(folded: str, words: list[str]) -> bool:
     letters = [char for char in folded if char.isalpha()]
     if sum(not char.isascii() for char in letters) * 5 > len(letters):
         return True
-    strange = sum(word in vocabulary.foreign_words() for word in words)
+    strange = sum(word in vocabulary.foreign_words() for word in words if len(word) > 1)
     familiar = sum(word in vocabulary.stop() for word in words)
     return strange > familiar
 
@@ -194,8 +204,10 @@ def _relations(
             left, right = right, left
         if token.text.endswith("s") and "".join(texts[at + 1 : at + 2]) in _AFTER_PLURAL:
             continue
-        passive = name not in vocabulary.TIMES and at > 0 and texts[at - 1] in _BE
-        if passive and "by" not in texts[at + 1 : at + 3]:
+        by = "by" in texts[at + 1 : at + 3]
+        passive = name not in vocabulary.TIMES and at > 0
+        passive = passive and (texts[at - 1] in _BE or (by and token.text.endswith("ed")))
+        if passive and not by:
             continue
         if passive or name == "after":
             left, right = right, left
@@ -231,6 +243,16 @@ def _compounds(tokens: list[Token]) -> dict[str, frozenset[str]]:
                 found[vocabulary.concept(parts[0].text + parts[1].text)] = stems
             found[vocabulary.concept("".join(part.text[0] for part in parts))] = stems
     return found
+
+
+def _verbs(tokens: list[Token]) -> frozenset[str]:
+    return frozenset(
+        token.stem
+        for token, follows in itertools.pairwise(tokens)
+        if token.kind == "word"
+        and token.text.endswith(("s", "ed"))
+        and (follows.kind == "number" or follows.text in _AFTER_VERB)
+    )
 
 
 def _neighbours(tokens: list[Token], signs: dict[str, int]) -> Iterator[tuple[str, str]]:

@@ -281,9 +281,7 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
         return False
     if _done_otherwise(sides):
         return False
-    if _rivals(new, entry, sides) or (
-        sides.new_light & things() and sides.entry_light & things() and shared < 3
-    ):
+    if not new.exact & entry.exact and _rivals(new, entry, sides):
         return False
     narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
     if new.restrictors != entry.restrictors and (extra or narrower):
@@ -312,7 +310,7 @@ def _qualifies(new: Claim, entry: Claim, sides: _Sides) -> bool:
 def _heads(new: Claim, entry: Claim, sides: _Sides) -> bool:
     """A concept of one side only follows a shared one and is what is spoken of: image
     signatures are no images."""
-    alone = sides.new_heavy | sides.entry_heavy
+    alone = (sides.new_heavy | sides.entry_heavy) - new.verbs - entry.verbs
     return any(
         other in alone and one in sides.shared_heavy and other not in when()
         for one, other in new.neighbours | entry.neighbours

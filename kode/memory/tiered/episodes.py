@@ -15,9 +15,10 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan, terms
+from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, keep_ends, read_object
 from kode.memory.embed import Embedder
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, refuse_redacted
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -191,27 +192,18 @@ class EpisodeKeeper:
         Raises: MemoryError_, StorageError.
         """
         waiting = [row["session_id"] for row in await self.files.rows() if row.get("tainted")]
-        found = [id for id in waiting if id == session_id] or [
-            id for id in waiting if id.startswith(session_id)
-        ]
-        if len(found) != 1:
-            what = "Several episodes" if found else "No episode that waits for approval"
-            raise MemoryError_(
-                f"{what} begin{'s' if not found else ''} with {session_id!r}. "
-                "`kode memory approve` without an id lists them."
-            )
+        found = only_waiting("episode", waiting, session_id)
         async with self.files.lock():
-            episode = self.files.read(found[0])
+            episode = self.files.read(found)
             if episode is None:
-                raise MemoryError_(f"The episode {found[0]} has gone.")
+                raise MemoryError_(f"The episode {found} has gone.")
             approved = _changed(episode, approved=True)
             return self._write(approved, "approve", author, "recalled from now on")
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryError_, StorageError, BusyError."""
         session_id = change.target.removeprefix("episodes/").removesuffix(".md")
-        if change.redacted:
-            raise MemoryError_(f"{change.id} held a credential, which the history does not keep.")
+        refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
             now = self.files.text(session_id)
             if now != "".join(change.after):

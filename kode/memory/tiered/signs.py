@@ -109,7 +109,8 @@ def _read_word(scope: _Scope, tokens: Sequence[Token], at: int) -> None:
         scope.unwanted()
         return
     if word in vocabulary.negator_words() and not token.compound:
-        scope.deny()
+        if word != "against" or not _compares(tokens, at):
+            scope.deny()
         return
     if word == "over" or (word in ("to", "than") and _prefers(scope, tokens, at)):
         scope.over()
@@ -129,6 +130,11 @@ def _read_word(scope: _Scope, tokens: Sequence[Token], at: int) -> None:
     token.stem, end = scale
     scope.note(token.stem, end * scope.sign)
     scope.sign = 1
+
+
+def _compares(tokens: Sequence[Token], at: int) -> bool:
+    """Tests run against staging: nobody is against staging."""
+    return at > 0 and tokens[at - 1].text not in _BE | {"user", "advises", "decided"}
 
 
 def _prefers(scope: _Scope, tokens: Sequence[Token], at: int) -> bool:

@@ -36,6 +36,8 @@ class Token:
     measure: str = ""
     spelled: bool = False
     """Part of a path, host or identifier, where every word tells."""
+    name: bool = False
+    """Written with a capital letter inside the sentence."""
     compound: bool = False
     """Part of a hyphenated word: "none" in "arm-none-eabi" denies nothing."""
 

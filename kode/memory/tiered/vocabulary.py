@@ -115,6 +115,12 @@ def light() -> frozenset[str]:
 
 
 @cache
+def is_light(word: str) -> bool:
+    """Whether this very word, and not only one of its class, says little."""
+    return word in grammar.LIGHT.split() or stem(word) in map(stem, grammar.LIGHT.split())
+
+
+@cache
 def negator_words() -> frozenset[str]:
     """Words that deny."""
     return frozenset(grammar.NEGATORS.split())

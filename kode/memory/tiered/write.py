@@ -13,7 +13,7 @@ from typing import Literal
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, refuse_redacted
 from kode.memory.tiered import consolidate, merge
 from kode.memory.tiered.facts import (
     FactFile,
@@ -189,11 +189,7 @@ class FactWriter:
 
         Raises: MemoryError_ with what stands in the way; StorageError, BusyError.
         """
-        if change.redacted:
-            raise MemoryError_(
-                f"{change.id} held a credential, which the history does not keep: "
-                f"it cannot be undone. Edit {change.target} by hand."
-            )
+        refuse_redacted(change, f"Edit {change.target} by hand.")
         file = self._store.read_named(change.target)
         async with self._store.lock(file):
             file = self._store.read_named(change.target)

@@ -126,6 +126,14 @@ SAME_FACT = [
     ("The garbage collector runs every 15 minutes", "Every 15 minutes the GC runs"),
     ("Nesting must not go deeper than 2 levels", "User wants no more than 2 levels of nesting"),
     ("User wants absolute imports in Python", "Python imports should be absolute"),
+    ("User wants migrations reviewed by Amara", "Amara must review migrations"),
+    ("Smoke tests run against staging", "We run the smoke tests on staging"),
+    ("Sprint length is 3 weeks", "Sprints last three weeks"),
+    ("Logs are written to /var/log/acme", "/var/log/acme is where the logs go"),
+    ("The worker pool scales up to 30 pods", "Worker pool: max 30 pods"),
+    ("Plotly is used for charts", "Plotly draws the charts"),
+    ("Releases are tagged vX.Y.Z", "Tag releases as vX.Y.Z"),
+    ("Staging URL: https://tern.example", "The staging environment is at https://tern.example"),
     ("Dana maintains the release scripts", "The release scripts are maintained by Dana"),
 ]
 

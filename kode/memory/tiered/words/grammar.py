@@ -101,6 +101,7 @@ open accept obtain
 listen connect
 run execute operate process start
 read look check
+last length duration expire
 """
 """Light verbs, one sort a line: a verb of one line is not said in place of one of another."""
 

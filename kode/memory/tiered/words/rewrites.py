@@ -41,7 +41,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"any ?more", "now"),
     (r"(?<!is )(?<!are )(?<!be )(?<!was )used to (?=[a-z])", "formerly "),
     (r"user (lives|resides|is based|is living) in(?! the)", "user homeplace"),
-    (r"(?<=not )go|(?<=never )go|(?<=must )go|(?<=should )go|(?<=can )go", "goes"),
+    (
+        r"(?<=not )go|(?<=never )go|(?<=must )go|(?<=should )go|(?<=can )go|go(?= *(?:[.,;]|$))",
+        "goes",
+    ),
     (r"go (?=(to|into|in|on|through|via|out|live|by|up|down)\b)", "goes "),
     (r"first,? before", "before"),
     (r"(12|24)[ -]?h(?:ours?)?[ -](?:clock|format|time|notation|display|style)", r"clock\1"),
@@ -96,6 +99,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(works?|working) (from|at) home|home ?office|wfh|works? remotely", "remotework"),
     (r"(isn't|aren't) (wanted|welcome|desired|allowed|permitted|used|liked)", "unwanted"),
     (r"(is|are|be|was|were) (unwanted|forbidden|prohibited|banned|disallowed)", "unwanted"),
+    (r"(is|are) (where|what|how)\b", "is"),
     # order in time and space
     (r"when (?=\w+ing\b)", "in "),
     (r"only (?=\d)", ""),
