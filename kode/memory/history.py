@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import credentials, durable
+from kode.errors import MemoryError_
 from kode.memory.stored import read_row
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
@@ -132,6 +133,16 @@ class History:
         with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             with self.path.open("rb") as file:
                 yield from durable.lines_backwards(file)
+
+
+def refuse_redacted(change: Change, instead: str) -> None:
+    """Raises MemoryError_ for a change that the history does not hold whole, so that it cannot be
+    taken back. `instead` is what the person can do, a sentence."""
+    if change.redacted:
+        raise MemoryError_(
+            f"{change.id} held a credential, which the history does not keep: it cannot be "
+            f"undone. {instead}"
+        )
 
 
 def _masked(change: Change) -> Change:

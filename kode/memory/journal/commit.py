@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.errors import MemoryError_
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, refuse_redacted
 from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
@@ -178,11 +178,7 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
 
     Raises: MemoryError_ with what stands in the way; StorageError.
     """
-    if change.redacted:
-        raise MemoryError_(
-            f"{change.id} held a credential, which the history does not keep: it cannot be "
-            f"undone. Edit {files.root} by hand."
-        )
+    refuse_redacted(change, f"Edit {files.root} by hand.")
     undoing = Change(
         kind="undo",
         target=change.target,

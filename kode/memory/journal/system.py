@@ -24,6 +24,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, rank
+from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.guarded import LIMITS_S
 from kode.memory.history import Author, Change, History
@@ -250,14 +251,8 @@ class Journal:
             listed = [f"{name}\n{_added(base, update)}" for name, base, update in waits]
             return "\n".join(listed) or "Nothing waits for approval."
         self._check_writable()
-        found = [w for w in waits if w[0] == id] or [w for w in waits if w[0].startswith(id)]
-        if len(found) != 1:
-            what = "Several updates" if found else "No update that waits for approval"
-            raise MemoryError_(
-                f"{what} begin{'s' if not found else ''} with {id!r}. "
-                "`kode memory approve` without an id lists them."
-            )
-        name, base, update = found[0]
+        found = only_waiting("update", (name for name, _, _ in waits), id)
+        name, base, update = next(one for one in waits if one[0] == found)
         change = Change(
             kind="approve",
             target=f"{SYSTEM}/{MEMORY}",

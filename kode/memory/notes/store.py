@@ -16,7 +16,7 @@ from typing import Any
 from kode.errors import MemoryError_
 from kode.memory import terms
 from kode.memory.exchange import block, read_block
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, refuse_redacted
 from kode.memory.locks import locked
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import (
@@ -247,11 +247,7 @@ class NoteStore:
 
         Raises: MemoryError_ with what stands in the way.
         """
-        if change.redacted:
-            raise MemoryError_(
-                f"{change.id} held a credential, which the history does not keep: it cannot be "
-                "undone."
-            )
+        refuse_redacted(change, "Write the note anew, or edit it in an export and import that.")
         before = [self._read(text) for text in change.before]
         after = [self._read(text) for text in change.after]
         now = self.by_ids(note.id for note in (*before, *after))

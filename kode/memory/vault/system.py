@@ -26,6 +26,7 @@ from kode.contracts import (
 from kode.errors import BusyError, KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import rank
+from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.locks import locked
@@ -218,16 +219,11 @@ class Vault:
         if id is None:
             return "\n".join(map(_listed, waits)) or "Nothing waits for approval."
         self._check_writable()
-        found = [p for p in waits if p.id == id] or [p for p in waits if p.id.startswith(id)]
-        if len(found) != 1:
-            what = "Several tasks" if found else "No task that waits for approval"
-            raise MemoryError_(
-                f"{what} begin{'s' if not found else ''} with {id!r}. "
-                "`kode memory approve` without an id lists them."
-            )
+        found = only_waiting("task", (pending.id for pending in waits), id)
+        pending = next(pending for pending in waits if pending.id == found)
         async with locked(self._pending.folder):
-            self._pending.write(replace(found[0], tainted=False))
-        return f"approved {found[0].id}: it is reflected on at the next start"
+            self._pending.write(replace(pending, tainted=False))
+        return f"approved {found}: it is reflected on at the next start"
 
     def now(self) -> datetime:
         """In local time."""

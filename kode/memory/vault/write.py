@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, refuse_redacted
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import VaultFiles, fingerprint, is_facts, size_words
 from kode.memory.vault.names import (
@@ -170,11 +170,7 @@ class VaultWriter:
         Raises: MemoryError_ with what stands in the way; StorageError, BusyError.
         """
         name = checked_name(change.target.removeprefix(f"{SYSTEM}/"))
-        if change.redacted:
-            raise MemoryError_(
-                f"{change.id} held a credential, which the history does not keep: it cannot be "
-                f"undone. Edit {self.files.root / name} by hand."
-            )
+        refuse_redacted(change, f"Edit {self.files.root / name} by hand.")
         async with self.files.lock():
             now = self.files.read(name)
             after = _taken_back(name, now, change)
