@@ -1,10 +1,19 @@
 """What kode remembers: several systems behind one contract (`kode.contracts.MemorySystem`).
 
-Here: which systems there are, and how one is made. The parts they share are modules of their own:
-`scan`, `embed`, `rank`, `ask`, `frame`, `history`, `locks`, `guarded`; each system is a folder.
+Here: which systems there are, and how one is made. Each is a folder; what they share is beside it:
+
+    scan                             what may never be remembered (patterns: phrases, company, ...)
+    frame                            how memory is shown to a model
+    history · approval               every change with its undo; what waits for a person
+    ask · transcript                 the one way memory calls a model, and a session as text for it
+    terms · embed · rank · collection   a text as words and as a vector; from a query to an order
+    stored · locks                   what is on disk, read back and locked
+    exchange · transfer              export, import, copy
+    commands                         `kode memory ...`
+    guarded · null · snapshot        around a system, and in place of one
 """
 
-import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -53,6 +62,5 @@ def make_system(settings: "MemoryConfig") -> "MemorySystem":
             f"There is no memory system {settings.system!r}. "
             f"Set memory.system to one of: {', '.join(SYSTEMS)}."
         )
-    module, _, name = where.partition(":")
-    system: Callable[[MemoryConfig], MemorySystem] = getattr(importlib.import_module(module), name)
+    system: Callable[[MemoryConfig], MemorySystem] = pkgutil.resolve_name(where)
     return system(settings)

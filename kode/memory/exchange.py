@@ -8,8 +8,8 @@ same rows. What rows mean is known to the system they are from, through its carr
 A `Piece` is what one system gives another: the meanings that more than one of them has.
 """
 
-import importlib
 import json
+import pkgutil
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,8 +116,7 @@ def carrier_of(system: MemorySystem) -> Carrier:
             f"The {system.name} memory cannot be exported, imported or copied; "
             f"these can: {', '.join(CARRIERS)}."
         )
-    module, _, name = where.partition(":")
-    carrier: Carrier = getattr(importlib.import_module(module), name)(system)
+    carrier: Carrier = pkgutil.resolve_name(where)(system)
     return carrier
 
 
