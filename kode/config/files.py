@@ -3,6 +3,7 @@
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ def read_layer(path: Path) -> Layer | None:
     Raises: ConfigError that names the place and what to do.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -59,6 +60,11 @@ def read_layer(path: Path) -> Layer | None:
         ) from None
     values = _decoded(text, path)
     return Layer(values=values, places={k: f"{path}:{n}" for k, n in _lines(text, values).items()})
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """An unpacked archive may bring a pipe of that name, which nobody will ever write to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def expanded(layer: Layer, environ: Mapping[str, str], path: Path, *, trusted: bool) -> Layer:
