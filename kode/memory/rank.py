@@ -2,9 +2,11 @@
 
 Words decide, by BM25 over stems without stop words; unspaced scripts count as characters and pairs.
 Texts that stand in a row (turns of a conversation) may lend their score to their neighbours, which
-is worth more than any model. Vectors are fused in only when they are a neural model's: the local
-projection holds the same words with noise added, and makes the order worse (measured, recall@5 of
-turns 0.53 to 0.35). A query that matches nothing returns nothing.
+is worth more than any model; one near which more of the query is said comes before others (on the
+data measured, recall@10 of turns 0.713 to 0.731, MRR 0.508 to 0.527). Vectors are fused in only
+when they are a neural model's: the local projection holds the same words with noise added, and
+makes the order worse (measured, recall@5 of turns 0.53 to 0.35). A query that matches nothing
+returns nothing.
 
 Postings are numpy arrays per term, made when the term is first asked for: adding a text touches its
 own terms only. Collections too large to hold in memory are in `kode.memory.collection`.
@@ -28,6 +30,8 @@ B = 0.4
 """How much a long text is held against it."""
 TURN_NEIGHBOURS = (0.45, 0.25)
 """What a turn lends to the turns one and two places away."""
+SAID_NEARBY = (0.6, 0.35)
+"""How far a word of the query counts as said by a turn when one at 1 or 2 places away says it."""
 VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
 MIN_COSINE = 0.45
@@ -56,7 +60,8 @@ def rank(
 ) -> list[Ranked]:
     """The texts that match a query, best first, at most `k`; equal scores keep their order.
 
-    `neighbours` are the shares of its score that a text lends to those 1, 2, ... places away.
+    `neighbours` are the shares of its score that a text lends to those 1 and 2 places away; the
+    scores are then weighed by how much of the query is said at or near each place.
     `similarities` are the cosines of the texts with the query under a neural embedder.
     """
     ranker = Ranker()
@@ -121,11 +126,15 @@ class Ranker:
         average = sum(self._lengths) / max(1, self._living) or 1.0
         lengths = np.asarray(self._lengths, dtype=np.float64)
         saturation = K1 * (1 - B + B * lengths / average)
+        said = np.zeros(len(self._counts))
         for term in known:
             places, counts = self._array(term)
-            share = counts * (K1 + 1) / (counts + saturation[places])
-            scores[places] += idf(self._living, len(places)) * share
-        scores = _lent(scores, neighbours)
+            weight = idf(self._living, len(places))
+            scores[places] += weight * counts * (K1 + 1) / (counts + saturation[places])
+            if neighbours:
+                said += weight * _said(places, len(said))
+        if neighbours:
+            scores = _lent(scores, neighbours) * said
         if similarities is not None:
             scores = fused(scores, similarities)
         order = np.argsort(-scores, kind="stable")[: k if k is not None else len(scores)]
@@ -191,6 +200,18 @@ def fused(
     sums = (1 - VECTOR_WEIGHT) * words + VECTOR_WEIGHT * np.clip(similarities, 0, 1)
     result: NDArray[np.float64] = np.where(matches, sums, 0.0)
     return result
+
+
+def _said(places: "NDArray[np.int64]", texts: int) -> "NDArray[np.float64]":
+    """How far each text says a word that stands at `places`: 1 there, less beside it."""
+    import numpy as np
+
+    said = np.zeros(texts + 2 * len(SAID_NEARBY))
+    centre = places + len(SAID_NEARBY)
+    for distance, share in reversed(list(enumerate((1.0, *SAID_NEARBY)))):
+        for place in (centre - distance, centre + distance):
+            said[place] = np.maximum(said[place], share)
+    return said[len(SAID_NEARBY) : len(said) - len(SAID_NEARBY)]
 
 
 def _lent(scores: "NDArray[np.float64]", neighbours: Sequence[float]) -> "NDArray[np.float64]":

@@ -52,6 +52,12 @@ def test_a_result_says_which_words_matched() -> None:
     assert set(found.why.split()) == {"invoic", "alic"}
 
 
+def test_of_turns_in_a_row_the_one_near_which_more_of_the_query_is_said_comes_first() -> None:
+    turns = ["red red red"] * 5 + ["sea", "boat", "a red one", "sea", "sea", "boat", "boat"]
+
+    assert rank("red boat", turns, neighbours=(0.45, 0.25))[0].index == 6
+
+
 def test_neighbours_lend_their_score() -> None:
     turns = ["What is the port?", "It is 8080.", "Fine.", "See you tomorrow.", "Bye."]
     found = [r.index for r in rank("which port", turns, neighbours=(0.5, 0.25))]
