@@ -6,7 +6,8 @@ Here: which systems there are, and how one is made. Each is a folder; what they 
     frame                            how memory is shown to a model
     history · approval               every change with its undo; what waits for a person
     ask · transcript                 the one way memory calls a model, and a session as text for it
-    terms · embed · rank · collection   a text as words and as a vector; from a query to an order
+    terms · embed · vector_cache     a text as words, and as a vector
+    rank · collection                from a query to an order
     stored · locks                   what is on disk, read back and locked
     exchange · transfer              export, import, copy
     commands                         `kode memory ...`

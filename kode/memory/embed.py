@@ -17,19 +17,15 @@ import asyncio
 import hashlib
 import math
 import os
-import sqlite3
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from kode import durable
-from kode.errors import StorageError
 from kode.memory import terms
+from kode.memory.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -318,84 +314,6 @@ def open_embedder(
     )
 
 
-class VectorCache:
-    """Vectors by content hash in one SQLite file per space, shared by processes.
-
-    It is a cache: a file that cannot be read is thrown away, a write that fails costs a request
-    the next time.
-    """
-
-    def __init__(self, folder: Path, space: str) -> None:
-        digest = hashlib.blake2b(space.encode(), digest_size=8).hexdigest()
-        self.path = folder / f"vectors-{digest}.sqlite"
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, "NDArray[np.float32]"]:
-        """The vectors that are there, by key."""
-        import numpy as np
-
-        if not self.path.exists():
-            return {}
-        found: dict[bytes, NDArray[np.float32]] = {}
-        try:
-            with closing(self._connect()) as database:
-                for first in range(0, len(keys), 500):
-                    some = list(dict.fromkeys(keys[first : first + 500]))
-                    marks = ",".join("?" * len(some))
-                    rows = database.execute(
-                        f"SELECT key, checksum, vector FROM vectors WHERE key IN ({marks})", some
-                    )
-                    for key, checksum, vector in rows:
-                        if _checksum(vector) != checksum or len(vector) % 4:
-                            raise sqlite3.DatabaseError("a vector is damaged")
-                        found[bytes(key)] = np.frombuffer(vector, dtype="<f4")
-        except (sqlite3.OperationalError, OSError):
-            return {}
-        except (sqlite3.DatabaseError, TypeError):
-            self.throw_away()
-            return {}
-        return found
-
-    def put(self, vectors: dict[bytes, "NDArray[np.float32]"]) -> None:
-        """Adds vectors; when it returns they are on disk, or the disk refused and they are not."""
-        rows = []
-        for key, vector in vectors.items():
-            data = vector.astype("<f4").tobytes()
-            rows.append((key, _checksum(data), data))
-        for _ in range(2):
-            try:
-                durable.make_folder(self.path.parent)
-                with closing(self._connect()) as database, database:
-                    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-                return
-            except (sqlite3.OperationalError, OSError, StorageError):
-                return
-            except sqlite3.DatabaseError:
-                self.throw_away()
-
-    def throw_away(self) -> None:
-        """Deletes the file and what SQLite keeps beside it."""
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):
-                os.unlink(f"{self.path}{suffix}")
-
-    def _connect(self) -> sqlite3.Connection:
-        created = not self.path.exists()
-        database = sqlite3.connect(self.path, timeout=5.0)
-        try:
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS vectors "
-                "(key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, vector BLOB NOT NULL) "
-                "WITHOUT ROWID"
-            )
-            if created:
-                os.chmod(self.path, 0o600)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-
 def _stacked(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
     """Rows as a matrix, each brought to length 1. Raises ValueError when lengths differ."""
     import numpy as np
@@ -433,7 +351,3 @@ def _direction(feature: str, dims: int) -> bytes:
 
 def _content_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _checksum(data: bytes) -> int:
-    return zlib.crc32(data)

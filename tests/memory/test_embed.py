@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.config import Embedding
-from kode.memory.embed import Idf, LocalEmbedder, OpenAIEmbedder, VectorCache, embed, open_embedder
+from kode.memory.embed import Idf, LocalEmbedder, OpenAIEmbedder, embed, open_embedder
+from kode.memory.vector_cache import VectorCache
 from tests.scripted_server import ScriptedServer
 
 CORPUS = ["The user prefers tabs over spaces", "Deploys happen on Friday", "Alice owns billing"]
