@@ -6,6 +6,8 @@ A pattern without a slash is matched against the name alone, so `*.py` finds fil
 import functools
 import re
 
+from kode.errors import ToolError
+
 MAX_ALTERNATIVES = 1_000
 
 
@@ -27,6 +29,14 @@ def matches(pattern: str, path: str) -> bool:
     if pattern.startswith("!"):
         return compiled(pattern[1:]).fullmatch(path) is None
     return compiled(pattern).fullmatch(path) is not None
+
+
+def refuse_bad(pattern: str) -> None:
+    """Raises ToolError for a pattern of a model's that is no glob."""
+    try:
+        compiled(pattern.removeprefix("!"))
+    except ValueError as error:
+        raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None
 
 
 def _alternatives(pattern: str) -> list[str]:

@@ -28,7 +28,6 @@ async def list_files(
         raise ToolError(f"{files.shown(context, root)} is a file: use read_file to see it.")
     glob = _relative(pattern, root) if pattern else None
     found = _Found(root=root, glob=glob, context=context)
-    _refuse_bad(glob)
     program = looking.listing(looking.ripgrep(context), root)
     ended = await looking.run(program, b"\0", found.take)
     return ToolOutput(
@@ -39,19 +38,13 @@ async def list_files(
 
 
 def _relative(pattern: str, root: Path) -> str:
-    """A pattern that names the folder again, absolutely, means the same as without it."""
-    return pattern.removeprefix(f"{root}/")
-
-
-def _refuse_bad(glob: str | None) -> None:
-    if glob is None:
-        return
+    """A pattern that names the folder again, absolutely, means the same as without it. Raises
+    ToolError for one that is no glob or leads out of the folder."""
+    glob = pattern.removeprefix(f"{root}/")
     if ".." in glob.split("/"):
         raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
-    try:
-        globs.matches(glob, "")
-    except ValueError as error:
-        raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None
+    globs.refuse_bad(glob)
+    return glob
 
 
 @dataclass(slots=True)

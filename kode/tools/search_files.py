@@ -77,10 +77,7 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
     if "\0" in pattern:
         raise ToolError("`pattern` has a NUL character in it, which no text file has.")
     if glob is not None:
-        try:
-            globs.matches(glob, "")
-        except ValueError as error:
-            raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None
+        globs.refuse_bad(glob)
 
 
 async def _searched(
