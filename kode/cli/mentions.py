@@ -32,15 +32,18 @@ def query_of(typed: re.Match[str]) -> str:
 
 
 def mentions(text: str) -> list[str]:
-    """The names after `@` in a text, in order, each once. Where a plain name ends in a mark that
-    may belong to the sentence, the name without it follows."""
+    """The names after `@` in a text, in order, each once. Where a plain name ends in marks that may
+    belong to the sentence, the name follows with one less of them, and so on."""
     names: list[str] = []
     for match in _MENTION.finditer(text):
         if match["quoted"] is not None:
             names.append(unescaped(match["quoted"]))
             continue
         name = unescaped(match["plain"])
-        names += [name, *([bare] if (bare := name.rstrip(_AFTER_A_NAME)) not in ("", name) else [])]
+        names.append(name)
+        while name[1:] and name.strip(".") and name[-1] in _AFTER_A_NAME:
+            name = name[:-1]
+            names.append(name)
     return list(dict.fromkeys(names))
 
 

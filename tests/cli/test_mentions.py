@@ -13,6 +13,8 @@ from kode.cli.mentions import mentions, written
         ('look at @"two words.png" and @b.png', ["two words.png", "b.png"]),
         (r"look at @two\ words.png", ["two words.png"]),
         ("(@a.png)", ["a.png)", "a.png"]),
+        ("(in @src/?).", ["src/?).", "src/?)", "src/?", "src/"]),
+        ("what is in @.?", [".?", "."]),
         ("mail me@example.org", []),
         ("@a @a", ["a"]),
         ("@", []),
