@@ -5,11 +5,11 @@ killed; and the question on leaving while some still run. What they are is `tool
 import time
 from typing import TYPE_CHECKING
 
+from kode.cli.desk import Desk
 from kode.cli.lines import clean, clip, duration, one_line, plural
 from kode.errors import UserError
 
 if TYPE_CHECKING:
-    from kode.cli.desk import Desk
     from kode.tools.background import BackgroundCommand
 
 SHOWN_LINES = 40
@@ -18,7 +18,7 @@ SHOWN_LINES = 40
 USAGE = "/bg sends the running command to the background; /bg list, /bg read ID, /bg kill ID."
 
 
-async def background(desk: "Desk", argument: str) -> None:
+async def background(desk: Desk, argument: str) -> None:
     """Moves the running shell command, or lists, reads or kills those in the background.
 
     Raises: UserError for an id that is not there.
@@ -42,7 +42,7 @@ async def background(desk: "Desk", argument: str) -> None:
             raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
 
 
-def send_to_background(desk: "Desk") -> bool:
+def send_to_background(desk: Desk) -> bool:
     """Moves the shell command that runs; False, and a word on why, when none does."""
     if desk.opened is not None and desk.conversation.commands.move():
         return True
@@ -50,7 +50,7 @@ def send_to_background(desk: "Desk") -> bool:
     return False
 
 
-async def may_leave(desk: "Desk") -> bool:
+async def may_leave(desk: Desk) -> bool:
     """Whether to leave: asks while something runs in the background, which would end with kode."""
     running = desk.conversation.commands.running() if desk.opened is not None else []
     if not running:
@@ -64,7 +64,7 @@ async def may_leave(desk: "Desk") -> bool:
     return answer is None or answer.strip().lower() in ("y", "yes")
 
 
-def _list(desk: "Desk") -> None:
+def _list(desk: Desk) -> None:
     known = desk.conversation.commands.commands
     if not known:
         desk.screen.print("Nothing is in the background. " + USAGE, "dim")
@@ -83,7 +83,7 @@ def _row(known: "BackgroundCommand", width: int) -> str:
     return clip(f"{known.name}  {state} · {duration(seconds)} · {one_line(known.command)}", width)
 
 
-async def _read(desk: "Desk", known: "BackgroundCommand") -> None:
+async def _read(desk: Desk, known: "BackgroundCommand") -> None:
     screen = desk.screen
     text = clean(known.running.output()).rstrip("\n") or "(no output yet)"
     path = known.running.output_path

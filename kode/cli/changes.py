@@ -7,18 +7,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kode.cli.desk import Desk
 from kode.cli.diffs import painted_diff
 from kode.cli.lines import cell_width, one_line, plural
 from kode.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from kode.cli.desk import Desk
     from kode.session.checkpoints import FileDiff
 
 BY_OTHERS = "also changed by you or a program"
 
 
-async def undo(desk: "Desk", argument: str) -> None:
+async def undo(desk: Desk, argument: str) -> None:
     """Takes back the last turn's file changes; again: the turn before. `/undo redo` is `/redo`."""
     if argument == "redo":
         await redo(desk, "")
@@ -29,12 +29,12 @@ async def undo(desk: "Desk", argument: str) -> None:
     desk.screen.print(await desk.conversation.undo())
 
 
-async def redo(desk: "Desk", argument: str) -> None:
+async def redo(desk: Desk, argument: str) -> None:
     """Brings back what the last `/undo` took back."""
     desk.screen.print(await desk.conversation.redo())
 
 
-async def show_diff(desk: "Desk", argument: str) -> None:
+async def show_diff(desk: Desk, argument: str) -> None:
     """What this session has changed in files, in colour; `/diff FILE` shows one. What is longer
     than the screen goes to the pager."""
     from kode.cli.pager import show_paged

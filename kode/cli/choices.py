@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kode.cli.desk import Desk
 from kode.cli.lines import clip, count, one_line, plural
 from kode.cli.modes import MODE_MEANS
 from kode.errors import KodeError, UserError
 
 if TYPE_CHECKING:
-    from kode.cli.desk import Desk
     from kode.config import Config
     from kode.contracts import ModelInfo
     from kode.conversation import Conversation
@@ -43,7 +43,7 @@ SERVER_FRESH_S = 60.0
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
-def choices_of(desk: "Desk") -> Mapping[str, Choices]:
+def choices_of(desk: Desk) -> Mapping[str, Choices]:
     """Command → what may follow it, in the conversation that is open by then."""
     server = ServedModels()
 

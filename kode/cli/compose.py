@@ -9,13 +9,10 @@ import shlex
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kode.cli.editor import Editor
 from kode.cli.lines import one_line
 from kode.programs import find_program
-
-if TYPE_CHECKING:
-    from kode.cli.editor import Editor
 
 COMMON = ("editor", "nano", "vim", "vi", "emacs")
 
@@ -42,7 +39,7 @@ def editor_command() -> tuple[list[str] | None, str]:
     return [found], f"{missing}: {os.path.basename(found)} was used." if missing else ""
 
 
-async def compose(editor: "Editor") -> None:
+async def compose(editor: Editor) -> None:
     """Opens the line in an editor, pasted blocks unfolded, and takes over what was saved; an editor
     that fails (as `:cq` does) changes nothing."""
     command, hint = editor_command()

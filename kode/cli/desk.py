@@ -1,28 +1,28 @@
 """What is going on at the prompt: the work that runs, what waits for it, what was sent last.
 
 Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is `repl`, `editor` and
-`plain`; what a command does is `slash`; what is shown of a turn is `render`.
+`plain`; which commands there are is `slash`; what is shown of a turn is `render`.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kode.cli.attach import attach
 from kode.cli.lines import clip, count, money, one_line
+from kode.cli.main import nearest
 from kode.cli.notify import LONG_TURN_S
+from kode.cli.paste import Pastes
 from kode.cli.progress import how_to_stop, spinner_line
 from kode.cli.render import Renderer
-from kode.cli.screen import Screen
-from kode.cli.slash import COMMANDS, command_of, run_command
+from kode.cli.screen import Editor, Screen
 from kode.errors import KodeError
 from kode.messages import Text
 
 if TYPE_CHECKING:
-    from kode.cli.editor import Editor
     from kode.conversation import Conversation, Status
 
 Opening = Callable[[], Awaitable["Conversation"]]
@@ -39,17 +39,63 @@ PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
 """On a terminal that cannot paint over, what goes on is told after so long, then so often."""
 
 
+ELSEWHERE = {"/exit": "/quit", "/q": "/quit", "/clear": "/new", "/mode": "/permissions"}
+"""What other programs call a command: nearer in meaning than in letters."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a line that begins with `/` does."""
+
+    name: str
+    summary: str
+    run: Callable[["Desk", str], Awaitable[None]]
+    while_busy: bool = False
+    """Whether it runs beside a turn; the others wait for its end."""
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a line that is a command; None for a message. A path is a message:
+    `/usr/bin/env is missing`."""
+    if not text.startswith("/") or "\n" in text.strip():
+        return None
+    name, _, argument = text.strip().partition(" ")
+    return None if "/" in name[1:] else (name, argument.strip())
+
+
+class Prompt(Editor, Protocol):
+    """What is needed of the prompt that is below; without one, lines are read plainly."""
+
+    pastes: Pastes
+
+    def use_vi(self) -> None: ...
+
+    def stop(self) -> None:
+        """Takes it off the screen."""
+
+    def put_back(self, text: str) -> None:
+        """Puts a text into the line again, before what is being typed."""
+
+    def interrupt(self) -> None:
+        """As Ctrl-C."""
+
+    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
+        """Runs a program that takes the whole terminal, and returns what it returned."""
+
+
 @dataclass
 class Desk:
     """What is going on: the work that runs, what waits, what was sent last."""
 
     screen: Screen
     renderer: Renderer
+    commands: Mapping[str, "Command"]
+    """Name, with its `/`, → what it does."""
     opened: "Conversation | None" = None
     """None while it is being opened."""
     fault: Exception | None = None
     """Why it could not be opened."""
-    editor: "Editor | None" = None
+    editor: Prompt | None = None
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
     folder: Path = field(default_factory=Path.cwd)
@@ -93,7 +139,7 @@ class Desk:
             self._start(text)
             return
         command = command_of(text) if self.opened is not None else None
-        if command and (known := COMMANDS.get(command[0])) and known.while_busy:
+        if command and (known := self.commands.get(command[0])) and known.while_busy:
             self._echo(text)
             self._beside(self._command, *command)
             return
@@ -115,7 +161,7 @@ class Desk:
 
     async def _pressed(self, command: str) -> None:
         try:
-            await run_command(self, command, "")
+            await self._run(command, "")
         finally:
             self.pressed.discard(command)
 
@@ -330,8 +376,19 @@ class Desk:
 
     async def _command(self, name: str, argument: str) -> None:
         self.doing = f"Running {one_line(name)}"
-        await run_command(self, name, argument)
+        await self._run(name, argument)
         self._status = None
+
+    async def _run(self, name: str, argument: str) -> None:
+        """One that does not exist is reported with the nearest. Raises: KodeError."""
+        command = self.commands.get(name)
+        if command is not None:
+            await command.run(self, argument)
+            return
+        other = ELSEWHERE.get(name)
+        near = f" Did you mean {other}?" if other else nearest(name, self.commands, cutoff=0.4)
+        what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
+        self.screen.print(f"{what} /help lists the commands.", "error")
 
     async def _shell(self, command: str) -> None:
         if not command:

@@ -11,7 +11,6 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -39,12 +38,10 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from kode.cli.desk import Desk
 from kode.cli.mentions import BEING_TYPED
 from kode.cli.notify import FOCUS_OFF, FOCUS_ON, open_notifier
 from kode.cli.paste import Pastes
-
-if TYPE_CHECKING:
-    from kode.cli.desk import Desk
 
 STYLE = Style.from_dict(
     {
@@ -101,7 +98,7 @@ class Editor:
 
     def __init__(
         self,
-        desk: "Desk",
+        desk: Desk,
         *,
         history: History,
         completer: Completer,
@@ -305,6 +302,20 @@ class Editor:
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.clear()
         self.desk.submit(text)
+
+    def interrupt(self) -> None:
+        """Ctrl-C, and SIGINT from elsewhere: stops what runs, or clears the line."""
+        if self.desk.interrupt():
+            return
+        if self.asking:
+            self.answer(None)
+        elif self.buffer.text:
+            self.clear()
+            self.desk.replacing = False
+            # SIGINT is no key: nothing else would paint the line anew.
+            self.redraw()
+        else:
+            self.desk.hint("Nothing is running. Ctrl-D leaves.")
 
     def sends_line_feed(self) -> bool:
         """Whether a line feed is Enter: to a question, and when it was typed before kode had the

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import Condition, is_searching, vi_mode
@@ -12,20 +11,17 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from kode.cli.background import send_to_background
+from kode.cli.editor import Editor
 from kode.cli.pictures import Picture, clipboard_picture, pasted_pictures
 from kode.cli.shrink import check
 from kode.errors import UserError
-
-if TYPE_CHECKING:
-    from kode.cli.editor import Editor
-
 
 FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
 """Keys that no keyboard has stand for the window coming to the front and leaving it."""
 ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
 
 
-def bindings(editor: "Editor") -> KeyBindings:
+def bindings(editor: Editor) -> KeyBindings:
     """What the keys of CONTRACT's list do; everything else edits."""
     keys = KeyBindings()
     empty = Condition(lambda: not editor.buffer.text)
@@ -48,7 +44,7 @@ def bindings(editor: "Editor") -> KeyBindings:
     @keys.add("c-c", eager=True, filter=~is_searching)
     @keys.add(Keys.SIGINT, eager=True)
     def _interrupt(event: KeyPressEvent) -> None:
-        interrupt(editor)
+        editor.interrupt()
 
     @keys.add("c-d", filter=empty)
     def _leave(event: KeyPressEvent) -> None:
@@ -156,7 +152,7 @@ def bindings(editor: "Editor") -> KeyBindings:
     return keys
 
 
-def take_pictures(editor: "Editor", pictures: Sequence[Picture]) -> None:
+def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
     """Puts the words for pasted pictures into the line, unless they are too large or the model is
     known to be blind."""
     desk = editor.desk
@@ -173,7 +169,7 @@ def take_pictures(editor: "Editor", pictures: Sequence[Picture]) -> None:
     editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
 
 
-async def _from_clipboard(editor: "Editor") -> None:
+async def _from_clipboard(editor: Editor) -> None:
     picture, why_not = await asyncio.to_thread(clipboard_picture)
     if picture is None:
         editor.desk.hint(why_not)
@@ -181,23 +177,7 @@ async def _from_clipboard(editor: "Editor") -> None:
     take_pictures(editor, [picture])
 
 
-def interrupt(editor: "Editor") -> None:
-    """Ctrl-C, and SIGINT from elsewhere: stops the turn, or clears the line."""
-    if editor.desk.interrupt():
-        return
-    if editor.asking:
-        editor.answer(None)
-        return
-    if editor.buffer.text:
-        editor.clear()
-        editor.desk.replacing = False
-        # SIGINT is no key: nothing else would paint the line anew.
-        editor.redraw()
-        return
-    editor.desk.hint("Nothing is running. Ctrl-D leaves.")
-
-
-def _take_back_waiting(editor: "Editor") -> bool:
+def _take_back_waiting(editor: Editor) -> bool:
     waiting = editor.desk.take_back()
     if waiting is None:
         return False
@@ -206,7 +186,7 @@ def _take_back_waiting(editor: "Editor") -> bool:
     return True
 
 
-def _take_or_next(editor: "Editor") -> None:
+def _take_or_next(editor: Editor) -> None:
     """Tab in the menu: a single choice is taken, among several it moves on."""
     state = editor.buffer.complete_state
     if state is not None and len(state.completions) == 1:

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn, TextIO
 
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
@@ -101,9 +101,9 @@ class Parser(argparse.ArgumentParser):
         )
 
 
-def nearest(word: str, known: Sequence[str] | dict[str, argparse.Action]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """` Did you mean X?`, or nothing where nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -5,10 +5,10 @@ The figures are made by `kode.engine.window` and `kode.session.spending`.
 
 from typing import TYPE_CHECKING
 
+from kode.cli.desk import Desk
 from kode.cli.lines import bars, clip, count, money, one_line
 
 if TYPE_CHECKING:
-    from kode.cli.desk import Desk
     from kode.engine.window import Window
     from kode.session.spending import Spending, Spent
 
@@ -17,7 +17,7 @@ MIN_NAME_COLUMNS = 20
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
 
 
-async def show_context(desk: "Desk", argument: str) -> None:
+async def show_context(desk: Desk, argument: str) -> None:
     """What fills the window, by kind, as bars, and what could be freed."""
     window = await desk.conversation.window()
     for line in context_lines(window, desk.screen.width - 1):
@@ -47,7 +47,7 @@ def advice(window: "Window") -> list[str]:
     return lines
 
 
-async def show_cost(desk: "Desk", argument: str) -> None:
+async def show_cost(desk: Desk, argument: str) -> None:
     """Tokens and money by model: of the last turn, of the session, of the day."""
     spending = await desk.conversation.spending()
     for line in cost_lines(spending, desk.screen.width - 1):

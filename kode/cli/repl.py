@@ -45,7 +45,7 @@ async def run_repl(
     Raises: what the opening raised.
     """
     folder = cwd or Path.cwd()
-    desk = Desk(screen, renderer, folder=folder)
+    desk = Desk(screen, renderer, COMMANDS, folder=folder)
     if callable(conversation):
         opening = conversation
     else:
@@ -89,7 +89,7 @@ async def _run_editor(
         arguments=choices_of(desk),
         files=files,
     )
-    desk.editor = Editor(
+    editor = desk.editor = Editor(
         desk,
         history=open_history(paths.history_file(paths.home())),
         completer=completer,
@@ -108,9 +108,9 @@ async def _run_editor(
         _warm(warm_up)
 
     desk.screen.flush()
-    desk.screen.editor = desk.editor
+    desk.screen.editor = editor
     try:
-        await desk.editor.run(drawn)
+        await editor.run(drawn)
     finally:
         files.close()
         desk.screen.flush()
@@ -199,9 +199,7 @@ def _sigint(desk: Desk) -> None:
     if desk.editor is not None and desk.screen.editor is not None:
         if desk.editor.away:  # it was meant for the pager
             return
-        from kode.cli.keys import interrupt
-
-        interrupt(desk.editor)
+        desk.editor.interrupt()
         return
     if not desk.interrupt():
         desk.screen.write("\n(Ctrl-D leaves)\n> ")

@@ -6,25 +6,23 @@ What is typed where, and when a command may run, is `desk`.
 import asyncio
 import base64
 import contextlib
-import difflib
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.cli.changes import redo, show_diff, undo
+from kode.cli.desk import Command, Desk
 from kode.cli.lines import clip, count, explained, one_line, plural
+from kode.cli.main import nearest
 from kode.cli.modes import MODE_MEANS, MODES
 from kode.cli.overview import show_context, show_cost
 from kode.errors import UserError
 from kode.programs import find_program
 
 if TYPE_CHECKING:
-    from kode.cli.desk import Desk
     from kode.conversation import Conversation
     from kode.session.index import Summary
 
@@ -48,16 +46,7 @@ KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class Command:
-    name: str
-    summary: str
-    run: Callable[["Desk", str], Awaitable[None]]
-    while_busy: bool = False
-    """Whether it runs beside a turn; the others wait for its end."""
-
-
-async def show_help(desk: "Desk", argument: str) -> None:
+async def show_help(desk: Desk, argument: str) -> None:
     """Every command and key with what it does."""
     rows = [(command.name, command.summary) for command in COMMANDS.values()]
     for title, pairs in (("Commands", rows), ("Keys", KEYS)):
@@ -65,13 +54,13 @@ async def show_help(desk: "Desk", argument: str) -> None:
         desk.screen.print(explained(pairs, desk.screen.width))
 
 
-async def start_new(desk: "Desk", argument: str) -> None:
+async def start_new(desk: Desk, argument: str) -> None:
     """Memory takes in the session, then an empty one begins."""
     await desk.conversation.new_session()
     desk.screen.print("A new session. The old one is kept: /sessions.", "dim")
 
 
-async def list_sessions(desk: "Desk", argument: str) -> None:
+async def list_sessions(desk: Desk, argument: str) -> None:
     """The sessions of this directory, newest first, numbered for `/resume`."""
     if _print_sessions(desk):
         note = "/resume with a number or an id opens one; `kode session list --all` lists all."
@@ -80,7 +69,7 @@ async def list_sessions(desk: "Desk", argument: str) -> None:
         desk.screen.print("No session of this directory is kept yet.", "dim")
 
 
-async def resume(desk: "Desk", argument: str) -> None:
+async def resume(desk: Desk, argument: str) -> None:
     """Opens a session by the beginning of its id, or by its number in the list."""
     from kode.session.index import find
 
@@ -101,7 +90,7 @@ async def resume(desk: "Desk", argument: str) -> None:
         desk.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
 
 
-async def _pick_session(desk: "Desk", number: str) -> str | None:
+async def _pick_session(desk: Desk, number: str) -> str | None:
     """The session with this number in the list; without one the list is shown and it is asked."""
     found = _own_sessions(desk)
     if not found:
@@ -118,7 +107,7 @@ async def _pick_session(desk: "Desk", number: str) -> str | None:
     return None
 
 
-def _print_sessions(desk: "Desk") -> bool:
+def _print_sessions(desk: Desk) -> bool:
     """The table; False when there is none to show."""
     from kode.cli.session_table import table
 
@@ -132,7 +121,7 @@ def _print_sessions(desk: "Desk") -> bool:
     return True
 
 
-def _own_sessions(desk: "Desk") -> list["Summary"]:
+def _own_sessions(desk: Desk) -> list["Summary"]:
     """The newest sessions of this directory; those of subagents belong to the one that started
     them."""
     from kode.session.index import list_sessions
@@ -144,7 +133,7 @@ def _own_sessions(desk: "Desk") -> list["Summary"]:
     return own[:LISTED_SESSIONS]
 
 
-async def use_model(desk: "Desk", argument: str) -> None:
+async def use_model(desk: Desk, argument: str) -> None:
     """Shows the model, or uses another from the next request on."""
     if argument:
         desk.conversation.use_model(argument)
@@ -167,10 +156,10 @@ def _near_models(conversation: "Conversation", model: str) -> str:
     from kode.cli.choices import ServedModels, models_of
 
     offered = tuple(name for name, _ in models_of(conversation, ServedModels()) if name != model)
-    return _near(model, offered, cutoff=0.6)
+    return nearest(model, offered, cutoff=0.6)
 
 
-async def memory(desk: "Desk", argument: str) -> None:
+async def memory(desk: Desk, argument: str) -> None:
     """The same as `kode memory ...`, on the open memory."""
     try:
         argv = shlex.split(argument) or ["show"]
@@ -189,20 +178,20 @@ async def memory(desk: "Desk", argument: str) -> None:
             renderer.emit(event)
 
 
-async def compact(desk: "Desk", argument: str) -> None:
+async def compact(desk: Desk, argument: str) -> None:
     """Makes room in the window now."""
     reduced = await desk.conversation.compact()
     if reduced is None:
         desk.screen.print("There is nothing to compact yet: a note would take as much room.", "dim")
 
 
-async def permissions(desk: "Desk", argument: str) -> None:
+async def permissions(desk: Desk, argument: str) -> None:
     """Shows mode and rules, or switches the mode."""
     if argument:
         mode = next((known for known in MODES if known == argument), None)
         if mode is None:
             desk.screen.print(
-                f"There is no mode {one_line(argument)!r}.{_near(argument, MODES)} "
+                f"There is no mode {one_line(argument)!r}.{nearest(argument, MODES, cutoff=0.4)} "
                 f"Modes: {', '.join(MODES)}.",
                 "error",
             )
@@ -216,7 +205,7 @@ async def permissions(desk: "Desk", argument: str) -> None:
         desk.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
-async def copy(desk: "Desk", argument: str) -> None:
+async def copy(desk: Desk, argument: str) -> None:
     """The last answer, to the clipboard."""
     answer = desk.conversation.last_answer()
     if not answer:
@@ -263,7 +252,7 @@ def _copy_with_program(text: str) -> str:
     return ""
 
 
-async def show_details(desk: "Desk", argument: str) -> None:
+async def show_details(desk: Desk, argument: str) -> None:
     """The last calls whole, and what was thought: paged, or printed where there is no pager."""
     from kode.cli.pager import show_paged
 
@@ -280,14 +269,14 @@ async def show_details(desk: "Desk", argument: str) -> None:
     desk.screen.print_painted(desk.renderer.details.rendered(desk.screen, newest or 1)[0])
 
 
-async def background(desk: "Desk", argument: str) -> None:
+async def background(desk: Desk, argument: str) -> None:
     """Sends the running shell command to the background; lists, reads, kills those there."""
     from kode.cli import background
 
     await background.background(desk, argument)
 
 
-async def leave(desk: "Desk", argument: str) -> None:
+async def leave(desk: Desk, argument: str) -> None:
     """Ends the REPL; asks first while something runs in the background."""
     from kode.cli.background import may_leave
 
@@ -329,33 +318,3 @@ COMMANDS = {
         Command("/quit", "leave", leave, while_busy=True),
     )
 }
-
-
-ELSEWHERE = {"/exit": "/quit", "/q": "/quit", "/clear": "/new", "/mode": "/permissions"}
-"""What other programs call a command: nearer in meaning than in letters."""
-
-
-def command_of(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a line that is a command; None for a message. A path is a message:
-    `/usr/bin/env is missing`."""
-    if not text.startswith("/") or "\n" in text.strip():
-        return None
-    name, _, argument = text.strip().partition(" ")
-    return None if "/" in name[1:] else (name, argument.strip())
-
-
-async def run_command(desk: "Desk", name: str, argument: str) -> None:
-    """Runs a command; one that does not exist is reported with the nearest. Raises: KodeError."""
-    command = COMMANDS.get(name)
-    if command is None:
-        other = ELSEWHERE.get(name)
-        near = f" Did you mean {other}?" if other else _near(name, tuple(COMMANDS))
-        what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
-        desk.screen.print(f"{what} /help lists the commands.", "error")
-        return
-    await command.run(desk, argument)
-
-
-def _near(word: str, known: tuple[str, ...], cutoff: float = 0.4) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return f" Did you mean {near[0]}?" if near else ""

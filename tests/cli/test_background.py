@@ -7,6 +7,7 @@ import pytest
 from kode.cli.desk import Desk
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
+from kode.cli.slash import COMMANDS
 from kode.events import TurnEnded
 from kode.messages import Usage
 from tests.cli.fake_conversation import FakeConversation
@@ -73,7 +74,7 @@ class Room:
         )
         renderer = Renderer(screen)
         self.talk = FakeConversation(folder, folder, emit=renderer.emit, pause_s=0)
-        self.desk = Desk(screen, renderer, opened=self.talk)
+        self.desk = Desk(screen, renderer, COMMANDS, opened=self.talk)
 
     async def type(self, line):
         before = len(self.stream.getvalue())

@@ -68,7 +68,7 @@ def test_the_words_of_memory_are_those_of_its_commands():
 
 
 def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tmp_path):
-    desk = Desk(screen=None, renderer=None)
+    desk = Desk(screen=None, renderer=None, commands={})
     desk.opened = FakeConversation(tmp_path, tmp_path)
     desk.opened.commands = SimpleNamespace(
         commands=[
@@ -85,7 +85,7 @@ def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tm
 
 
 def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatch):
-    desk = Desk(screen=None, renderer=None)
+    desk = Desk(screen=None, renderer=None, commands={})
     offered = choices_of(desk)
 
     assert list(offered["/model"](())) == []

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.desk import Desk, status_line
+from kode.cli.desk import Desk, command_of, status_line
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
-from kode.cli.slash import COMMANDS, command_of
+from kode.cli.slash import COMMANDS
 from kode.errors import SessionError
 from kode.events import MemoryChanged
 from tests.cli.fake_conversation import FakeConversation
@@ -28,7 +28,7 @@ class Room:
         )
         renderer = Renderer(screen)
         self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
-        self.desk = Desk(screen, renderer, opened=self.talk)
+        self.desk = Desk(screen, renderer, COMMANDS, opened=self.talk)
 
     @property
     def text(self):
