@@ -3,13 +3,15 @@
 Which arguments make it more than that, and which words of a program's text mean a loss.
 """
 
+import itertools
+import os
 import re
 
 from kode.permissions import sensitive
 from kode.permissions import shell_table as table
 from kode.permissions.shell_judge import Finding, Scene, destructive, development, together, unknown
 from kode.permissions.shell_options import option_values
-from kode.permissions.shell_paths import absolute, deletes_path
+from kode.permissions.shell_paths import absolute, deletes_path, would_lose
 from kode.permissions.shell_words import Word
 
 
@@ -26,8 +28,10 @@ def guarded(arguments: list[Word], scene: Scene) -> Finding:
     emptied = option_values(arguments, ("--basetemp",))
     if emptied:
         return together(development(), *(deletes_path(word, scene) for word in emptied))
-    if any(word.text.startswith("--emptyOutDir") for word in arguments):
-        return unknown("empties a folder")
+    if scene.cwd is None or sensitive.place(scene.cwd, scene.where) not in ("root", "temp"):
+        return unknown("works outside the project")
+    if any(_replaces(word, scene) for word in _outputs(arguments)):
+        return unknown("writes over what is there")
     for word in arguments:
         text = word.text.lower()
         steps = re.split(r"[:/_.-]", text) if not text.startswith("-") else []
@@ -40,9 +44,37 @@ def guarded(arguments: list[Word], scene: Scene) -> Finding:
             path = absolute(Word(value), scene)
             if path is None or sensitive.place(path, scene.where) not in ("root", "temp"):
                 return unknown("works outside the project")
+        if text.startswith("--") and "install" in text:
+            return unknown("installs packages")
         if re.search(r"[;|&`$]", word.text):
             return unknown("text that may be run")
     return development()
+
+
+_OUTPUT = re.compile(
+    r"-o|--?(?:[\w-]+-)?(?:out(?:put)?|junit|junitxml|log-?file|report|target)"
+    r"(?:[-_]?(?:dir|directory|path|file|xml|html))?|--(?:outDir|outFile|destination|dest|site-dir)"
+    r"|--coverage-?[dD]irectory|--log-junit"
+)
+
+
+def _outputs(arguments: list[Word]) -> list[Word]:
+    """The files and folders that options name for what a tool makes."""
+    out = []
+    for word, following in itertools.pairwise([*arguments, Word("-")]):
+        name, equals, value = word.text.partition("=")
+        if _OUTPUT.fullmatch(name):
+            out.append(Word(value) if equals else following)
+    return out
+
+
+def _replaces(word: Word, scene: Scene) -> bool:
+    path = absolute(word, scene)
+    if path is None or word.text.startswith("-"):
+        return False
+    full_folder = os.path.isdir(path) and bool(os.listdir(path))
+    rebuilt = sensitive.is_rebuildable(path, scene.where)
+    return would_lose(path, scene) or (full_folder and not rebuilt)
 
 
 def losing(words: list[Word]) -> Finding | None:

@@ -41,8 +41,11 @@ def assignment_finding(name: str, value: Word, *, keeps: bool) -> Finding:
     return unknown(f"{name} changes which programs run, or how")
 
 
+_LOADING = r"--require|--import|--loader|-r\b|-p\b|wrapper|--basetemp|--eval|toolexec|linker"
+
+
 def _stays_inside(value: Word) -> bool:
     """Whether a value names no place outside the project and loads nothing by itself."""
-    if not value.known or re.search(r"--require|--import|--loader|-r\b|-p\b|wrapper", value.text):
+    if not value.known or re.search(_LOADING, value.text):
         return False
     return all(not step.startswith(("/", "~", "..")) for step in re.split(r"[:,\s=]", value.text))

@@ -350,8 +350,8 @@ def cmake(words: list[Word], scene: Scene) -> Finding:
         if inner[0].text in ("remove", "remove_directory"):
             inner = [Word("rm"), *inner[1:]]
         return with_more(unknown("runs a command of its own"), scene.run_words(inner))
-    if has_option(words[1:], "-P"):
-        return unknown("runs a script")
+    if any(word.text in ("-P", "--install", "--open") for word in words[1:]):
+        return unknown("installs, or runs a script")
     return guarded(words[1:], scene)
 
 

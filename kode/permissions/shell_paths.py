@@ -176,9 +176,14 @@ def deletes_path(word: Word, scene: Scene) -> Finding:
 _DISPOSABLE = (".log", ".out", ".tmp", ".bak", ".orig")
 
 
+def is_disposable(path: str, scene: Scene) -> bool:
+    """Whether nobody misses what is in a file: a log, or what a build makes again."""
+    return path.endswith(_DISPOSABLE) or sensitive.is_rebuildable(path, scene.where)
+
+
 def would_lose(path: str, scene: Scene) -> bool:
     """Whether writing over a path loses content that nothing makes again."""
-    if path.endswith(_DISPOSABLE) or sensitive.is_rebuildable(path, scene.where):
+    if is_disposable(path, scene):
         return False
     if sensitive.place(path, scene.where) == "temp":
         return False

@@ -200,15 +200,6 @@ def arch(words: list[Word], scene: Scene) -> Finding:
     return with_more(safe("prints"), scene.run_words(words[2:])) if words[2:] else safe("prints")
 
 
-def archive(words: list[Word], scene: Scene) -> Finding:
-    """`ar t`, `7z l`, `unrar l`: what an archive holds. The rest is not known."""
-    looks = ("t", "tv", "p") if words[0].text.endswith("ar") else ("l", "t")
-    given = words[2:]
-    if not given or words[1].text not in looks or any(w.text.startswith("@") for w in given):
-        return unknown("works on an archive")
-    return together(safe("lists an archive"), *(reads_path(w, scene) for w in positionals(given)))
-
-
 def echo(words: list[Word], scene: Scene) -> Finding:
     if any(re.search(r"\[.*(\$\(|`)", w.text) for w in words[1:3]) and words[0].text == "printf":
         return unknown("text that may be evaluated")

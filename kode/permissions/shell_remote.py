@@ -18,6 +18,7 @@ from kode.permissions.shell_judge import (
 from kode.permissions.shell_options import has_option, option_values, positionals
 from kode.permissions.shell_paths import reads_path, secrets_named, writes_path
 from kode.permissions.shell_words import Word
+from kode.permissions.shell_writers import merge_finding
 
 
 def curl(words: list[Word], scene: Scene) -> Finding:
@@ -76,7 +77,23 @@ def rsync(words: list[Word], scene: Scene) -> Finding:
         arguments,
         ("-e", "--rsh", "--exclude", "--include", "--files-from", "-f", "--filter", "--rsync-path"),
     )
+    if has_option(arguments, "--daemon"):
+        return unknown("waits for other machines")
     secrets = secrets_named(words, scene)
+    secrets += [
+        writes_path(w, scene)
+        for w in option_values(
+            arguments,
+            (
+                "--backup-dir",
+                "--log-file",
+                "--partial-dir",
+                "--temp-dir",
+                "--write-batch",
+                "--only-write-batch",
+            ),
+        )
+    ]
     if any(re.match(r"[\w.@-]+:", w.text) for w in given):
         found = network("copies to or from another machine")
         shell = option_values(arguments, ("--rsh", "-e"))
@@ -87,6 +104,7 @@ def rsync(words: list[Word], scene: Scene) -> Finding:
         write(),
         *(writes_path(w, scene) for w in given[-1:]),
         *(reads_path(w, scene) for w in given[:-1]),
+        *(merge_finding(w, given[-1], scene) for w in given[:-1]),
         *secrets,
     )
     return found

@@ -1,8 +1,8 @@
 """What one command would do: finds its judge by its name. Words in, a `Finding` out.
 
 The judges are in `shell_readers`, `shell_find`, `shell_search`, `shell_filters`, `shell_writers`,
-`shell_builtins`, `shell_wrappers`, `shell_git`, `shell_remote` and `shell_tools`; commands that
-need none are data in `shell_table`.
+`shell_archives`, `shell_builtins`, `shell_wrappers`, `shell_git`, `shell_remote` and `shell_tools`;
+commands that need none are data in `shell_table`.
 What is in no table is `unknown`.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from kode.permissions import (
     sensitive,
+    shell_archives,
     shell_builtins,
     shell_filters,
     shell_find,
@@ -265,11 +266,11 @@ _SPECIAL: dict[str, Judge] = {
     "hostname": shell_readers.hostname,
     "ps": shell_readers.ps,
     "top": shell_readers.top,
-    "ar": shell_readers.archive,
-    "7z": shell_readers.archive,
-    "7za": shell_readers.archive,
-    "7zz": shell_readers.archive,
-    "unrar": shell_readers.archive,
+    "ar": shell_archives.archive,
+    "7z": shell_archives.archive,
+    "7za": shell_archives.archive,
+    "7zz": shell_archives.archive,
+    "unrar": shell_archives.archive,
     "arch": shell_readers.arch,
     "{": lambda words, scene: with_more(safe("a group"), scene.run_words(words[1:])),
     "tr": lambda words, scene: safe("prints"),
@@ -309,10 +310,10 @@ _SPECIAL: dict[str, Judge] = {
     "chmod": shell_writers.chmod,
     "chown": shell_writers.chmod,
     "chgrp": shell_writers.chmod,
-    "tar": shell_writers.tar,
-    "gtar": shell_writers.tar,
-    "bsdtar": shell_writers.tar,
-    "unzip": shell_writers.unzip,
+    "tar": shell_archives.tar,
+    "gtar": shell_archives.tar,
+    "bsdtar": shell_archives.tar,
+    "unzip": shell_archives.unzip,
     "curl": shell_remote.curl,
     "wget": shell_remote.curl,
     "rsync": shell_remote.rsync,

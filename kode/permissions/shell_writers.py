@@ -23,12 +23,15 @@ from kode.permissions.shell_options import has_flag, has_option, option_values, 
 from kode.permissions.shell_paths import (
     absolute,
     deletes_path,
+    is_disposable,
     reads_path,
+    secrets_named,
     sweeps_below,
+    would_lose,
     writes_path,
 )
 from kode.permissions.shell_readers import loads_code
-from kode.permissions.shell_words import UNKNOWN, Word
+from kode.permissions.shell_words import FOUND, KEPT, UNKNOWN, Word
 
 
 def rm(words: list[Word], scene: Scene) -> Finding:
@@ -39,6 +42,8 @@ def rm(words: list[Word], scene: Scene) -> Finding:
 
 
 MAX_LANDINGS = 200
+MAX_MERGED = 5_000
+"""Files that are looked at one by one; more are not trusted to replace nothing."""
 
 
 def two_places(words: list[Word], scene: Scene) -> Finding:
@@ -85,6 +90,17 @@ def two_places(words: list[Word], scene: Scene) -> Finding:
         found.append(destructive("empties a file"))
     if name == "mv" and any(w.text.startswith("/dev/") for w in targets):
         found.append(destructive("moves files to nowhere"))
+    if name == "mv" and any(_lies(w, ("temp",), scene) for w in targets):
+        found += [
+            destructive("moves files to where nothing stays") for w in given if _kept(w, scene)
+        ]
+    if name == "install" and any(
+        re.fullmatch(r"[2-7]\d{3}|.*[+=]\w*s.*", w.text)
+        for w in option_values(arguments, ("--mode", "-m"))
+    ):
+        found.append(system("gives a program the rights of its owner"))
+    if name == "cp" and not careful and has_option(arguments, "-r", "-R", "-a", "--recursive"):
+        found += [merge_finding(source, w, scene) for w in targets for source in given]
     return together(write(), *found)
 
 
@@ -105,6 +121,35 @@ def _landings(target: Word, sources: list[Word], scene: Scene) -> list[Word]:
         target,
         *(Word(f"{path}/{os.path.basename(name.rstrip('/'))}") for name in names[:MAX_LANDINGS]),
     ]
+
+
+def _lies(word: Word, places: tuple[str, ...], scene: Scene) -> bool:
+    path = absolute(word, scene)
+    return path is not None and sensitive.place(path, scene.where) in places
+
+
+def _kept(word: Word, scene: Scene) -> bool:
+    """Whether it is a file or folder of the project that no build makes again."""
+    path = absolute(word, scene)
+    if path is None or not _lies(word, ("root",), scene):
+        return False
+    return not sensitive.is_rebuildable(path.replace(FOUND, "").replace(KEPT, ""), scene.where)
+
+
+def merge_finding(source: Word, target: Word, scene: Scene) -> Finding:
+    """Copying a folder into one that is there: what has the same name is replaced."""
+    origin, place = absolute(source, scene), absolute(target, scene)
+    if origin is None or place is None or not os.path.isdir(origin) or not os.path.isdir(place):
+        return safe("copies")
+    if not source.text.endswith(("/", "/.")) and source.text != ".":
+        place = f"{place}/{os.path.basename(origin)}"
+    looked = 0
+    for folder, _, names in os.walk(origin):
+        inside = os.path.normpath(f"{place}/{os.path.relpath(folder, origin)}")
+        looked += len(names)
+        if looked > MAX_MERGED or any(would_lose(f"{inside}/{name}", scene) for name in names):
+            return replace(destructive("replaces files that have content"), writes=(place,))
+    return safe("copies")
 
 
 def _taken(name: str, source: Word, scene: Scene) -> Finding:
@@ -166,7 +211,7 @@ def truncate(words: list[Word], scene: Scene) -> Finding:
     if not all(one.klass == "write" for one in found):
         return together(write(), *found)
     for one in found:
-        if not all(sensitive.is_rebuildable(path, scene.where) for path in one.writes):
+        if not all(is_disposable(path, scene) for path in one.writes):
             return replace(destructive("empties a file"), writes=one.writes)
     return together(write(), *found)
 
@@ -203,121 +248,6 @@ def chmod(words: list[Word], scene: Scene) -> Finding:
     if recursive and takes and worst.klass != "safe":
         return destructive("locks everybody out of files")
     return worst
-
-
-def tar(words: list[Word], scene: Scene) -> Finding:
-    arguments = words[1:]
-    dangers = (
-        "--checkpoint-action",
-        "--to-command",
-        "--use-compress-program",
-        "--info-script",
-        "--new-volume-script",
-        "--rsh-command",
-        "--rmt-command",
-        "--absolute-names",
-        "--recursive-unlink",
-        "--files-from",
-        "--exclude-from",
-        "--index-file",
-        "--listed-incremental",
-    )
-    if has_option([w for w in arguments if w.text.split("=", 1)[0] not in _TAR_WORDS], *dangers):
-        return unknown("an option that runs a program or writes elsewhere")
-    mode = _tar_letters(arguments)
-    attached = any(
-        re.match(r"-[a-zA-Z]*[IFVXTgP]", w.text) and not re.match(r"-[Cf]", w.text)
-        for w in arguments
-    )
-    if attached or re.search(r"[IFPTVgX]", mode):
-        return unknown("an option that runs a program or writes elsewhere")
-    if has_option(arguments, "--remove-files"):
-        return destructive("deletes files")
-    return _tar_mode(mode, arguments, scene)
-
-
-_TAR_WORDS = {
-    "--create": "c",
-    "--extract": "x",
-    "--get": "x",
-    "--list": "t",
-    "--append": "r",
-    "--update": "u",
-    "--delete": "D",
-    "--diff": "d",
-    "--compare": "d",
-    "--to-stdout": "O",
-    "--file": "f",
-}
-
-
-def _tar_letters(arguments: list[Word]) -> str:
-    """The letters of its short options, and those that long ones stand for. A word behind a letter
-    that takes a value is that value; without a dash in the first, all values come behind."""
-    letters = ""
-    for index, word in enumerate(arguments):
-        text = word.text
-        if text.startswith("--"):
-            name = text.split("=", 1)[0]
-            letters += next((v for k, v in _TAR_WORDS.items() if k.startswith(name)), "")
-        elif text.startswith("-"):
-            before = re.split(r"([fCbgKLNHIFTVX])", text[1:], maxsplit=1)
-            letters += "".join(before[:2])
-        elif index == 0:
-            letters += text
-    return letters
-
-
-def _tar_mode(mode: str, arguments: list[Word], scene: Scene) -> Finding:
-    given = [w for w in arguments[1:] if not w.text.startswith("-")]
-    archives = [Word(w.text.split("=", 1)[1]) for w in arguments if w.text.startswith("--file=")]
-    if "f" in mode and given:
-        archives, given = given[:1], given[1:]
-    if any(":" in w.text for w in archives):
-        return unknown("an archive on another machine")
-    folders = option_values(arguments, ("--directory", "-C"))
-    given = [w for w in given if w not in folders]
-    if sum(letter in mode for letter in "ctxruD") > 1 or "D" in mode:
-        return unknown("not a known form of tar")
-    if "t" in mode or "d" in mode:
-        return together(safe("lists an archive"), *(reads_path(w, scene) for w in archives))
-    if "x" in mode:
-        if "O" in mode:
-            return together(safe("prints"), *(reads_path(w, scene) for w in archives))
-        return together(
-            write("unpacks"),
-            *(reads_path(w, scene) for w in archives),
-            *(writes_path(w, scene) for w in folders),
-        )
-    if re.search(r"[cru]", mode):
-        found = [
-            reads_path(Word(w.text.replace(UNKNOWN, ""), w.glob), scene)
-            if w.known
-            else unknown("what it packs is not known")
-            for w in (*given, *folders)
-        ]
-        left_out = [w.text for w in option_values(arguments, ("--exclude",))]
-        return together(
-            write("packs"),
-            *(writes_path(w, scene, replaces=True) for w in archives if w.text != "-"),
-            *found,
-            sweeps_below(given or folders, scene, without=left_out),
-        )
-    return unknown("not a known form of tar")
-
-
-def unzip(words: list[Word], scene: Scene) -> Finding:
-    if has_flag(words[1:], "-l", "-t", "-Z", "-v", "-p", "-c", valued="dxPO"):
-        given = positionals(words[1:])
-        return together(safe("lists an archive"), *(reads_path(w, scene) for w in given[:1]))
-    if any(re.fullmatch(r"-\w*:\w*", w.text) for w in words[1:]):
-        return unknown("unpacks outside its folder")
-    folders = option_values(words[1:], ("-d",))
-    return together(
-        write("unpacks"),
-        *(writes_path(w, scene) for w in folders),
-        *(reads_path(w, scene) for w in positionals(words[1:], ("-d", "-x"))[:1]),
-    )
 
 
 _OWN_OUTPUTS = re.compile(
@@ -382,6 +312,8 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
         arguments, "-c", "-t", "-l", "--stdout", "--test", "--list", "--to-stdout", valued="SoDTMFC"
     ):
         return together(safe("prints"), *(reads_path(w, scene) for w in positionals(arguments)))
+    if name == "zip" and has_option(arguments, "-@", "--names-stdin"):
+        return unknown("packs files that are not named")
     if name == "zip" and has_option(arguments, "-m", "--move"):
         return destructive("deletes files")
     given = [
@@ -395,7 +327,7 @@ def code_free(name: str, words: list[Word], scene: Scene) -> Finding:
     if name in ("convert", "magick") or (name == "ffmpeg" and has_option(arguments, "-y")):
         outputs += positionals(arguments)[-1:]
     found += [writes_path(w, scene, replaces=True) for w in outputs]
-    found += [reads_path(w, scene) for w in positionals(arguments) if reads_path(w, scene).secret]
+    found += secrets_named(words, scene)
     if name == "zip" and has_option(arguments, "-r", "-R", "--recurse-paths"):
         found.append(sweeps_below(positionals(arguments)[1:], scene))
     if name in table.CHECK_ONLY and not any(

@@ -88,6 +88,14 @@ def _class(command, cwd=Path("/home/user/project")):
         ("git mv -f a.py b.py", "destructive"),
         ("mix ecto.drop", "destructive"),
         ("gem yank foo -v 1.0", "destructive"),
+        ("mv src /tmp/gone", "destructive"),
+        ("mv build /tmp/gone", "write"),
+        ("truncate -s 0 app.log", "write"),
+        ("rsync -a --log-file=/etc/x a b", "system"),
+        ("install -m 4755 a b", "system"),
+        ("tar xf a.tar --one-top-level=/etc", "unknown"),
+        ("zip x.zip -@ < list", "unknown"),
+        ("pandoc a.md --metadata-file=.env", "system"),
         # what only looks
         ("pip list", "safe"),
         ("pip list --outdated", "unknown"),
@@ -112,6 +120,8 @@ def test_options_decide(command, klass):
     [
         "cp other/* src/",
         "cp other/main.py src",
+        "cp -r other/. src",
+        "rsync -a other/ src/",
         "ln -sf other/main.py src/main.py",
         "sort -o src/main.py other/main.py",
         "convert a.png src/main.py",
@@ -153,3 +163,41 @@ def test_a_loop_over_a_glob_reads_what_the_glob_names(tmp_path):
     )
 
     assert Sweep(path=f"{tmp_path}/*") in {sweep for part in found.parts for sweep in part.sweeps}
+
+
+def _runs_in_auto_edit(command, cwd):
+    parts = classify(command, cwd=cwd, roots=(cwd,), home=Path("/home/user")).parts
+    return all(part.klass in ("safe", "write") or part.development for part in parts)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest --junitxml=src/main.py",
+        "go build -o src/main.py",
+        "eslint -o src/main.py .",
+        "vite build --outDir src",
+        "sphinx-build docs x --output src",
+    ],
+)
+def test_a_build_that_would_write_over_sources_is_asked_about(tmp_path, command):
+    assert _runs_in_auto_edit(command, tmp_path)
+
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.py").write_text("print(1)\n")
+
+    assert not _runs_in_auto_edit(command, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd .. && pytest",
+        "mypy --install-types",
+        "cmake --install build",
+        "PYTEST_ADDOPTS='--basetemp=src' pytest",
+        "MAKEFLAGS=--eval=x make",
+    ],
+)
+def test_what_is_more_than_a_build_is_asked_about(command):
+    assert not _runs_in_auto_edit(command, Path("/home/user/project"))
