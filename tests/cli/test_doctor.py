@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli import doctor
-from kode.cli.doctor import Finding, examine
+from kode.cli import doctor, machine_checks
+from kode.cli.diagnosis import Case, Finding
+from kode.cli.doctor import examine
 from tests.scripted_server import ScriptedServer
 
 
@@ -193,11 +194,13 @@ def test_a_terminal_that_can_do_little(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(case: doctor.Case) -> Finding:
+    def fails(case: Case) -> Finding:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(doctor, "_disk", fails)
-    assert any("boom" in finding.detail for finding in examine(tmp_path))
+    monkeypatch.setattr(doctor, "CHECKS", (machine_checks.python, fails))
+    fine, fault = examine(tmp_path)
+    assert (fine.state, fault.state) == ("ok", "missing")
+    assert (fault.what, fault.detail) == ("fails", "RuntimeError: boom")
 
 
 def test_every_finding_that_is_not_ok_has_a_next_step_or_waits_for_another(
