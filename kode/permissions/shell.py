@@ -67,6 +67,7 @@ MAX_DEPTH = 6
 """Command lines within command lines; deeper ones are `unknown`."""
 
 MAX_PARTS = 400
+MAX_STEPS = 4_000
 MAX_CHARS = 20_000
 
 
@@ -108,6 +109,8 @@ class Walk:
                 "TMPDIR": Word("/tmp"),
             },
         )
+        self.steps = [0]
+        """Statements looked at so far, in inner command lines too: loops and calls repeat them."""
         self.calling: set[str] = set()
         """Functions whose bodies are being judged."""
         self.parts: list[PartClass] = []
@@ -139,8 +142,9 @@ class Walk:
 
     def statement(self, node: "Node") -> None:
         """Judges a statement and what is in it."""
-        if len(self.parts) > MAX_PARTS:
-            if self.parts[-1].reason != _TOO_LONG.reason:
+        self.steps[0] += 1
+        if len(self.parts) > MAX_PARTS or self.steps[0] > MAX_STEPS:
+            if not self.parts or self.parts[-1].reason != _TOO_LONG.reason:
                 self.note(source(node), _TOO_LONG)
             return
         match node.type:
@@ -363,6 +367,7 @@ class Walk:
     def _inner(self) -> "Walk":
         inner = Walk(where=self.where, depth=self.depth + 1)
         inner.state = self.state.copy()
+        inner.steps = self.steps
         inner.state.functions = {}  # `command`, `env` and the like look for a program
         return inner
 

@@ -201,7 +201,8 @@ def arch(words: list[Word], scene: Scene) -> Finding:
 
 
 def echo(words: list[Word], scene: Scene) -> Finding:
-    if any(re.search(r"\[.*(\$\(|`)", w.text) for w in words[1:3]) and words[0].text == "printf":
+    names = [w.text.partition("[")[2] for w in words[1:3] if words[0].text == "printf"]
+    if any("$(" in name or "`" in name for name in names):
         return unknown("text that may be evaluated")
     return safe("prints")
 

@@ -91,7 +91,11 @@ def would_be_evaluated(node: "Node") -> bool:
         live = chars == text.replace('"', "")  # what is not quoted is judged as a substitution
         if live:
             return False
-    return re.search(r"\w\[[^\]]*(?:\$[({]|`|\$'?$)", chars) is not None
+    begun = re.search(r"\w\[", chars)
+    if begun is None:
+        return False
+    inside = re.search(r"\$[({]|`", chars[begun.end() :]) is not None
+    return inside or re.search(r"\w\[[^\[\]]*\$'?$", chars) is not None
 
 
 _LITERALS = frozenset("raw_string ansi_c_string string word concatenation".split())

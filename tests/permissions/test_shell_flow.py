@@ -96,6 +96,19 @@ def test_what_lies_behind_the_last_part_that_is_judged_is_unknown():
 @pytest.mark.parametrize(
     "command",
     [
+        "".join(f"for v{i} in a b c d e f g h; do " for i in range(9)) + "x=1; " + "done; " * 9,
+        "f0() { ls; }; "
+        + "".join(f"f{i}() {{ {f'f{i - 1}; ' * 6} }}; " for i in range(1, 12))
+        + "f11",
+    ],
+)
+def test_what_repeats_itself_too_often_to_be_judged_is_unknown(command):
+    assert _class(command) == "unknown"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         "a['$(id)']=1",
         "a=(1); echo ${a['$(id)']}",
         "read x <<< 'a[$(id)]'; echo $((x))",
