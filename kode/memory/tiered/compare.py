@@ -179,7 +179,11 @@ def _conflict(new: Claim, entry: Claim, sides: _Sides) -> str:
         return "the numbers differ"
     if _reversed(new, entry):
         return "the order is the other way round"
-    if new.rates and entry.rates and not new.rates & entry.rates:
+    if (
+        new.rates - entry.signs.keys()
+        and entry.rates - new.signs.keys()
+        and (not new.rates & entry.rates)
+    ):
         return "it is per another unit"
     if new.changes or entry.changes:
         return "it tells of a change"
@@ -284,6 +288,7 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
     if not new.exact & entry.exact and _rivals(new, entry, sides):
         return False
     narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
+    narrower -= predicate_sorts().keys()
     if new.restrictors != entry.restrictors and (extra or narrower):
         return False
     if extra == 0:
@@ -332,7 +337,7 @@ def _rivals(new: Claim, entry: Claim, sides: _Sides) -> bool:
     return any(
         ours in sides.new_light
         and theirs in sides.entry_light
-        and sorts.get(ours, -1) != sorts.get(theirs, -2)
+        and not sorts.get(ours, frozenset()) & sorts.get(theirs, frozenset())
         and (place == 0 or {ours, theirs} <= things())
         for place in (0, 1)
         for at, ours in _placed(new, place)
@@ -349,8 +354,8 @@ def _placed(claim: Claim, place: int) -> Iterator[tuple[str, str]]:
 def _done_otherwise(sides: _Sides) -> bool:
     """Docs that are built somewhere are not said to be stored there."""
     sorts = predicate_sorts()
-    ours = {sorts[name] for name in sides.new_light if name in sorts}
-    theirs = {sorts[name] for name in sides.entry_light if name in sorts}
+    ours = frozenset().union(*(sorts[name] for name in sides.new_light if name in sorts))
+    theirs = frozenset().union(*(sorts[name] for name in sides.entry_light if name in sorts))
     return bool(ours and theirs) and not ours & theirs
 
 

@@ -129,7 +129,7 @@ def _read_word(scope: _Scope, tokens: Sequence[Token], at: int) -> None:
         return
     token.stem, end = scale
     scope.note(token.stem, end * scope.sign)
-    scope.sign = 1
+    scope.sign, scope.negated = 1, False
 
 
 def _compares(tokens: Sequence[Token], at: int) -> bool:

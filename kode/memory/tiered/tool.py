@@ -6,13 +6,14 @@ Not here: the operations themselves (`write`), searching (`system`).
 from typing import Annotated, Literal, Protocol
 
 from kode.contracts import Hit, Tool, ToolContext, ToolOutput
-from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.history import Author
 from kode.memory.tiered.facts import TARGETS, FactFile, Scope, Target
 from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.tool_errors import told_to_model
 
 Action = Literal["add", "replace", "remove", "consolidate", "read", "search"]
 
@@ -59,14 +60,12 @@ def memory_tool(facts: Facts) -> Tool:
             "global: everywhere; project: here only. Default: user global, env project",
         ] = None,
     ) -> ToolOutput:
-        try:
+        with told_to_model():
             if action == "read":
                 return ToolOutput(text=_everything(facts), summary="facts")
             if action == "search":
                 return await _search(facts, query or content or old_text or "")
             outcome = await _change(facts, action, target, content, old_text, scope)
-        except (MemoryError_, StorageError, BusyError) as error:
-            raise ToolError(str(error)) from error
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return ToolOutput(text=_words(outcome), summary=outcome.line)
@@ -102,8 +101,7 @@ async def _search(facts: Facts, query: str) -> ToolOutput:
     if not hits:
         return ToolOutput(text=f"No matching fact or episode for: {query}", summary="no match")
     listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
-    warning = frame.warning_for(frame.suspicion(listed))
-    text = frame.framed("What memory holds on this, best first.", listed, warning=warning)
+    text = frame.framed("What memory holds on this, best first.", listed)
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
 
@@ -113,9 +111,7 @@ def _everything(facts: Facts) -> str:
         f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.entries) or "(empty)")
         for file in files
     ]
-    body = "\n\n".join(parts)
-    warning = frame.warning_for(frame.suspicion(body))
-    return frame.framed("All facts on disk now.", body, warning=warning)
+    return frame.framed("All facts on disk now.", "\n\n".join(parts))
 
 
 def _words(outcome: Outcome) -> str:

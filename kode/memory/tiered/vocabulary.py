@@ -35,10 +35,15 @@ def when() -> frozenset[str]:
 
 
 @cache
-def predicate_sorts() -> dict[str, int]:
-    """Light verb → what sort of doing it is."""
-    lines = grammar.PREDICATES.strip().splitlines()
-    return {concept(word): at for at, line in enumerate(lines) for word in line.split()}
+def predicate_sorts() -> dict[str, frozenset[int]]:
+    """Light verb → what sorts of doing it may be."""
+    lines = [
+        {concept(word) for word in line.split()} for line in grammar.PREDICATES.strip().splitlines()
+    ]
+    return {
+        verb: frozenset(at for at, line in enumerate(lines) if verb in line)
+        for verb in frozenset().union(*lines)
+    }
 
 
 @cache

@@ -134,6 +134,11 @@ SAME_FACT = [
     ("Plotly is used for charts", "Plotly draws the charts"),
     ("Releases are tagged vX.Y.Z", "Tag releases as vX.Y.Z"),
     ("Staging URL: https://tern.example", "The staging environment is at https://tern.example"),
+    ("User wants short answers without long explanations", "Keep explanations short"),
+    ("The old app needs Java 8", "The old application only runs on Java 8"),
+    ("User is the only maintainer of the parser", "Nobody but the user maintains the parser"),
+    ("The web app is deployed on Heroku", "The web app runs on Heroku"),
+    ("Kafka has 12 partitions per topic", "There are 12 partitions per Kafka topic"),
     ("Dana maintains the release scripts", "The release scripts are maintained by Dana"),
 ]
 

@@ -29,7 +29,7 @@ believe thinks happy glad fond keen fan says said say states during stated menti
 tells tell better best good great nice fine okay ok proper according regarding concerning respect
 toward towards among amid along across till including included involve involves involving becoming
 shown show shows showing displayed stands stand although though straight meant meaning despite
-therefore mention hence thus anyway indeed alike ourselves
+therefore mention hence thus anyway indeed alike ourselves ones under
 """
 """Words that carry nothing of a fact's content."""
 
@@ -99,11 +99,12 @@ store ship push collect send deploy contain
 create build write compile render
 open accept obtain
 listen connect
-run execute operate process start
+run execute operate process start deploy
 read look check
 last length duration expire
 """
-"""Light verbs, one sort a line: a verb of one line is not said in place of one of another."""
+"""Light verbs, one sort a line: a verb of one line is not said in place of one of
+another, but may stand on two."""
 
 NEGATORS = """
 not no never none neither nor without don doesn didn won wouldn shouldn mustn cannot can't isn't

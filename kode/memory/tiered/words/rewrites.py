@@ -49,7 +49,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"first,? before", "before"),
     (r"(12|24)[ -]?h(?:ours?)?[ -](?:clock|format|time|notation|display|style)", r"clock\1"),
     (r"(?:only |just |exactly )one(?= \w)|a single|one (?=\w+ (?:per|in each|for each) )", "1 "),
-    (r"(?<=\w )alone", "only"),
+    (r"(?<=\w )alone|nobody but|no one but", "only"),
     (r"upper[- ]?case|capitals|capital letters|all[- ]caps", "uppercase"),
     (r"lower[- ]?case|small letters", "lowercase"),
     (r"a quarter of an hour", "15 minutes"),
