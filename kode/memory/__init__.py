@@ -9,6 +9,7 @@ Here: which systems there are, and how one is made. Each is a folder; what they 
     terms · embed · vector_cache     a text as words, and as a vector
     rank · collection                from a query to an order
     stored · locks                   what is on disk, read back and locked
+    tool_errors                      how the model hears of what could not be done
     exchange · transfer              export, import, copy
     commands                         `kode memory ...`
     guarded · null · snapshot        around a system, and in place of one

@@ -20,11 +20,13 @@ _PARTS = re.compile(r"\n§\n|\n\n")
 _MARKER = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
 
 
-def framed(about: str, body: str, *, warning: str = "") -> str:
-    """`body` inside a `<memory>` frame headed by `about` (one sentence, trusted)."""
+def framed(about: str, body: str, *, what: str | None = None) -> str:
+    """`body` inside a `<memory>` frame headed by `about` (one sentence, trusted), with a warning
+    where it looks like an attack. `what` is its `suspicion`, where that has been asked already."""
     head = f"{about} {ORDERS}".strip()
-    if warning:
-        head = f"{head}\n{warning}"
+    found = suspicion(body) if what is None else what
+    if found:
+        head = f"{head}\n{WARNING.format(what=found)}"
     return f"<memory>\n{head}\n\n{defused(body)}\n</memory>"
 
 
@@ -45,8 +47,3 @@ def suspicion(text: str) -> str:
     if _MARKER.search(text):
         kinds["the frame's own marker"] = None
     return ", ".join(kinds)
-
-
-def warning_for(what: str) -> str:
-    """The line that warns the model of `suspicion(...)`; "" for none."""
-    return WARNING.format(what=what) if what else ""

@@ -341,7 +341,7 @@ class Journal:
                 f"Memory holds text that looks like {what}. It is shown to the model as data, "
                 "with a warning. `kode memory show` finds it; edit or remove it."
             )
-        return frame.framed(about, body, warning=frame.warning_for(what))
+        return frame.framed(about, body, what=what)
 
     def _check_writable(self) -> None:
         if self._context.read_only:

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from kode.contracts import Tool, ToolContext, ToolOutput
-from kode.errors import MemoryError_, StorageError, ToolError
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.ask import keep_ends
 from kode.memory.journal.files import Entry
+from kode.memory.tool_errors import told_to_model
 
 MAX_ENTRIES = 50
 ENTRY_CHARS = 1_500
@@ -26,20 +26,15 @@ def history_tool(search: Callable[[str], Awaitable[list[Entry]]]) -> Tool:
         """Search the log of all earlier sessions with this user, by words that stand in it. Use it
         when something was said, done or decided before and is not in your memory. Dates work too:
         2026-02-27."""
-        try:
+        with told_to_model():
             found = await search(query)
-        except (MemoryError_, StorageError) as error:
-            raise ToolError(str(error)) from error
         if not found:
             text = f"No entry of the history matches: {query}. Try another, shorter word."
             return ToolOutput(text=text, summary="no match")
         shown = found[::-1][: max(1, min(limit, MAX_ENTRIES))]
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, ENTRY_CHARS)}" for e in shown)
-        warning = frame.warning_for(frame.suspicion(body))
         about = f"{len(found)} entries of the history match, the newest first"
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
-        return ToolOutput(
-            text=frame.framed(about, body, warning=warning), summary=f"{len(found)} entries"
-        )
+        return ToolOutput(text=frame.framed(about, body), summary=f"{len(found)} entries")
 
     return history_search

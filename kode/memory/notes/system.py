@@ -347,7 +347,7 @@ class Notes:
                 f"A note holds text that looks like {what}. It is shown to the model as data, "
                 "with a warning. `kode memory search` finds it; `kode memory undo` takes it back."
             )
-        return frame.framed(about, body, warning=frame.warning_for(what))
+        return frame.framed(about, body, what=what)
 
     def _notice(self, text: str) -> None:
         self._context.emit(Notice(text=text))

@@ -6,7 +6,7 @@ Not here: the operations themselves (`write`), searching (`search`).
 from typing import Annotated, Literal, Protocol
 
 from kode.contracts import Tool, ToolContext, ToolOutput
-from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
@@ -14,8 +14,8 @@ from kode.memory.notes.note import Note, Sensitivity, Stability
 from kode.memory.notes.pack import listed
 from kode.memory.notes.search import Found
 from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.tool_errors import told_to_model
 
-FAULTS = (MemoryError_, StorageError, BusyError)
 DEFAULT_K = 8
 MAX_K = 20
 
@@ -56,7 +56,7 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
         sensitivity: Sensitivity = "normal",
         scope: Annotated[Literal["user", "project"], "project: seen only here"] = "user",
     ) -> ToolOutput:
-        try:
+        with told_to_model():
             outcome = await notes.writer.remember(
                 content,
                 kind=kind,
@@ -68,8 +68,6 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
                 sensitivity=sensitivity,
                 in_project=scope == "project",
             )
-        except FAULTS as error:
-            raise ToolError(str(error)) from error
         return await _told(context, notes, outcome)
 
     @tool(effect="memory", subject="query", parallel=True)
@@ -83,10 +81,8 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
 forget take."""
         if not query.strip():
             raise ToolError("`query` is empty: give a few words of what you look for.")
-        try:
+        with told_to_model():
             found = await notes.find(query, max(1, min(k, MAX_K)), tuple(tags or ()))
-        except FAULTS as error:
-            raise ToolError(str(error)) from error
         if not found:
             return ToolOutput(text=f"No note matches: {query}", summary="no match")
         return ToolOutput(text=_framed([one.note for one in found]), summary=f"{len(found)} notes")
@@ -99,31 +95,25 @@ forget take."""
         tags: Annotated[list[str] | None, "instead of the old ones"] = None,
     ) -> ToolOutput:
         """Replace a note that is no longer true by a new one; the old one stays in the history."""
-        try:
+        with told_to_model():
             outcome = await notes.writer.update(
                 id, content, tags=None if tags is None else tuple(tags)
             )
-        except FAULTS as error:
-            raise ToolError(str(error)) from error
         return await _told(context, notes, outcome)
 
     @tool(effect="memory", subject="content")
     async def update_soul(context: ToolContext, content: str) -> ToolOutput:
         """Replace the soul: who you are for this user and the principles you keep, at most 4,000 \
 characters, always in the prompt. Give all of it; only at the user's wish."""
-        try:
+        with told_to_model():
             outcome = await notes.writer.update_soul(content)
-        except FAULTS as error:
-            raise ToolError(str(error)) from error
         return await _told(context, notes, outcome)
 
     @tool(effect="memory", subject="id")
     async def forget(context: ToolContext, id: str) -> ToolOutput:
         """Delete a note. The user can take that back."""
-        try:
+        with told_to_model():
             outcome = await notes.writer.forget(id)
-        except FAULTS as error:
-            raise ToolError(str(error)) from error
         return await _told(context, notes, outcome)
 
     return remember, recall, update_memory, update_soul, forget
@@ -140,6 +130,4 @@ async def _told(context: ToolContext, notes: Notes, outcome: Outcome) -> ToolOut
 
 
 def _framed(notes: list[Note]) -> str:
-    body = "\n\n".join(listed(note) for note in notes)
-    warning = frame.warning_for(frame.suspicion(body))
-    return frame.framed("Notes that match, best first.", body, warning=warning)
+    return frame.framed("Notes that match, best first.", "\n\n".join(map(listed, notes)))

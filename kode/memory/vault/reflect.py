@@ -79,8 +79,7 @@ def instructions(files: VaultFiles, now: datetime) -> str:
     episodes = [row for row in rows_of(files) if not is_facts(row.path)]
     index = index_lines(episodes) or "(no episodes yet)"
     body = f"# Existing facts\n{facts}\n\n# Episode index\n{index}"
-    warning = frame.warning_for(frame.suspicion(body))
-    return f"{head}\n\n{frame.framed('What memory holds now.', body, warning=warning)}"
+    return f"{head}\n\n{frame.framed('What memory holds now.', body)}"
 
 
 def task(text: str, done: Sequence[str]) -> str:

@@ -5,18 +5,17 @@ append: models mix them up. Not here: the operations themselves (`write`).
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
 from kode.contracts import Tool, ToolContext, ToolOutput
-from kode.errors import BusyError, MemoryError_, StorageError, ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.history import Author
+from kode.memory.tool_errors import told_to_model
 from kode.memory.vault.report import rows_of
 from kode.memory.vault.write import Outcome, Replacement, VaultWriter
 
@@ -54,10 +53,9 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         context: ToolContext, path: Annotated[str, "as facts/user.md"]
     ) -> ToolOutput:
         """Read a file of long-term memory: what is known about the user, the project, past work."""
-        with _tool_errors():
+        with told_to_model():
             name, text = writer.read(path)
-        warning = frame.warning_for(frame.suspicion(text))
-        framed = frame.framed(f"The memory file {name}.", text.rstrip("\n"), warning=warning)
+        framed = frame.framed(f"The memory file {name}.", text.rstrip("\n"))
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
     @tool(effect="memory", subject="path")
@@ -65,7 +63,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         """Create or overwrite a facts file (facts/NAME.md), for lasting facts: who the user is,
         preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
         at hand."""
-        with _tool_errors():
+        with told_to_model():
             outcome = await writer.write(path, content, desk.author())
         return _told(context, outcome)
 
@@ -76,7 +74,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         patches: Annotated[list[Patch], "In order, all or none; each oldText occurs once"],
     ) -> ToolOutput:
         """Change parts of a memory file without rewriting it."""
-        with _tool_errors():
+        with told_to_model():
             replacements = [Replacement(old_text=p.oldText, new_text=p.newText) for p in patches]
             outcome = await writer.patch(path, replacements, desk.author())
         return _told(context, outcome, appliedCount=outcome.applied)
@@ -89,7 +87,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         summary: Annotated[str | None, "Replaces the file's summary line"] = None,
     ) -> ToolOutput:
         """Append an episode after significant work: the problem, the solution, the lesson."""
-        with _tool_errors():
+        with told_to_model():
             outcome = await writer.append(path, entry, desk.author(), desk.now(), summary=summary)
         return _told(context, outcome)
 
@@ -125,14 +123,6 @@ def _renamed(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
         names[key] if key in names and names[key] not in given else key: value
         for key, value in given.items()
     }
-
-
-@contextmanager
-def _tool_errors() -> Iterator[None]:
-    try:
-        yield
-    except (MemoryError_, StorageError, BusyError) as error:
-        raise ToolError(str(error)) from error
 
 
 def _told(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
