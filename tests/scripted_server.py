@@ -148,11 +148,11 @@ class ScriptedServer:
         self.next_reply = 0
         self.requests.clear()
 
-    def wait_for_requests(self, number: int, timeout_s: float = 10.0) -> None:
+    def wait_for_requests(self, number: int, timeout_s: float = 30.0) -> None:
         """Waits until that many requests have come (counted over the server's life)."""
         self._wait(lambda: self.count >= number, timeout_s, f"{number} requests")
 
-    def wait_for_disconnect(self, number: int = 1, timeout_s: float = 10.0) -> None:
+    def wait_for_disconnect(self, number: int = 1, timeout_s: float = 30.0) -> None:
         """Waits until that many connections were closed by the client in mid-answer."""
         self._wait(lambda: self.disconnects >= number, timeout_s, f"{number} disconnects")
 

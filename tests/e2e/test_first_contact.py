@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -91,7 +90,8 @@ def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Plac
     with place.start(
         *("run", "--output-format", "json"), stdin=subprocess.PIPE, start_new_session=True
     ) as process:
-        time.sleep(1.0)
+        assert process.stderr is not None
+        assert "waiting for standard input" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         out = process.stdout.read()

@@ -219,7 +219,7 @@ def parent_of_garbage(folder: Path) -> tuple[Delegation, Child]:
         memory_system="tiered",
         ask=None,
         spend=Spend(),
-        record=lambda used: None,
+        record=lambda usage, cost_usd: None,
         max_concurrency=1,
         timeout_s=1.0,
         max_steps=1,

@@ -200,10 +200,10 @@ async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
         shell,
         command="echo $$ > pid1; (setsid sh -c 'echo $$ > pid2; trap \"\" TERM; sleep 300' &)\n"
         "sh -c 'echo $$ > pid3; sleep 300' & echo before; sleep 300",
-        timeout_s=0.5,
+        timeout_s=2,
     )
 
-    assert output.text == "before\n[timed out after 0.5 s and was ended, with all it started]"
+    assert output.text == "before\n[timed out after 2 s and was ended, with all it started]"
     assert len(_pids(project)) == 3
     assert not any(map(lives, _pids(project)))
 
@@ -239,7 +239,7 @@ async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) ->
 
 async def test_a_process_may_say_goodbye_before_it_ends(call: Call, project: Path) -> None:
     output = await call(
-        shell, command="trap 'echo bye; exit 0' TERM; echo hi; sleep 300 & wait", timeout_s=0.3
+        shell, command="trap 'echo bye; exit 0' TERM; echo hi; sleep 300 & wait", timeout_s=1.5
     )
 
     assert output.text.startswith("hi\nbye\n[timed out")
@@ -274,7 +274,7 @@ async def test_processes_are_found_without_proc(
 
     output = await call(
         shell, command="sleep 300 & echo $! > pid1; setsid sleep 300 & echo $! > pid2; sleep 300",
-        timeout_s=0.3,
+        timeout_s=1.5,
     )  # fmt: skip
 
     assert "[timed out" in output.text
