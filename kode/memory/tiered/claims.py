@@ -239,9 +239,9 @@ def _compounds(tokens: list[Token]) -> dict[str, frozenset[str]]:
             if not all(told[start:end]):
                 break
             stems = frozenset(part.stem for part in parts)
-            if len(parts) == 2:
-                found[vocabulary.concept(parts[0].text + parts[1].text)] = stems
-            found[vocabulary.concept("".join(part.text[0] for part in parts))] = stems
+            # two initials stand for too much
+            joined = [part.text if len(parts) == 2 else part.text[0] for part in parts]
+            found[vocabulary.concept("".join(joined))] = stems
     return found
 
 

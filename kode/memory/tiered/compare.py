@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.memory.tiered.claims import Claim, read_claim
-from kode.memory.tiered.vocabulary import concept, opposites, predicate_sorts, stop, things, when
+from kode.memory.tiered.vocabulary import (
+    concept,
+    opposites,
+    predicate_sorts,
+    restrictors,
+    stop,
+    things,
+    when,
+)
 
 Verdict = Literal["same", "open", "other"]
 
@@ -256,7 +264,8 @@ def _container(new: Claim, entry: Claim, sides: _Sides) -> Literal["new", "entry
         return None if sides.entry_light else "new"
     if b:
         return None if sides.new_light else "entry"
-    return "new" if len(sides.new_light) > len(sides.entry_light) else "entry"
+    ours = (len(new.restrictors), len(sides.new_light))
+    return "new" if ours > (len(entry.restrictors), len(sides.entry_light)) else "entry"
 
 
 def _literal(new: Claim, entry: Claim) -> bool:
@@ -286,6 +295,8 @@ def _safe(new: Claim, entry: Claim, sides: _Sides) -> bool:
     if _done_otherwise(sides):
         return False
     if not new.exact & entry.exact and _rivals(new, entry, sides):
+        return False
+    if extra and bool(new.rates) != bool(entry.rates):
         return False
     narrower = sides.new_light if new.restrictors - entry.restrictors else sides.entry_light
     narrower -= predicate_sorts().keys()
@@ -370,12 +381,13 @@ def _exchanged(new: Claim, entry: Claim) -> bool:
         left, _, right = new.plain.partition(verb)
         if f"{right}{verb}{left}" == entry.plain:
             return False
-    return _timeless(new) != _timeless(entry)
+    return _timeless(new) != _timeless(entry) or not when() & set(new.sequence)
 
 
 def _timeless(claim: Claim) -> list[str]:
     """The telling words in their order, without those of time, which may stand anywhere."""
-    words = (word for word in claim.plain.split() if word not in stop() and word.isalpha())
+    words = (word for word in claim.plain.split() if word.isalpha())
+    words = (word for word in words if word not in stop() or word in restrictors())
     return [word for word in words if concept(word) not in when()]
 
 

@@ -14,6 +14,8 @@ from kode.memory.tiered.tokens import Token
 _SCOPE_ENDS = frozenset(
     "but for in on when if at as because so while during with then since by unless until".split()
 )
+_PLACES = frozenset("for in on at with by".split())
+"""What follows these is no longer denied itself, but narrows what is."""
 _BE = frozenset({"is", "are", "be", "been", "was", "were", "has", "have", "had", "got"})
 _MODALS = frozenset({"should", "must", "shall", "can", "may", "could", "might", "to"})
 _ADVERBS = frozenset("now nolonger anymore since meanwhile lately recently newly formerly".split())
@@ -116,7 +118,8 @@ def _read_word(scope: _Scope, tokens: Sequence[Token], at: int) -> None:
         scope.over()
         return
     if word in _SCOPE_ENDS and scope.spent:
-        scope.sign, scope.negated = 1, False
+        scope.sign = 1
+        scope.negated = scope.negated and word in _PLACES
     if word.startswith(("prefer", "favor", "favour")):
         scope.prefers, scope.clause = True, []
     if word in vocabulary.stop() and not (token.spelled or token.compound):

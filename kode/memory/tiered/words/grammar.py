@@ -129,7 +129,7 @@ returned reverted went
 DIRECTED = """
 before call talk depend import send report proxy forward trigger extend inherit point redirect
 convert translate copy sync map subscribe mirror replicate replace block wrap precede follow
-supersede override feed notify review teach pay own behind
+supersede override feed notify review teach pay own behind need
 """
 """Words whose two sides are not the same thing the other way round."""
 
