@@ -73,6 +73,8 @@ def follow(walk: "Walk", words: list[Word]) -> None:
         walk.state.leave()
     if texts[0] in ("read", "mapfile", "readarray", "getopts", "printf", "unset", "let", "."):
         for name in texts[1:]:
+            if texts[0] == "unset":
+                walk.state.functions.pop(name, None)
             if re.fullmatch(r"[A-Za-z_]\w*", name):
                 set_variable(walk, name, None)
     if texts[0] in ("eval", "source", "."):

@@ -24,7 +24,7 @@ from kode.permissions.shell_words import UNKNOWN, Word
 
 def message_file(words: list[Word], scene: Scene) -> Finding:
     """The file that a message is read from."""
-    files = option_values(words, ("--file", "-F", "--template"))
+    files = option_values(words, ("--file", "-F", "--template", "-t"))
     return together(safe(), *(reads_path(word, scene) for word in files))
 
 
@@ -329,7 +329,8 @@ def _symbolic_ref(words: list[Word], scene: Scene) -> Finding:
 def _checkout_index(words: list[Word], scene: Scene) -> Finding:
     if has_option(words, "-f", "--force", "-a", "-u"):
         return destructive("overwrites files")
-    return write()
+    places = option_values(words, ("--prefix",))
+    return together(write(), *(writes_path(word, scene) for word in places))
 
 
 def _read_tree(words: list[Word], scene: Scene) -> Finding:
@@ -342,7 +343,12 @@ def _archive(words: list[Word], scene: Scene) -> Finding:
     if has_option(words, "--remote", "--exec"):
         return unknown("asks another machine, or runs a program there")
     outputs = option_values(words, ("--output", "-o"))
-    return together(safe("prints"), *(writes_path(w, scene, replaces=True) for w in outputs))
+    added = option_values(words, ("--add-file",))
+    return together(
+        safe("prints"),
+        *(writes_path(w, scene, replaces=True) for w in outputs),
+        *(reads_path(w, scene) for w in added),
+    )
 
 
 def _hash_object(words: list[Word], scene: Scene) -> Finding:

@@ -21,7 +21,7 @@ from kode.permissions.shell_judge import (
     write,
 )
 from kode.permissions.shell_options import has_option, option_values, positionals
-from kode.permissions.shell_paths import absolute, deletes_path, writes_path
+from kode.permissions.shell_paths import absolute, deletes_path, secrets_named, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import after_options
 
@@ -160,7 +160,7 @@ def pip(words: list[Word], scene: Scene) -> Finding:
         case "list" | "show" | "freeze" | "check" if not has_option(
             words[1:], "--outdated", "-o", "--uptodate", "--log", "--python", "--path", "--proxy"
         ):
-            return safe("asks the package manager")
+            return together(safe("asks the package manager"), *secrets_named(rest, scene))
         case "list" | "show" | "freeze" | "check" | "inspect" | "debug":
             return development("asks the package manager")
         case "--version" | "--help" | "help" | "":

@@ -79,12 +79,18 @@ def printer(name: str, words: list[Word], scene: Scene) -> Finding:
     return safe("prints")
 
 
+_RESPONSE_FILES = ("nm", "size", "objdump", "strings", "readelf")
+"""What is behind an `@` holds options, which can load a plugin."""
+
+
 def reader(name: str, words: list[Word], scene: Scene, *, names_only: bool) -> Finding:
     arguments = words[1:]
     if _does_more(words, name):
         return unknown("an option that makes it run, write or read something else")
     if any(re.match(r"\w+://", w.text) for w in arguments):
         return network("asks another machine")
+    if name in _RESPONSE_FILES and any(w.text.startswith("@") for w in arguments):
+        return unknown("takes its options from a file")
     takes_value = table.READER_VALUE_OPTIONS.get(name, "").split()
     if name in table.READER_PATTERN_FIRST:
         return pattern_reader(name, arguments, scene)

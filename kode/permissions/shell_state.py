@@ -26,7 +26,7 @@ class ShellState:
     variables: dict[str, Word | None]
     """None, like a name that is missing, for a value that is not known."""
     functions: dict[str, "Node"] = field(default_factory=dict)
-    """Their definitions; in a state that two ways lead to, those of both."""
+    """Their definitions, where they are surely defined."""
 
     def copy(self) -> "ShellState":
         return replace(self, variables=dict(self.variables), functions=dict(self.functions))
@@ -63,7 +63,11 @@ def joined(*states: ShellState) -> ShellState:
         cwd=last.cwd,
         instead=_others(last.cwd, [f for state in states for f in (state.cwd, *state.instead)]),
         variables={name: _agreed(name, states) for name in names},
-        functions={name: node for state in states for name, node in state.functions.items()},
+        functions={
+            name: node
+            for name, node in last.functions.items()
+            if all(name in state.functions for state in states)
+        },
     )
 
 

@@ -78,11 +78,14 @@ def judge(words: list[Word], scene: Scene) -> Finding:
     )
 
 
+_NAMED_WITH_MORE = re.compile(r"(?:python|pypy|perl|ruby|lua|php|node)[\d.]*$|mkfs|newfs")
+
+
 def knows(name: str) -> bool:
     """Whether a program of this name is known, so that a function would stand for it."""
     tables = (_SPECIAL, WRAPPERS, SHELLS, TOOLS, table.PRINTERS, table.LISTERS, table.READERS)
     more = (table.CODE_FREE_WRITERS, table.DEVELOPMENT, table.CLASS_BY_NAME)
-    return any(name in one for one in (*tables, *more))
+    return any(name in one for one in (*tables, *more)) or _NAMED_WITH_MORE.match(name) is not None
 
 
 def _program(text: str, scene: Scene) -> tuple[str, Finding | None]:
@@ -139,9 +142,9 @@ def _judge_named(name: str, words: list[Word], scene: Scene) -> Finding:
         return shell_writers.code_free(name, words, scene)
     if name in table.DEVELOPMENT:
         return development_tool(words, scene)
-    if re.match(r"mkfs(\.|$)|newfs", name):
+    if name.startswith(("mkfs", "newfs")):
         return destructive("makes a new file system")
-    if re.match(r"(python|pypy|perl|ruby|lua|php|node)[\d.]*$", name):
+    if _NAMED_WITH_MORE.match(name):
         return TOOLS["python" if name.startswith(("python", "pypy")) else "perl"](words, scene)
     if name in table.CLASS_BY_NAME:
         return _tabled(name, words, scene)

@@ -243,6 +243,32 @@ DISGUISES = {
     "in a condition of arithmetic": lambda c: f"(( $({c}) > 0 )) && ls",
     "time -p": lambda c: f"time -p {c}",
     "busybox env": lambda c: f"busybox env {c}",
+    "behind a function of its name in a subshell": lambda c: f"({_first(c)}() {{ :; }}); {c}",
+    "behind a function that is not defined": lambda c: f"false && {_first(c)}() {{ :; }}; {c}",
+    "past a function of its name": lambda c: f"{_first(c)}() {{ :; }}; command {c}",
+    "verb set on one way": lambda c: f"X={_first(c)}; [ -e a ] && X=echo; $X {_rest(c)}",
+    "verb set in a branch": lambda c: (
+        f"if ls a; then X={_first(c)}; else X=echo; fi; $X {_rest(c)}"
+    ),
+    "verb set later in a loop": lambda c: (
+        f"X=echo; while ls; do $X {_rest(c)}; X={_first(c)}; done"
+    ),
+    "verb set before a call": lambda c: f"X=echo; f() {{ $X {_rest(c)}; }}; X={_first(c)}; f",
+    "behind many parts": lambda c: "ls;" * 450 + c,
+    "in a nested loop": lambda c: "for v in a b c d; do " * 3 + f"{c}; " + "done; " * 3,
+    "by printf that repeats its format": lambda c: (
+        f"bash <<< \"$(printf '%s\\n' ls {_quoted(c)})\""
+    ),
+    "in a label of sed": lambda c: f"sed {_quoted(':a;e ' + c)} a.txt",
+    "in a script glued to sed's option": lambda c: f"sed -e{_quoted('e ' + c)} a.txt",
+    "in a subscript that is evaluated later": lambda c: (
+        f"x={_quoted('a[$(' + c + ')]')}; echo $((x))"
+    ),
+    "in a subscript of a loop": lambda c: (
+        f"for x in {_quoted('a[$(' + c + ')]')}; do echo $((x)); done"
+    ),
+    "in a quoted subscript": lambda c: f"a[{_quoted('$(' + c + ')')}]=1",
+    "in cmake": lambda c: f"cmake -E env {c}",
     "deep nesting": lambda c: f"( ( {{ echo $(echo `{c}`); }} ) )",
 }
 

@@ -46,7 +46,12 @@ def _class(command, cwd=Path("/home/user/project")):
         ("git blame --contents=.env a", "system"),
         ("awk 'BEGIN{ARGV[ARGC++]=\".env\"} {print}'", "system"),
         ("ps aux e", "system"),
+        ("hexdump -f .env a.bin", "system"),
+        ("git archive --add-file=.env HEAD", "system"),
+        ("git checkout-index --prefix=/home/user/bin/ a.py", "system"),
+        ("pip freeze -r .env", "system"),
         # programs that options run
+        ("nm @options.txt", "unknown"),
         ("cloc --vcs=./list .", "unknown"),
         ("cloc --by-file src", "safe"),
         ("rpm -qa --pipe ./list", "unknown"),
