@@ -9,7 +9,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.cli.lines import VERBS, cell_width, clean, clip, duration, one_line, plural
+from kode.cli.event_lines import VERBS
+from kode.cli.lines import cell_width, clean, clip, duration, one_line, plural
 from kode.cli.screen import Screen
 from kode.events import (
     Event,

@@ -1,26 +1,11 @@
-"""Events and values as short plain texts: what one line on the screen says, without any style.
+"""Texts that fit on the screen: cleaned, cut, wrapped; numbers as short texts. Without any style.
 
-Pure functions. Colour and placement are `screen` and `render`; whole replies are `markdown`.
+Pure functions. What a line says of an event is `event_lines`; colour and placement are `screen` and
+`render`.
 """
 
 import re
 from collections.abc import Sequence
-
-from kode.events import AgentFinished, ToolFinished
-
-VERBS = {
-    "read_file": ("Reading", "Read"),
-    "write_file": ("Writing", "Wrote"),
-    "edit_file": ("Editing", "Edited"),
-    "search_files": ("Searching", "Searched"),
-    "list_files": ("Listing", "Listed"),
-    "shell": ("Running", "Ran"),
-    "fetch_url": ("Fetching", "Fetched"),
-    "todo": ("Planning", "Planned"),
-    "delegate_tasks": ("Delegating", "Delegated"),
-    "memory": ("Remembering", "Memory"),
-}
-"""Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
 MIN_MEANING_COLUMNS = 30
 
@@ -161,56 +146,6 @@ def money(usd: float | None) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 line`, `2 lines`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def doing(name: str, subject: str, width: int) -> str:
-    """What a running tool does: `Running pytest -q`."""
-    verb = VERBS.get(name, (name, name))[0]
-    return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
-
-
-def tool_line(event: ToolFinished, width: int) -> str:
-    """Verb, subject, outcome, time in one line of at most `width` columns.
-
-    Where it is narrow the subject gives way first: the outcome is what one looks for.
-    """
-    # What failed was not done.
-    verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
-    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
-    time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
-    end = "".join(f" · {part}" for part in (outcome, time) if part)
-    end = clip(end, max(width - len(verb) - 8, width // 2))
-    room = width - cell_width(verb) - cell_width(end) - 1
-    subject = _subject(event.name, event.subject, room) if room >= 4 else ""
-    return clip(f"{verb} {subject}".rstrip() + end, width)
-
-
-def command_failed(event: ToolFinished) -> bool:
-    """Whether a command ran and ended otherwise than well, which is no error of the call."""
-    ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
-    return event.name == "shell" and ill and event.summary != "exit status 0"
-
-
-def command_output(text: str) -> str:
-    """The output of a command without the notes on how it ended."""
-    lines = text.rstrip("\n").split("\n")
-    while lines and lines[-1].startswith("[") and lines[-1].endswith("]"):
-        lines.pop()
-    return "\n".join(lines)
-
-
-def _subject(name: str, subject: str, width: int) -> str:
-    """A command says most at its beginning, a path at both ends."""
-    shorten = clip if name in ("shell", "delegate_tasks") else clip_middle
-    return shorten(one_line(subject), width)
-
-
-def agent_line(event: AgentFinished, width: int) -> str:
-    """A finished subagent in one line of at most `width` columns."""
-    end = f" · {event.status} · {duration(event.elapsed_s)} · {count(event.tokens)} tokens"
-    head = f"Agent {event.index + 1}: "
-    room = width - len(head) - len(end)
-    return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
 
 
 def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:

@@ -6,7 +6,8 @@ Made from events; holds nothing of what is settled. Where it is shown is `render
 import math
 from dataclasses import dataclass, field
 
-from kode.cli.lines import clean, clip, count, doing, duration, one_line
+from kode.cli.event_lines import doing
+from kode.cli.lines import clean, clip, count, duration, one_line
 from kode.events import (
     AgentFinished,
     AgentProgress,

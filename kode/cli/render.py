@@ -1,11 +1,10 @@
-"""From events to the screen: settled text above the prompt, and the live lines just over it.
+"""From events to the screen of the REPL: settled text above the prompt, and the live lines just
+over it.
 
-`Renderer` serves the REPL. `ProgressRenderer` serves `kode run`: plain lines on stderr. Neither
-decides anything; the words of a line are `lines`, the blocks of a reply are `markdown`.
+Decides nothing; the words of a line are `event_lines`, the blocks of a reply are `markdown`. What
+`kode run` shows is `run_render`.
 """
 
-import asyncio
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,23 +12,26 @@ from typing import Literal, assert_never
 
 from kode.cli.details import Details
 from kode.cli.diffs import outcome_diff
-from kode.cli.lines import (
+from kode.cli.event_lines import (
+    NOTICE_STYLE,
     agent_line,
-    clean,
-    clip,
     command_failed,
     command_output,
-    count,
-    duration,
-    money,
-    one_line,
-    plural,
+    ending_line,
+    indented,
+    mark,
+    memory_line,
+    notice_line,
+    reduced_line,
+    retry_line,
+    same_beginning,
+    summary_line,
     tool_line,
-    wrap,
 )
+from kode.cli.lines import clean, clip, duration, one_line, wrap
 from kode.cli.markdown import Block, BlockSplitter, markdown
 from kode.cli.progress import Progress, how_to_stop
-from kode.cli.screen import Screen, open_screen
+from kode.cli.screen import Screen
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -59,7 +61,6 @@ MAX_FAILED_LINES = 3
 MAX_TAIL_LINES = 10
 MAX_THINKING_CHARS = 400
 """Of thinking, both ends are kept for the screen; all of it is in `details`."""
-LINE_EVERY_S = 0.1
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -158,19 +159,19 @@ class Renderer:
             case ToolFinished():
                 self._finished(event)
             case ContextReduced():
-                self._line(_reduced(event), "dim")
+                self._line(reduced_line(event), "dim")
             case TurnEnded():
                 self._ended(event)
             case MemoryChanged() if self.held is not None:
                 self.held.append(event)
             case MemoryChanged():
-                self._line(_memory(event), "dim")
+                self._line(memory_line(event), "dim")
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
                 pass  # of the moment: `progress`
             case AgentFinished():
                 self._agent_finished(event)
             case Notice():
-                self._line(_notice(event), _NOTICE_STYLE[event.level])
+                self._line(notice_line(event), NOTICE_STYLE[event.level])
             case _:
                 assert_never(event)
 
@@ -213,7 +214,7 @@ class Renderer:
             self._splitter.drop()
             self._streamed = False
         again = " The reply starts again." if event.discards_text and said else ""
-        self._line(_retry(event, self._why_again) + again, "warning")
+        self._line(retry_line(event, self._why_again) + again, "warning")
         self._why_again = event.reason
 
     def _replied(self, event: Replied) -> None:
@@ -232,21 +233,21 @@ class Renderer:
     def _finished(self, event: ToolFinished) -> None:
         screen = self.screen
         self._gap("tool")
-        mark, style = _mark(event)
-        told_below = event.is_error and _same_beginning(event.text, event.summary)
+        sign, style = mark(event)
+        told_below = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
         line = tool_line(shown, screen.width - 2)
-        screen.print_painted(f"{screen.paint(style, mark)} {line}")
+        screen.print_painted(f"{screen.paint(style, sign)} {line}")
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
             screen.print_painted(outcome_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
-            screen.print(_indented(event.text, 20), "dim")
+            screen.print(indented(event.text, 20), "dim")
         elif event.is_error:
-            screen.print(_indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+            screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif command_failed(event):
-            screen.print(_indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
+            screen.print(indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")
@@ -254,171 +255,13 @@ class Renderer:
         mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
         self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
         if event.summary and not ok:
-            self.screen.print(_indented(event.summary, MAX_ERROR_LINES), "dim")
+            self.screen.print(indented(event.summary, MAX_ERROR_LINES), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()
         self._blocks(self._splitter.finish())
         if event.status != "success":
             self._gap("line")
-            self.screen.print(_ending(event), "warning" if event.status != "error" else "error")
+            self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
         self._line(summary_line(event), "dim")
         self._last = "line"
-
-
-class ProgressRenderer:
-    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
-    and on a terminal, below them a line on what goes on. The answer itself is not shown here: it
-    belongs to stdout."""
-
-    def __init__(
-        self,
-        *,
-        verbose: bool = False,
-        quiet: bool = False,
-        no_color: bool = False,
-        live: bool = False,
-        screen: Screen | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
-        self.verbose = verbose
-        self.quiet = quiet
-        self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
-        self.progress = Progress()
-        self._clock = clock
-        self._why_again = ""
-        self._live = live and not quiet and self.screen.rich_terminal
-        self._tick: asyncio.TimerHandle | None = None
-        self._thinking: list[str] = []
-
-    def emit(self, event: Event) -> None:
-        """Shows one event as a line, or not at all. Never raises."""
-        try:
-            if self._live:
-                self.progress.take(event, self._clock())
-                self._show_line()
-            self._show(event)
-        except Exception as error:  # the promise of `Emit`
-            self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
-
-    def _show_line(self) -> None:
-        """Shows what goes on, again and again for as long as something does."""
-        if self.progress.idle:
-            self.screen.clear_line()
-            return
-        in_turn = self.progress.since is not None
-        stop = "Ctrl-C stops" if in_turn else "Ctrl-C skips"
-        self.screen.show_line(self.progress.line(self._clock(), self.screen.width - 1, stop))
-        if self._tick is None:
-            self._tick = asyncio.get_running_loop().call_later(LINE_EVERY_S, self._ticked)
-
-    def _ticked(self) -> None:
-        self._tick = None
-        self._show_line()
-
-    def _show(self, event: Event) -> None:
-        match event:
-            case Notice():
-                if not (self.quiet and event.level == "info"):
-                    self.screen.print(one_line(_notice(event)), _NOTICE_STYLE[event.level])
-            case RetryScheduled():
-                self.screen.print(one_line(_retry(event, self._why_again)), "warning")
-                self._why_again = event.reason
-            case StepStarted():
-                self._why_again = ""
-            case _ if self.quiet:
-                return
-            case ThinkingDelta() if self.verbose:
-                self._thinking.append(event.text)
-            case Replied() if self._thinking:
-                self.screen.print(_indented("".join(self._thinking), 1000), "dim")
-                self._thinking.clear()
-            case ToolFinished():
-                self._tool(event)
-            case AgentFinished():
-                mark = "●" if event.status == "success" else "✗"
-                self.screen.print(f"{mark} {agent_line(event, max(self.screen.width - 2, 60))}")
-            case ContextReduced():
-                self.screen.print(_reduced(event), "dim")
-            case MemoryChanged():
-                self.screen.print(f"memory: {one_line(event.text)}", "dim")
-            case _:
-                return
-
-    def _tool(self, event: ToolFinished) -> None:
-        mark, _ = _mark(event)
-        told_below = event.is_error and _same_beginning(event.text, event.summary)
-        shown = replace(event, summary="failed") if told_below else event
-        self.screen.print(f"{mark} {tool_line(shown, max(self.screen.width - 2, 60))}")
-        if told_below and not self.verbose:
-            self.screen.print(_indented(event.text, MAX_ERROR_LINES), "dim")
-        if self.verbose and event.text:
-            self.screen.print(_indented(event.text, 20), "dim")
-
-
-_NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
-
-
-def summary_line(event: TurnEnded) -> str:
-    """What a turn took, in one line."""
-    changed = len(event.files_changed)
-    parts = (
-        duration(event.duration_ms / 1000),
-        plural(event.steps, "step"),
-        f"{count(event.usage.input_tokens)} in, {count(event.usage.output_tokens)} out",
-        money(event.cost_usd),
-        plural(changed, "file") + " changed" if changed else "",
-    )
-    return " · ".join(part for part in parts if part)
-
-
-def _ending(event: TurnEnded) -> str:
-    if event.status == "interrupted":
-        return "Stopped. What was done so far is saved: say how to go on."
-    if event.status == "timeout":
-        return f"Out of time. {event.error or 'Say `go on` to continue, or raise --timeout.'}"
-    return f"Error: {event.error or 'the turn failed without a reason; see /sessions.'}"
-
-
-def _retry(event: RetryScheduled, said: str) -> str:
-    """`said` is the reason that was told before: the same one is not told again."""
-    nth = f"{event.attempt + 1} of {event.max_attempts}"
-    why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
-    return f"{why}Asking again in {duration(event.delay_s)} ({nth})."
-
-
-def _reduced(event: ContextReduced) -> str:
-    what = "compacted" if event.kind == "compaction" else "old tool output dropped"
-    return f"context: {what}, {count(event.tokens_before)} → {count(event.tokens_after)} tokens"
-
-
-def _memory(event: MemoryChanged) -> str:
-    undo = "  ·  /memory undo" if event.change_id else ""
-    return f"memory: {one_line(event.text)}{undo}"
-
-
-def _notice(event: Notice) -> str:
-    return {"info": "", "warning": "Warning: ", "error": "Error: "}[event.level] + event.text
-
-
-def _mark(event: ToolFinished) -> tuple[str, str]:
-    """The sign before a call's line, and its style."""
-    if event.is_error:
-        return "✗", "error"
-    return ("✗", "warning") if command_failed(event) else ("●", "good")
-
-
-def _same_beginning(text: str, summary: str) -> bool:
-    """Whether a summary is but the beginning of the text, cut."""
-    said = one_line(summary).rstrip("…").rstrip()
-    return bool(said) and one_line(text).startswith(said)
-
-
-def _indented(text: str, limit: int, *, tail: bool = False) -> str:
-    """The first or last lines of a text, indented under the line they explain."""
-    lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
-    if len(lines) > limit:
-        rest = f"… {plural(len(lines) - limit, 'more line')}"
-        lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
-    return "\n".join("  " + line for line in lines)

@@ -245,7 +245,7 @@ def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
     if arguments.output_format == "json":
         return silent, None
     from kode.cli.ask import make_ask
-    from kode.cli.render import ProgressRenderer
+    from kode.cli.run_render import ProgressRenderer
 
     progress = ProgressRenderer(
         verbose=arguments.verbose, no_color=arguments.no_color, live=not arguments.quiet

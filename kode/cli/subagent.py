@@ -252,7 +252,7 @@ def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, 
 
     show: Emit = silent
     if not arguments.quiet:
-        from kode.cli.render import ProgressRenderer
+        from kode.cli.run_render import ProgressRenderer
 
         show = ProgressRenderer().emit
 

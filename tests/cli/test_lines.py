@@ -2,23 +2,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.cli.lines import (
-    agent_line,
     bars,
     cell_width,
     clean,
     clip,
     clip_middle,
     count,
-    doing,
     duration,
     explained,
     fold,
     money,
     one_line,
-    tool_line,
     wrap,
 )
-from kode.events import AgentFinished, ToolFinished
 
 
 def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
@@ -40,18 +36,6 @@ def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
         "  /longer",
         "      short",
     ]
-
-
-def finished(subject="kode/cli/render.py", summary="142 lines", duration_ms=400, name="read_file"):
-    return ToolFinished(
-        call_id="1",
-        name=name,
-        subject=subject,
-        is_error=False,
-        summary=summary,
-        text="",
-        duration_ms=duration_ms,
-    )
 
 
 def test_escape_sequences_of_every_kind_are_removed():
@@ -84,42 +68,6 @@ def test_wrapping_loses_nothing_and_fits(text, width):
 
     assert "".join(lines) == text
     assert all(cell_width(line) <= width for line in lines)
-
-
-def test_a_tool_line_says_verb_subject_outcome_and_time():
-    assert tool_line(finished(), 78) == "Read kode/cli/render.py · 142 lines · 0.4s"
-
-
-def test_where_it_is_narrow_the_subject_gives_way():
-    line = tool_line(finished(subject="a/very/long/path/to/some/file.py"), 40)
-
-    assert line.startswith("Read ")
-    assert line.endswith("file.py · 142 lines · 0.4s")
-    assert len(line) <= 40
-
-
-@given(st.text(), st.text(), st.integers(10, 100))
-def test_a_tool_line_always_fits(subject, summary, width):
-    event = finished(subject=subject, summary=summary)
-
-    assert cell_width(tool_line(event, width)) <= width
-    assert "\n" not in tool_line(event, width)
-    assert cell_width(doing("shell", subject, width)) <= width
-
-
-def test_an_unknown_tool_shows_its_name():
-    line = tool_line(finished(name="weather", subject="Rome", summary="sunny", duration_ms=3), 80)
-
-    assert line == "weather Rome · sunny"
-
-
-def test_a_finished_agent_fits_in_twenty_columns():
-    event = AgentFinished(
-        index=0, goal="find it all", status="success", summary="", elapsed_s=3.0, tokens=1200
-    )
-
-    assert agent_line(event, 60) == "Agent 1: find it all · success · 3.0s · 1.2k tokens"
-    assert len(agent_line(event, 20)) <= 20
 
 
 def test_numbers_are_short():

@@ -1,4 +1,3 @@
-import asyncio
 import io
 import itertools
 import re
@@ -9,28 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.cli.lines import cell_width
-from kode.cli.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
+from kode.cli.render import MAX_DIFF_LINES, Renderer
 from kode.cli.screen import Screen
 from kode.events import (
-    AgentFinished,
-    AgentProgress,
     ContextReduced,
     MemoryChanged,
     Notice,
-    Replied,
     RetryScheduled,
-    SessionStarted,
     StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
     ToolOutput,
     ToolStarted,
-    TurnEnded,
     TurnStarted,
-    Working,
 )
-from kode.messages import Message, Text, Usage
+from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 
 
 class Desk:
@@ -59,65 +52,6 @@ class Desk:
 
     def live(self, width=80, height=20):
         return [line for _, line in self.renderer.live(width, height)]
-
-
-def replied(text):
-    return Replied(
-        message=Message(role="assistant", parts=(Text(text=text),), stop="end"),
-        usage=Usage(),
-        cost_usd=None,
-        context_tokens=10,
-        context_window=100,
-    )
-
-
-def ended(status="success", error=None, files=()):
-    return TurnEnded(
-        status=status,
-        result="",
-        error=error,
-        steps=2,
-        usage=Usage(input_tokens=1200, output_tokens=30),
-        cost_usd=0.01,
-        files_changed=files,
-        duration_ms=2500,
-    )
-
-
-def tool(name="shell", subject="pytest -q", *, is_error=False, text="", diff=""):
-    return ToolFinished(
-        call_id="1",
-        name=name,
-        subject=subject,
-        is_error=is_error,
-        summary="exit 1" if is_error else "exit 0",
-        text=text,
-        diff=diff,
-        duration_ms=1500,
-    )
-
-
-ALL_EVENTS = (
-    SessionStarted(session_id="s", cwd="/", provider="p", model="m"),
-    TurnStarted(text="do it"),
-    StepStarted(step=1),
-    ThinkingDelta(text="hm\n\nwell"),
-    TextDelta(text="Hello *you*, this is a line that is longer than twenty columns.\n\n- a\n"),
-    RetryScheduled(attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded"),
-    TextDelta(text="| a | b |\n|---|---|\n| 1 | 2 |\n"),
-    replied("x"),
-    ToolStarted(call_id="1", name="shell", subject="pytest -q"),
-    ToolOutput(call_id="1", text="some output\n"),
-    tool(is_error=True, text="E assert\n" * 20),
-    tool("edit_file", "a.py", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"),
-    Working(what="Compacting the conversation"),
-    ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
-    MemoryChanged(text='merged into env "a"', change_id="c"),
-    AgentProgress(index=0, goal="g", activity="reading", elapsed_s=1.0, tokens=10),
-    AgentFinished(index=0, goal="g", status="error", summary="no", elapsed_s=1.0, tokens=10),
-    Notice(text="careful"),
-    ended("error", "The key was refused. Run `kode init`."),
-)
 
 
 @pytest.mark.parametrize("width", [20, 80])
@@ -402,137 +336,6 @@ def test_a_fault_of_the_screen_never_reaches_the_turn():
     desk.renderer.emit(tool())
 
     assert "could not show tool_finished" in desk.text
-
-
-def progress(**options):
-    stream = io.StringIO()
-    screen = Screen(
-        stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
-    )
-    return ProgressRenderer(screen=screen, **options), stream
-
-
-def test_progress_is_a_plain_line_for_each_tool_call():
-    renderer, stream = progress()
-
-    for event in ALL_EVENTS:
-        renderer.emit(event)
-
-    assert stream.getvalue().splitlines() == [
-        "overloaded. Asking again in 2.0s (2 of 3).",
-        "✗ Running pytest -q · exit 1 · 1.5s",
-        "● Edited a.py · exit 0 · 1.5s",
-        "context: compacted, 90k → 9k tokens",
-        'memory: merged into env "a"',
-        "✗ Agent 1: g · error · 1.0s · 10 tokens",
-        "Warning: careful",
-    ]
-
-
-def test_quiet_progress_leaves_warnings():
-    renderer, stream = progress(quiet=True)
-
-    for event in ALL_EVENTS:
-        renderer.emit(event)
-    renderer.emit(Notice(text="by the way", level="info"))
-
-    assert stream.getvalue().splitlines() == [
-        "overloaded. Asking again in 2.0s (2 of 3).",
-        "Warning: careful",
-    ]
-
-
-def test_verbose_progress_adds_thinking_and_output():
-    renderer, stream = progress(verbose=True)
-
-    renderer.emit(ThinkingDelta(text="hm"))
-    renderer.emit(replied("x"))
-    renderer.emit(tool(text="all passed"))
-
-    assert stream.getvalue().splitlines() == [
-        "  hm",
-        "● Ran pytest -q · exit 0 · 1.5s",
-        "  all passed",
-    ]
-
-
-class Progress:
-    """A renderer of `kode run` on a terminal that is a string."""
-
-    def __init__(self, *, terminal=True, live=True, quiet=False):
-        self.stream = io.StringIO()
-        self.stream.isatty = lambda: terminal
-        self.now = 100.0
-        self.screen = Screen(
-            stream=self.stream,
-            rich_terminal=terminal,
-            color=False,
-            columns=lambda: 60,
-            rows=lambda: 24,
-        )
-        self.renderer = ProgressRenderer(
-            screen=self.screen, live=live, quiet=quiet, clock=lambda: self.now
-        )
-
-    def show(self, *events):
-        for event in events:
-            self.renderer.emit(event)
-        return self.stream.getvalue()
-
-
-STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
-
-
-async def test_a_task_on_a_terminal_says_what_goes_on_in_a_line_that_goes_away():
-    desk = Progress()
-
-    text = desk.show(TurnStarted(text="x"), STARTED)
-    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[K")
-    text = desk.show(tool())
-    assert text.endswith("\r\x1b[K● Ran pytest -q · exit 0 · 1.5s\n")
-    text = desk.show(ended())
-
-    assert text.endswith("\n") or text.endswith("\r\x1b[K")
-    assert not desk.screen._line_shown
-
-
-async def test_the_line_goes_on_counting_by_itself(monkeypatch):
-    monkeypatch.setattr("kode.cli.render.LINE_EVERY_S", 0.01)
-    desk = Progress()
-    desk.show(TurnStarted(text="x"), STARTED)
-    desk.now += 42
-
-    while "42s" not in desk.stream.getvalue():
-        await asyncio.sleep(0.01)
-    desk.show(ended())
-
-
-async def test_a_question_is_not_painted_over(monkeypatch):
-    desk = Progress()
-    desk.show(TurnStarted(text="x"), STARTED)
-    asked = asyncio.Event()
-
-    async def read_line(stream):
-        before = len(desk.stream.getvalue())
-        desk.show(StepStarted(step=2))
-        asked.set()
-        return desk.stream.getvalue()[before:]
-
-    monkeypatch.setattr("kode.cli.plain.read_line", read_line)
-
-    painted = await desk.screen.read_answer("answer: ")
-
-    assert desk.stream.getvalue().endswith("\r\x1b[Kanswer: ")
-    assert painted == ""
-    desk.show(ended())
-
-
-@pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}, {"quiet": True}])
-async def test_elsewhere_nothing_is_painted_over(options):
-    text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
-
-    assert "\r" not in text
-    assert "\x1b" not in text
 
 
 def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
