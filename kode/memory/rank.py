@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kode import credentials
+from kode.contracts import Hit
 from kode.memory import terms
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
 MIN_COSINE = 0.45
 """Below it, a neural vector alone is no match."""
+HIT_CHARS = 1_000
+"""Of a text, where it is listed for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,20 @@ def rank(
     for text in texts:
         ranker.add(text)
     return ranker.search(query, k=k, neighbours=neighbours, similarities=similarities)
+
+
+def hits(query: str, found: Sequence[tuple[str, str]], k: int) -> list[Hit]:
+    """The same for a person: each text masked and cut. `found` are pairs of where a text stands and
+    the text."""
+    return [
+        Hit(
+            score=one.score,
+            text=credentials.redact(found[one.index][1])[:HIT_CHARS],
+            where=found[one.index][0],
+            why=one.why,
+        )
+        for one in rank(query, [text for _, text in found], k=k)
+    ]
 
 
 class Ranker:

@@ -50,7 +50,6 @@ ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is wh
 MAX_PROMPT_CHARS = 200_000
 SHOWN_TIMES_LIMIT = 4
 """A memory that was edited far over its limit is shown up to so many times the limit."""
-HIT_CHARS = 1_000
 SPARE_S = 1.0
 """Kept of the guard's limit for writing down what could not be done in time."""
 
@@ -185,16 +184,7 @@ class Journal:
         entries = self.files.entries()
         found = [(MEMORY, block) for block in _blocks(self._memory())]
         found += [(f"history {e.at}", e.text) for e in reversed(entries)]
-        texts = [text for _, text in found]
-        return [
-            Hit(
-                score=one.score,
-                text=credentials.redact(texts[one.index])[:HIT_CHARS],
-                where=found[one.index][0],
-                why=one.why,
-            )
-            for one in rank.rank(query, texts, k=k)
-        ]
+        return rank.hits(query, found, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())

@@ -23,7 +23,7 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, MemoryError_, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame
+from kode.memory import embed, frame, rank
 from kode.memory.ask import Door, keep_ends
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.notes import jobs, maintenance, pack, report
@@ -45,7 +45,6 @@ ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
 ASKED_TTL_DAYS = 30
 ASKED_CHARS = 2_000
-HIT_CHARS = 1_000
 SNAPSHOT_NOTES = 20
 MOST_SHOWN = 500
 """Ids of notes that the session remembers as shown."""
@@ -170,7 +169,7 @@ class Notes:
         return [
             Hit(
                 score=one.score,
-                text=credentials.redact(one.note.content)[:HIT_CHARS],
+                text=credentials.redact(one.note.content)[: rank.HIT_CHARS],
                 where=f"notes/{one.note.id}",
                 why=f"{one.note.kind}; {one.why}",
             )

@@ -47,7 +47,6 @@ MAX_ATTEMPTS = 5
 """Reflections on one task that the provider failed; then it stays in `pending/` untried."""
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
-HIT_CHARS = 1_000
 LISTED_CHARS = 100
 
 
@@ -148,16 +147,7 @@ class Vault:
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = [(n, b) for n in self.files.names() for b in blocks_of(self._text(n))]
-        texts = [block for _, block in found]
-        return [
-            Hit(
-                score=one.score,
-                text=credentials.redact(texts[one.index])[:HIT_CHARS],
-                where=found[one.index][0],
-                why=one.why,
-            )
-            for one in rank.rank(query, texts, k=k)
-        ]
+        return rank.hits(query, found, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
