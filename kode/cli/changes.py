@@ -13,7 +13,7 @@ from kode.cli.lines import cell_width, one_line, plural
 from kode.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from kode.session.checkpoints import FileDiff
+    from kode.session.file_diffs import FileDiff
 
 BY_OTHERS = "also changed by you or a program"
 

@@ -45,8 +45,9 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
-from kode.session.checkpoints import Checkpoints, FileDiff, Undone
+from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry
+from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
 from kode.session.told import effective, is_turn

@@ -6,9 +6,7 @@ what is kept before a command in `keeping`. What a program changes by itself is 
 """
 
 import contextlib
-import difflib
 import fcntl
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,13 +29,12 @@ from kode.session.changes import (
     way_back,
 )
 from kode.session.contents import LINK, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError
 from kode.session.keeping import Kept, differences, gather
 from kode.session.uncommitted import bring_back_stashes, survey
 
 LOG = "changes.jsonl"
-MAX_COMPARED_LINES = 20_000
-"""Of a file; a longer one is told as changed without its lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +60,6 @@ class Undone:
     @property
     def touched(self) -> tuple[str, ...]:
         return (*self.restored, *self.removed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileDiff:
-    """What a session has changed in one file, against its first content."""
-
-    path: str
-    text: str
-    """A unified diff, or a line that says why there is none."""
-    added: int
-    removed: int
-    by_others: bool
-    """Whether somebody else changed it too: a person, or a program that was run."""
 
 
 @dataclass
@@ -204,13 +188,7 @@ class Checkpoints:
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
         `seen_from` are named relative to it."""
-        past = self._history()
-        per_file: dict[str, list[Change]] = {}
-        for number in past.standing:
-            for path, done in past.groups[number].files.items():
-                per_file.setdefault(path, []).extend(done)
-        found = (self._diff_of(path, done, seen_from) for path, done in per_file.items())
-        return [one for one in found if one is not None]
+        return file_diffs(self.contents, self._history(), seen_from)
 
     # ── taking back ──────────────────────────────────────────────────────────────────────────
 
@@ -360,50 +338,6 @@ class Checkpoints:
             return (self.folder / LOG).stat().st_size
         except OSError:
             return 0
-
-    # ── comparing ────────────────────────────────────────────────────────────────────────────
-
-    def _diff_of(self, path: str, done: list[Change], seen_from: Path) -> FileDiff | None:
-        before, now = done[0].before, self.contents.see(Path(path))
-        if before == now.state:
-            return None
-        name = os.path.relpath(path, seen_from) if Path(path).is_relative_to(seen_from) else path
-        gaps = any(one.done and one.after != two.before for one, two in itertools.pairwise(done))
-        by_others = gaps or (done[-1].done and done[-1].after != now.state)
-        old, new = self._text(before, None), self._text(now.state, path)
-        lines: list[str] = []
-        if old is not None and new is not None:
-            lines = list(
-                difflib.unified_diff(
-                    old,
-                    new,
-                    fromfile="/dev/null" if before is None else name,
-                    tofile="/dev/null" if now.state is None else name,
-                )
-            )
-        text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
-        return FileDiff(
-            path=name,
-            text=text or f"{name}: changed; too large, or no text, to compare\n",
-            added=sum(line.startswith("+") for line in lines[2:]),
-            removed=sum(line.startswith("-") for line in lines[2:]),
-            by_others=by_others,
-        )
-
-    def _text(self, state: str | None, path: str | None) -> list[str] | None:
-        """The lines of a state, of the file itself where `path` is given; None for what is no text
-        or too long."""
-        if state is None:
-            return []
-        if state.startswith(LINK):
-            return [state + "\n"]
-        data: bytes | None = None
-        if is_digest(state):
-            with contextlib.suppress(OSError):
-                data = Path(path).read_bytes() if path else self.contents.data(state)
-        if data is None or b"\0" in data[:8192] or data.count(b"\n") > MAX_COMPARED_LINES:
-            return None
-        return data.decode("utf-8", "replace").splitlines(keepends=True)
 
 
 def _bring_back(change: RepositoryChange) -> list[str]:

@@ -30,7 +30,7 @@ from kode.events import (
 )
 from kode.images import keep
 from kode.messages import Image, Message, Text, Usage
-from kode.session.checkpoints import FileDiff
+from kode.session.file_diffs import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
 

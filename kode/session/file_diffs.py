@@ -1,0 +1,81 @@
+"""What a session has changed in files, against what they held first: as diffs for a person. What
+the changes are is told by `changes`, what the files held by `contents`.
+"""
+
+import contextlib
+import difflib
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.session.changes import Change, History
+from kode.session.contents import LINK, Contents, is_digest
+
+MAX_COMPARED_LINES = 20_000
+"""Of a file; a longer one is told as changed without its lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDiff:
+    """What a session has changed in one file, against its first content."""
+
+    path: str
+    text: str
+    """A unified diff, or a line that says why there is none."""
+    added: int
+    removed: int
+    by_others: bool
+    """Whether somebody else changed it too: a person, or a program that was run."""
+
+
+def file_diffs(contents: Contents, past: History, seen_from: Path) -> list[FileDiff]:
+    """File by file, but for what was undone; files inside `seen_from` are named relative to it."""
+    per_file: dict[str, list[Change]] = {}
+    for number in past.standing:
+        for path, done in past.groups[number].files.items():
+            per_file.setdefault(path, []).extend(done)
+    found = (_diff_of(contents, path, done, seen_from) for path, done in per_file.items())
+    return [one for one in found if one is not None]
+
+
+def _diff_of(
+    contents: Contents, path: str, done: Sequence[Change], seen_from: Path
+) -> FileDiff | None:
+    """None for a file that is as it was."""
+    before, now = done[0].before, contents.see(Path(path)).state
+    if before == now:
+        return None
+    name = os.path.relpath(path, seen_from) if Path(path).is_relative_to(seen_from) else path
+    gaps = any(one.done and one.after != two.before for one, two in itertools.pairwise(done))
+    old, new = _lines(contents, before, None), _lines(contents, now, path)
+    lines: list[str] = []
+    if old is not None and new is not None:
+        fromfile = "/dev/null" if before is None else name
+        tofile = "/dev/null" if now is None else name
+        lines = list(difflib.unified_diff(old, new, fromfile=fromfile, tofile=tofile))
+    text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+    return FileDiff(
+        path=name,
+        text=text or f"{name}: changed; too large, or no text, to compare\n",
+        added=sum(line.startswith("+") for line in lines[2:]),
+        removed=sum(line.startswith("-") for line in lines[2:]),
+        by_others=gaps or (done[-1].done and done[-1].after != now),
+    )
+
+
+def _lines(contents: Contents, state: str | None, path: str | None) -> list[str] | None:
+    """The lines of a state, of the file itself where `path` is given; None for what is no text or
+    too long."""
+    if state is None:
+        return []
+    if state.startswith(LINK):
+        return [state + "\n"]
+    data: bytes | None = None
+    if is_digest(state):
+        with contextlib.suppress(OSError):
+            data = Path(path).read_bytes() if path else contents.data(state)
+    if data is None or b"\0" in data[:8192] or data.count(b"\n") > MAX_COMPARED_LINES:
+        return None
+    return data.decode("utf-8", "replace").splitlines(keepends=True)
