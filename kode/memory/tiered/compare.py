@@ -72,8 +72,10 @@ def compare(new: Claim, entry: Claim, *, add_threshold: float = 0.3) -> Comparis
         return Comparison("same", 1.0, "entry", "it says the same")
     related = _related(new, sides, overlap, add_threshold)
     conflict = _conflict(new, entry, sides)
+    if conflict and related:
+        return Comparison("open", overlap, "new", conflict)
     if conflict:
-        return Comparison("open" if related else "other", overlap, "new", conflict)
+        return Comparison("other", overlap, "new", "it is about something else")
     keeps = None if _denies_more(new, entry, sides) else _container(new, entry, sides)
     if keeps is not None and _literal(new, entry):
         longer = _longer(new, entry)

@@ -190,6 +190,12 @@ def test_a_fact_far_from_all_others_is_added() -> None:
     assert decision.action == "add"
 
 
+def test_the_reason_for_adding_an_unrelated_fact_is_that_it_is_unrelated() -> None:
+    decision = decide("Charts are drawn with Plotly", ["The index is rebuilt every 6 hours"])
+
+    assert (decision.action, decision.reason) == ("add", "it is about something else")
+
+
 def test_a_fact_of_unknown_words_is_added() -> None:
     assert decide("zxqv blorp", ["User likes tea", "Redis is on port 6379"]).action == "add"
 
