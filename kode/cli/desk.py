@@ -23,7 +23,7 @@ from kode.errors import KodeError
 from kode.messages import Text
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation, Status
+    from kode.conversation import Conversation, StatusLine
 
 Opening = Callable[[], Awaitable["Conversation"]]
 """Opens the conversation. Raises: KodeError when that is not possible."""
@@ -120,7 +120,7 @@ class Desk:
     work_since: float = 0.0
     cancelled_at: float | None = None
     closing: "asyncio.Task[None] | None" = None
-    _status: "Status | None" = None
+    _status: "StatusLine | None" = None
     _seen_replies: int = 0
 
     @property
@@ -426,7 +426,7 @@ class Desk:
             self.screen.print(text)
 
 
-def status_line(status: "Status", width: int) -> str:
+def status_line(status: "StatusLine", width: int) -> str:
     """The most telling parts that fit into `width` columns."""
     used = status.context_tokens / status.context_window if status.context_window else 0.0
     context = f"{used:.0%} of {count(status.context_window)}"

@@ -9,8 +9,8 @@ It holds no policy of its own: only in which order things open, run and close. W
 are is `assembly.py`'s business.
 """
 
-from kode.conversation.conversation import Conversation, Status
+from kode.conversation.conversation import Conversation, StatusLine
 from kode.conversation.opening import open_conversation
 from kode.conversation.sessions import open_checkpoints
 
-__all__ = ["Conversation", "Status", "open_checkpoints", "open_conversation"]
+__all__ = ["Conversation", "StatusLine", "open_checkpoints", "open_conversation"]

@@ -63,7 +63,7 @@ MAINTAIN_EVERY_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class StatusLine:
     """What a status line tells."""
 
     provider: str
@@ -254,8 +254,8 @@ class Conversation:
         """Applies from the next call on."""
         self.gate.set_mode(mode)
 
-    def status(self) -> Status:
-        return Status(
+    def status(self) -> StatusLine:
+        return StatusLine(
             provider=self.agent.provider.name,
             model=self.agent.provider.model,
             mode=self.gate.mode,
