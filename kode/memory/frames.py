@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from kode.memory.senses import SENSES
+from kode.memory.senses import SENSES, words_of
 from kode.memory.sentences import KEY_CHARS, Index, Sentence
 
 FRAMES: dict[str, tuple[str, ...]] = {
@@ -225,12 +225,7 @@ class _Compiled:
 
 
 def _words(sense: str) -> list[str]:
-    if sense not in SENSES:
-        return [sense]
-    words = []
-    for word in SENSES[sense].split():
-        words += [word[:-1], f"{word[:-1]}s"] if word.endswith("~") else [word]
-    return words
+    return words_of(sense) if sense in SENSES else [sense]
 
 
 @cache

@@ -13,7 +13,7 @@ over texts already folded by `kode.memory.characters.folded`.
 import re
 from collections.abc import Sequence
 
-from kode.memory import company, frames, phrases
+from kode.memory import company, frames, likeness, phrases
 from kode.memory.order import Orders
 from kode.memory.sentences import Sentence, sentences
 
@@ -44,6 +44,9 @@ def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
         for start, end, category in frames.find(text, part):
             if not excused(text, start, end, category):
                 return start, end, category
+    for start, end, category in likeness.find(text, parts):
+        if not _is_about_orders(text[start:end]) and not excused(text, start, end, category):
+            return start, end, category
     return None
 
 
@@ -137,6 +140,14 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
             outside = f"{text[low : quote.start()]} {text[quote.end() : high]}"
             return _ABOUT.search(outside) is not None
     return False
+
+
+def _is_about_orders(sentence: str) -> bool:
+    """Quotes something in a sentence about tests and filters, or says what is done with such."""
+    if _HANDLED.search(sentence):
+        return True
+    rest, quotations = _QUOTED.subn(" ", sentence)
+    return quotations > 0 and _ABOUT.search(rest) is not None
 
 
 def _is_told_in_confidence(text: str, start: int, end: int) -> bool:

@@ -6,6 +6,8 @@ reader is one person (`the user`), since `users` are those of the software a fac
 `~` at the end of a word stands for the word and its plural.
 """
 
+from functools import cache
+
 SENSES: dict[str, str] = {
     # ── who ──────────────────────────────────────────────────────────────────────────────────
     "YOU": "you you're you've assistant assistant's agent agent's model ai bot kode llm",
@@ -171,3 +173,25 @@ SENSES: dict[str, str] = {
     "comments slack discord telegram twitter public forum image link query branch tag internet "
     "web site ticket chat",
 }
+
+
+def words_of(sense: str) -> list[str]:
+    """The words of a sense, plurals included."""
+    words = []
+    for word in SENSES[sense].split():
+        words += [word[:-1], f"{word[:-1]}s"] if word.endswith("~") else [word]
+    return words
+
+
+def senses_of(word: str) -> tuple[str, ...]:
+    """The senses of a folded word, in order; most words have none."""
+    return _by_word().get(word, ())
+
+
+@cache
+def _by_word() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for sense in SENSES:
+        for word in words_of(sense):
+            found[word] = (*found.get(word, ()), sense)
+    return found

@@ -16,7 +16,7 @@ PHRASES: tuple[Order, ...] = (
         "chat markup",
         "",
         r"\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>|\[/?(?:system_prompt|tool_calls|"
-        r"available_tools|tool_results|system)\](?=.*\[/|\s*[:<]|.*\n)|<\uff5c",
+        r"available_tools|tool_results|system)\](?=.*\[/|\s*[:<]|\s*\n)|<\uff5c",
         signs=(
             "[inst]",
             "[/inst]",
