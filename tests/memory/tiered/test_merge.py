@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.merge import measure, read, structure
+from bench.merge import measure, read, replay, structure
 from kode.memory.tiered import calibrate
 from kode.memory.tiered.claims import read_claim
 from kode.memory.tiered.merge import decide, judge_prompt, merge_judged, read_judgment
 
 CASES = Path(__file__).parent.parent / "data" / "merge_cases.jsonl"
+FRESH = CASES.with_name("merge_fresh.jsonl")
+"""Writes that were measured before anything was adjusted to them."""
 
 ANOTHER_FACT = [
     ("User prefers tabs over spaces", "User prefers spaces over tabs"),
@@ -303,6 +305,13 @@ def test_a_day_of_writes_keeps_what_the_measurement_promises() -> None:
     assert (figures.lost, figures.contradictions) == (0, 0)
     assert figures.duplicates_added <= 0.10
     assert figures.duplicates_added_with_judge <= 0.03
+
+
+def test_no_fact_is_lost_of_writes_worded_freely() -> None:
+    tally = replay(read(FRESH), structure, judge=False)
+
+    assert (tally.lost, tally.contradictions) == ([], [])
+    assert len(tally.duplicates_added) <= 0.20 * tally.by_label["duplicate"]
 
 
 def test_decisions_are_the_same_in_every_process() -> None:
