@@ -1,7 +1,7 @@
 """The prompt on a real terminal: one prompt_toolkit application from start to end.
 
-It holds the input line, the live lines above it and the status line below. What is printed goes
-above it and is never painted again. Keys are `keys`; what a message does is `desk`.
+What is printed goes above it and is never painted again. How it looks is `layout`, keys are `keys`;
+what a message does is `desk`.
 """
 
 import asyncio
@@ -17,60 +17,20 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_completions
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    FormattedTextControl,
-    HSplit,
-    Layout,
-    VerticalAlign,
-    Window,
-)
-from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
-from prompt_toolkit.styles import Style
-from prompt_toolkit.widgets import SearchToolbar
 
 from kode.cli.desk import Desk
+from kode.cli.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.mentions import BEING_TYPED
 from kode.cli.notify import FOCUS_OFF, FOCUS_ON, open_notifier
 from kode.cli.paste import Pastes
 
-STYLE = Style.from_dict(
-    {
-        "prompt": "bold ansicyan",
-        "question": "bold ansiyellow",
-        "dim": "ansibrightblack",
-        "queued": "italic ansibrightblack",
-        "toolbar": "ansibrightblack",
-        "completion-menu": "noreverse bg:default fg:default",
-        "completion-menu.completion": "bg:default fg:default",
-        "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
-        "completion-menu.meta.completion.current": "bg:default fg:ansibrightblack",
-    }
-)
-PLAIN_STYLE = Style.from_dict(
-    {
-        "completion-menu": "noreverse",
-        "completion-menu.completion": "noreverse",
-        "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "noreverse",
-        "completion-menu.meta.completion.current": "noreverse",
-    }
-)
-
 SPIN_S = 0.1
-MAX_INPUT_ROWS = 12
-
-Lines = Callable[[int, int], list[tuple[str, str]]]
 
 
 @dataclass
@@ -116,8 +76,6 @@ class Editor:
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
         self.notifier = open_notifier(self.control, lambda: self.last_key_at)
-        self._live = live
-        self._status = status
         self._question: _Question | None = None
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
@@ -135,7 +93,9 @@ class Editor:
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
         self.app: Application[None] = Application(
-            layout=Layout(self._container()),
+            layout=layout_of(
+                self.buffer, size=output.get_size, live=live, status=status, mark=self._mark
+            ),
             key_bindings=keys(self),
             style=STYLE if color else PLAIN_STYLE,
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
@@ -341,64 +301,11 @@ class Editor:
     def _completes_now(self) -> bool:
         return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)
 
-    def _container(self) -> HSplit:
-        live = Window(
-            FormattedTextControl(self._live_fragments),
-            wrap_lines=False,
-            dont_extend_height=True,
-        )
-        search = SearchToolbar(
-            backward_search_prompt="history: ", forward_search_prompt="history, newer: "
-        )
-        line = Window(
-            BufferControl(self.buffer, search_buffer_control=search.control),
-            height=self._input_height,
-            wrap_lines=True,
-            dont_extend_height=True,
-            get_line_prefix=self._line_prefix,
-        )
-        toolbar = Window(FormattedTextControl(self._status_fragments), height=1)
-        return HSplit(
-            [
-                ConditionalContainer(live, Condition(self._live_rows)),
-                line,
-                search,
-                CompletionsMenu(max_height=8, scroll_offset=1),
-                ConditionalContainer(toolbar, ~has_completions),
-            ],
-            align=VerticalAlign.TOP,
-        )
-
-    def _size(self) -> tuple[int, int]:
-        size = self.app.output.get_size()
-        return max(size.columns, 10), max(size.rows, 4)
-
-    def _live_rows(self) -> bool:
-        return bool(self._live(*self._live_room()))
-
-    def _live_room(self) -> tuple[int, int]:
-        columns, rows = self._size()
-        # One column is left free: a full last column makes some terminals wrap.
-        return columns - 1, max(rows - 6, 2)
-
-    def _live_fragments(self) -> StyleAndTextTuples:
-        lines = self._live(*self._live_room())
-        return [
-            (f"class:{style}" if style else "", line + ("\n" if number < len(lines) else ""))
-            for number, (style, line) in enumerate(lines, 1)
-        ]
-
-    def _status_fragments(self) -> StyleAndTextTuples:
-        return [("class:toolbar", self._status(self._size()[0] - 1))]
-
-    def _input_height(self) -> Dimension:
-        return Dimension(min=1, max=min(MAX_INPUT_ROWS, max(self._size()[1] - 4, 1)))
-
-    def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+    def _mark(self) -> tuple[str, str]:
+        """What stands before the line, with its style."""
         if self._question is not None:
-            return [("class:question", self._question.label if not line + wrapped else "  ")]
-        mark = ": " if self.vi_commands else "> "
-        return [("class:prompt", mark if not line + wrapped else "  ")]
+            return "class:question", self._question.label
+        return "class:prompt", ": " if self.vi_commands else "> "
 
 
 def completes_while_typing(text_before_cursor: str) -> bool:

@@ -1,0 +1,112 @@
+"""How the prompt looks: the live lines, the input line, the menu and the status line, from top to
+bottom, and their styles. What it does is `editor`."""
+
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VerticalAlign,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+STYLE = Style.from_dict(
+    {
+        "prompt": "bold ansicyan",
+        "question": "bold ansiyellow",
+        "dim": "ansibrightblack",
+        "queued": "italic ansibrightblack",
+        "toolbar": "ansibrightblack",
+        "completion-menu": "noreverse bg:default fg:default",
+        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
+        "completion-menu.meta.completion.current": "bg:default fg:ansibrightblack",
+    }
+)
+PLAIN_STYLE = Style.from_dict(
+    {
+        "completion-menu": "noreverse",
+        "completion-menu.completion": "noreverse",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "noreverse",
+        "completion-menu.meta.completion.current": "noreverse",
+    }
+)
+
+MAX_INPUT_ROWS = 12
+
+Lines = Callable[[int, int], list[tuple[str, str]]]
+"""(style, line) for a width and a height."""
+
+
+def layout_of(
+    buffer: Buffer,
+    *,
+    size: Callable[[], Size],
+    live: Lines,
+    status: Callable[[int], str],
+    mark: Callable[[], tuple[str, str]],
+) -> Layout:
+    """The parts of the prompt below each other. `mark` is (style, text) before the input."""
+
+    def columns_and_rows() -> tuple[int, int]:
+        found = size()
+        return max(found.columns, 10), max(found.rows, 4)
+
+    def live_lines() -> list[tuple[str, str]]:
+        columns, height = columns_and_rows()
+        # One column is left free: a full last column makes some terminals wrap.
+        return live(columns - 1, max(height - 6, 2))
+
+    def live_fragments() -> StyleAndTextTuples:
+        lines = live_lines()
+        return [
+            (f"class:{style}" if style else "", line + ("\n" if number < len(lines) else ""))
+            for number, (style, line) in enumerate(lines, 1)
+        ]
+
+    def status_fragments() -> StyleAndTextTuples:
+        return [("class:toolbar", status(columns_and_rows()[0] - 1))]
+
+    def input_height() -> Dimension:
+        return Dimension(min=1, max=min(MAX_INPUT_ROWS, max(columns_and_rows()[1] - 4, 1)))
+
+    def line_prefix(line: int, wrapped: int) -> StyleAndTextTuples:
+        style, text = mark()
+        return [(style, text if not line + wrapped else "  ")]
+
+    search = SearchToolbar(
+        backward_search_prompt="history: ", forward_search_prompt="history, newer: "
+    )
+    above = Window(FormattedTextControl(live_fragments), wrap_lines=False, dont_extend_height=True)
+    line = Window(
+        BufferControl(buffer, search_buffer_control=search.control),
+        height=input_height,
+        wrap_lines=True,
+        dont_extend_height=True,
+        get_line_prefix=line_prefix,
+    )
+    toolbar = Window(FormattedTextControl(status_fragments), height=1)
+    container = HSplit(
+        [
+            ConditionalContainer(above, Condition(lambda: bool(live_lines()))),
+            line,
+            search,
+            CompletionsMenu(max_height=8, scroll_offset=1),
+            ConditionalContainer(toolbar, ~has_completions),
+        ],
+        align=VerticalAlign.TOP,
+    )
+    return Layout(container, focused_element=line)
