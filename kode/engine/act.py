@@ -10,8 +10,9 @@ import difflib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -61,17 +62,23 @@ async def run_calls(
 
     Raises: StorageError of `record`.
     """
+    run = partial(_run_one, agent, session_id, record, tally, emit)
     for side_by_side, group in groupby(calls, key=lambda call: _may_run_beside(agent, call)):
-        if not side_by_side:
-            for call in group:
-                await _run_one(agent, session_id, call, record, tally, emit)
+        if side_by_side:
+            await _run_together(map(run, group))
             continue
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for call in group:
-                    tasks.create_task(_run_one(agent, session_id, call, record, tally, emit))
-        except ExceptionGroup as faults:
-            raise faults.exceptions[0] from None
+        for call in group:
+            await run(call)
+
+
+async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All to their end; a fault of one ends the others, and is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for one in running:
+                tasks.create_task(one)
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
 
 
 def cut_short(calls: Iterable[ToolCall], tally: Tally) -> tuple[ToolResult, ...]:
@@ -108,10 +115,10 @@ def parse_arguments(call: ToolCall) -> dict[str, Any]:
 async def _run_one(
     agent: Agent,
     session_id: str | None,
-    call: ToolCall,
     record: Record,
     tally: Tally,
     emit: Emit,
+    call: ToolCall,
 ) -> None:
     started = time.monotonic()
     subject = ""

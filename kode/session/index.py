@@ -75,18 +75,22 @@ def files(home: Path) -> list[tuple[float, str]]:
 
     Raises: StorageError when the folder may not be read.
     """
-    found = []
     folder = paths.sessions_folder(home)
     with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
         with os.scandir(folder) as entries:
-            for entry in entries:
-                stem, dot, ending = entry.name.partition(".")
-                if not (dot and ending == "jsonl" and ID.fullmatch(stem)):
-                    continue
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                    if entry.is_file():
-                        found.append((entry.stat().st_mtime, stem))
-    return found
+            return [known for known in map(_file, entries) if known is not None]
+    return []
+
+
+def _file(entry: "os.DirEntry[str]") -> tuple[float, str] | None:
+    """None for what is no session file, or was deleted meanwhile."""
+    stem, _, ending = entry.name.partition(".")
+    if ending != "jsonl" or not ID.fullmatch(stem):
+        return None
+    try:
+        return (entry.stat().st_mtime, stem) if entry.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def list_sessions(

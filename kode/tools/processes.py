@@ -78,24 +78,30 @@ def _signal(processes: list[Process], number: signal.Signals) -> None:
 def _found_in_proc(group: int, mark: bytes) -> list[Process]:
     rows: dict[int, tuple[int, int, str]] = {}
     marked: set[int] = set()
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                text = file.read().decode(errors="replace")
-            command = text[text.index("(") + 1 : text.rindex(")")]
-            state, parent, group_id = text[text.rindex(")") + 2 :].split(" ")[:3]
-            if state in ("Z", "X"):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        # Gone in the meantime, or another user's.
+        with contextlib.suppress(OSError, ValueError):
+            row = _row_in_proc(pid)
+            if row is None:
                 continue
-            rows[int(name)] = (int(parent), int(group_id), command)
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read():
-                    marked.add(int(name))
-        except (OSError, ValueError):
-            # Gone in the meantime, or another user's.
-            continue
+            rows[pid] = row
+            if mark in _read(f"/proc/{pid}/environ"):
+                marked.add(pid)
     return _with_descendants(rows, marked, group)
+
+
+def _row_in_proc(pid: int) -> tuple[int, int, str] | None:
+    """Parent, group and name; None for one that has ended. Raises: OSError, ValueError."""
+    text = _read(f"/proc/{pid}/stat").decode(errors="replace")
+    command = text[text.index("(") + 1 : text.rindex(")")]
+    state, parent, group_id = text[text.rindex(")") + 2 :].split(" ")[:3]
+    return None if state in ("Z", "X") else (int(parent), int(group_id), command)
+
+
+def _read(path: str) -> bytes:
+    """This way, since it is done for every process, many times a second."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
 def _found_by_ps(group: int) -> list[Process]:

@@ -234,14 +234,7 @@ class Vault:
             if not self._door.hands_tools:
                 return
             async with locked(self._pending.folder, timeout_s=ASIDE_S):
-                self._again = True
-                tried: set[str] = set()
-                while self._again:
-                    self._again = False
-                    for id in self._pending.ids():
-                        if id not in tried and not await self._reflect_on(id):
-                            return
-                        tried.add(id)
+                await self._reflect_on_each()
         except BusyError:
             return  # another process is at it, and does these too
         except Exception as error:
@@ -250,6 +243,17 @@ class Vault:
                 str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
             )
             self._notice(f"Memory could not reflect on this task: {what} It is tried again later.")
+
+    async def _reflect_on_each(self) -> None:
+        """Inside the lock; ends when none is left, or the provider fails."""
+        tried: set[str] = set()
+        self._again = True
+        while self._again:
+            self._again = False
+            for id in self._pending.ids():
+                if id not in tried and not await self._reflect_on(id):
+                    return
+                tried.add(id)
 
     async def _reflect_on(self, id: str) -> bool:
         """One task; False when the provider failed, so that the others need not be tried."""
