@@ -330,7 +330,7 @@ def _heads(new: Claim, entry: Claim, sides: _Sides) -> bool:
     signatures are no images."""
     alone = (sides.new_heavy | sides.entry_heavy) - new.verbs - entry.verbs
     return any(
-        other in alone and one in sides.shared_heavy and other not in when()
+        other in alone and one in sides.shared_heavy and (other not in when() or one in when())
         for one, other in new.neighbours | entry.neighbours
     )
 

@@ -78,6 +78,7 @@ ANOTHER_FACT = [
     ("Limit is 100 requests per minute per user", "Limit is 100 requests per minute per address"),
     ("The user lives in Berlin", "The user works in Berlin"),
     ("Charts are drawn with Plotly", "Charts are drawn with ECharts"),
+    ("User is offline on Friday", "User is offline on Friday evening"),
     ("Never edit migrations", "Migrations must not be edited by hand"),
     ("Never deploy without tests", "Never test without a deploy"),
     ("Only Kim may deploy", "Kim may only deploy"),
@@ -145,6 +146,9 @@ SAME_FACT = [
     ("User is the only maintainer of the parser", "Nobody but the user maintains the parser"),
     ("The web app is deployed on Heroku", "The web app runs on Heroku"),
     ("Kafka has 12 partitions per topic", "There are 12 partitions per Kafka topic"),
+    ("User keeps the changelog by hand", "The changelog is kept manually"),
+    ("User wants no trailing whitespace", "Trailing whitespace must be avoided"),
+    ("User prefers exceptions over error codes", "Error codes are avoided in favour of exceptions"),
     ("Dana maintains the release scripts", "The release scripts are maintained by Dana"),
 ]
 

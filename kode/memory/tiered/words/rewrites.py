@@ -62,6 +62,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     (r"(?:is |are )?new to", "beginner in"),
     # what somebody thinks of a thing
+    (r"(is|are|be) avoided in favou?r of", "unwanted,"),
+    (r"(is|are|be) avoided", "unwanted"),
     (r"(should|must|may|can|shall) ?(not|never) be (used|done|present|there|seen)", "unwanted"),
     (
         r"^(?:please )?remove (?!.{1,80} (?:from|after|when|before)\b)|leaves? out|"
@@ -211,7 +213,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"valid (for|until)|good for", "expire"),
     (r"health ?(check|endpoint|probe|route|url)s?", "healthcheck"),
     (r"mother tongue|first language", "nativelanguage"),
-    (r"(written|done|made|coded|created) by hand|hand[- ]?(written|made|coded|rolled)", "manual"),
+    (
+        r"((written|done|made|coded|created|kept) )?by hand|hand[- ]?(written|made|coded|rolled)",
+        "manual",
+    ),
     (r"semantic version(ing|s)?|sem ?ver", "semver"),
     (r"calendar version(ing|s)?|cal ?ver", "calver"),
     (r"every (?=\d)", "recurring "),

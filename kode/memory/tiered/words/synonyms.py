@@ -87,6 +87,7 @@ colour color
 behaviour behavior
 centre center
 conventional conventionally
+container containers
 analyse analyze
 optimise optimize
 serialise serialize
