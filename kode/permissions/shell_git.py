@@ -149,6 +149,8 @@ def _reading(sub: str, words: list[Word], scene: Scene) -> Finding:
         return unknown("opens files in a program")
     if sub == "help" or has_option(words, "--help"):
         return unknown("opens the manual") if words else safe("prints help")
+    if sub == "fsck" and has_option(words, "--lost-found"):
+        return write("keeps what no branch leads to")
     if sub == "var" and has_option(words, "-l"):
         return unknown("shows all settings, which may hold keys")
     if sub == "cat-file" and has_option(words, "--batch", "--batch-command"):

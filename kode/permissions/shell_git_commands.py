@@ -177,7 +177,6 @@ def _branch(words: list[Word], scene: Scene) -> Finding:
         "--list",
         "-a",
         "-r",
-        "-v",
         "--contains",
         "--merged",
         "--no-merged",

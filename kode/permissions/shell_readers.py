@@ -33,7 +33,7 @@ _LOADS_CODE = re.compile(
     r"|extension|catalogs?|config-file)(?:-(?:dir|path|file|program|cmd|settings))?(?:=.*)?"
 )
 _WRITES = re.compile(
-    r"--(?:in-?place|write|save|out-?file|output|(?:report|log|output)-?file)(?:=.*)?"
+    r"--(?:in-?place|write|save|rm|remove|delete|trace|out-?file|output|(?:report|log|output)-?file)(?:=.*)?"
 )
 
 
@@ -123,7 +123,18 @@ def tree(words: list[Word], scene: Scene) -> Finding:
 
 def file_kinds(words: list[Word], scene: Scene) -> Finding:
     if has_option(
-        words[1:], "-C", "--compile", "-m", "--magic-file", "-S", "-f", "--files-from", "-z", "-Z"
+        words[1:],
+        "-d",
+        "--debug",
+        "-C",
+        "--compile",
+        "-m",
+        "--magic-file",
+        "-S",
+        "-f",
+        "--files-from",
+        "-z",
+        "-Z",
     ):
         return unknown("reads or writes something else")
     return together(

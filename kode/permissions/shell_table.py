@@ -119,6 +119,8 @@ READER_DANGERS: dict[str, str] = {
     "shuf": "-o --output --random-source",
     "base64": "-o --output",
     "diffstat": "-o",
+    "apropos": "-C --config-file",
+    "whatis": "-C --config-file",
     "findmnt": "-F --tab-file -p --poll",
     "last": "-f --file",
     "iconv": "-o --output",

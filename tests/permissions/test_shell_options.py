@@ -23,6 +23,8 @@ def _class(command, cwd=Path("/home/user/project")):
         ("git restore -sSTABLE a.py", "destructive"),
         ("git restore -S a.py", "write"),
         ("git tag v1 -mnotes", "write"),
+        ("git branch -v x HEAD", "write"),
+        ("git branch -vv", "safe"),
         ("kill -KILL 1234", "system"),
         ("kill -l", "safe"),
         ("crontab -ulola jobs", "system"),
@@ -50,6 +52,9 @@ def _class(command, cwd=Path("/home/user/project")):
         ("git archive --add-file=.env HEAD", "system"),
         ("git checkout-index --prefix=/home/user/bin/ a.py", "system"),
         ("pip freeze -r .env", "system"),
+        ("file -d a.bin", "unknown"),
+        ("whatis -C x.conf ls", "unknown"),
+        ("lz4cat --rm a.lz4", "unknown"),
         # programs that options run
         ("nm @options.txt", "unknown"),
         ("cloc --vcs=./list .", "unknown"),
