@@ -19,11 +19,13 @@ _SECRET_NAMES = (
     ".env .env.* *.env .envrc.private .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials "
     ".npmrc .pypirc .yarnrc.yml .vault-token .boto .s3cfg .dockercfg .databrickscfg "
     "*.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc.key *.tfstate *.tfstate.backup "
-    "id_rsa id_dsa id_ecdsa id_ed25519 id_rsa_* id_ed25519_* id_x credentials credentials.* "
-    "credentials.json secrets.json secrets.yml secrets.yaml secrets.toml secrets.env .secrets "
+    "id_rsa id_dsa id_ecdsa id_ed25519 id_rsa_* id_ecdsa_* id_ed25519_* id_x ssh_host_*_key "
+    "credentials credentials.* credentials.json .credentials.json "
+    "secrets.json secrets.yml secrets.yaml secrets.toml secrets.env .secrets "
     "client_secret*.json service-account*.json service_account*.json "
     "application_default_credentials.json htpasswd shadow gshadow sudoers master.passwd "
     ".bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history "
+    "*.keytab *.ovpn *.nmconnection *.tfvars kubeconfig *.kubeconfig vault_pass .vault_pass "
     ".history fish_history login.keychain* key4.db logins.json cookies.sqlite"
 ).split()
 
@@ -34,6 +36,9 @@ _SECRET_NAME = re.compile("|".join(fnmatch.translate(name) for name in _SECRET_N
 _WHOLE_NAMES = frozenset(name for name in _SECRET_NAMES if "*" not in name)
 _ENDINGS = tuple(name[1:] for name in _SECRET_NAMES if name.startswith("*"))
 _BEGINNINGS = tuple(name.split("*")[0] for name in _SECRET_NAMES if "*" in name[1:])
+
+_COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
+_COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 
 _PROGRAM_TEXT = re.compile(
     r"credentials\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|vue"
@@ -163,7 +168,7 @@ def is_secret(path: str, where: Ground) -> bool:
 
 def may_be_secret_name(name: str) -> bool:
     """A quick look at a file's name alone: False means that it is no name of a file with keys."""
-    name = name.lower()
+    name = _copied(name.lower())
     return name in _WHOLE_NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS)
 
 
@@ -230,7 +235,7 @@ def _is_secret(path: str, where: Ground) -> bool:
         return not any(below(path, folder) for folder in (*where.roots, where.home)) or bool(
             re.match(r"/proc/", path)
         )
-    name = os.path.basename(path).lower()
+    name = _copied(os.path.basename(path).lower())
     if name.endswith(".pub") or name in _NOT_SECRET or _PROGRAM_TEXT.fullmatch(name):
         return False
     if any(f"/{folder}/" in path + "/" for folder in _SECRET_FOLDERS):
@@ -238,6 +243,14 @@ def _is_secret(path: str, where: Ground) -> bool:
     if _SECRET_NAME.fullmatch(name):
         return True
     return any(mark in name for mark in "*?[") and _reaches_secret(path, name)
+
+
+def _copied(name: str) -> str:
+    """The name of which an editor or a person has kept a copy: `.env` for `.env~`, `.env.bak` and
+    `..env.swp`."""
+    while name.endswith(_COPY_ENDS) and (found := _COPY.fullmatch(name)) is not None:
+        name = next(filter(None, found.groups()))
+    return name
 
 
 def _reaches_secret(path: str, name: str) -> bool:

@@ -160,6 +160,23 @@ def test_folders_that_tools_fill_are_left_out(project, folder):
     assert _met(project, deep=True) is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    ".env~ .env.bak ..env.swp #.env# .#.env id_rsa.old .id_rsa.swp server.pem~ .env.orig~".split(),
+)
+def test_a_copy_of_a_key_file_holds_the_same_keys(project, name):
+    (project / name).write_text("API_KEY=abc\n")
+
+    assert _met(project, deep=True) == name
+
+
+def test_a_copy_of_what_holds_no_keys_holds_none(project):
+    for name in (".env.example~", "credentials.py.bak", "id_rsa.pub.old", "notes.txt~", "~", "#"):
+        (project / name).write_text("x\n")
+
+    assert _met(project, deep=True) is None
+
+
 def test_examples_programs_and_empty_files_hold_no_keys(project):
     (project / ".env.example").write_text("API_KEY=\n")
     (project / "src" / "credentials.py").write_text("class Credentials: ...\n")
