@@ -90,7 +90,8 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode & ~is_searching)
     def _escape(event: KeyPressEvent) -> None:
-        _take_back_waiting(editor)
+        if not _take_back_waiting(editor):
+            editor.desk.interrupt()
 
     @keys.add("escape", "escape", filter=~asking & ~vi_mode & ~is_searching)
     @keys.add("escape", filter=commands & ~asking & ~is_searching)
@@ -101,6 +102,7 @@ def bindings(editor: Editor) -> KeyBindings:
         if last is None:
             editor.desk.hint("There is no message to edit yet.")
             return
+        editor.desk.interrupt()
         editor.buffer.reset()
         editor.buffer.insert_text(last)
         editor.desk.replacing = True

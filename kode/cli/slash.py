@@ -6,11 +6,13 @@ What is typed where, and when a command may run, is `desk`.
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import re
 import shlex
 import subprocess
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.changes import redo, show_diff, undo
@@ -39,6 +41,7 @@ KEYS = (
     ("Ctrl-O", "open the last calls whole: arguments, output, diffs, thinking"),
     ("Ctrl-B", "send the running shell command to the background (on an empty line)"),
     ("Ctrl-C", "stop the turn; clear the line"),
+    ("Esc", "on an empty line: take back a message that waits; else stop the turn"),
     ("Esc Esc", "edit the last message"),
     ("Ctrl-Z", "stop kode and go back to the shell; `fg` goes on"),
     ("Ctrl-D", "leave"),
@@ -179,8 +182,8 @@ async def memory(desk: Desk, argument: str) -> None:
 
 
 async def compact(desk: Desk, argument: str) -> None:
-    """Makes room in the window now."""
-    reduced = await desk.conversation.compact()
+    """Makes room in the window now; what follows says what the note should keep above all."""
+    reduced = await desk.conversation.compact(argument)
     if reduced is None:
         desk.screen.print("There is nothing to compact yet: a note would take as much room.", "dim")
 
@@ -252,6 +255,33 @@ def _copy_with_program(text: str) -> str:
     return ""
 
 
+async def export(desk: Desk, argument: str) -> None:
+    """Writes the session to a new file: a transcript, or JSON where the name ends so."""
+    from kode.credentials import redact
+    from kode.session.export import as_json, as_markdown
+
+    session = desk.conversation.session
+    name = argument.strip("\"'") or f"kode-{session.header.id}.md"
+    path = desk.conversation.cwd / os.path.expanduser(name)
+    if name.endswith(".json"):
+        text = json.dumps(as_json(session.header, session.entries), indent=2) + "\n"
+    else:
+        text = as_markdown(session.header, session.entries)
+    try:
+        await asyncio.to_thread(_write_new, path, redact(text))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{one_line(str(path))}: {why}. /export NAME takes another.") from None
+    desk.screen.print(f"Written to {path}", "dim")
+
+
+def _write_new(path: Path, text: str) -> None:
+    """For the person's eyes only, and never over something that is there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+
+
 async def show_details(desk: Desk, argument: str) -> None:
     """The last calls whole, and what was thought: paged, or printed where there is no pager."""
     from kode.cli.pager import show_paged
@@ -300,7 +330,7 @@ COMMANDS = {
             show_context,
             while_busy=True,
         ),
-        Command("/compact", "make room in the window now", compact),
+        Command("/compact", "make room in the window now: /compact [WHAT TO KEEP]", compact),
         Command(
             "/undo", "take back the file changes of the last turn; again: the one before", undo
         ),
@@ -315,6 +345,7 @@ COMMANDS = {
             while_busy=True,
         ),
         Command("/copy", "copy the last answer", copy, while_busy=True),
+        Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
         Command("/quit", "leave", leave, while_busy=True),
     )
 }

@@ -187,12 +187,13 @@ class Conversation:
         self.context.known_messages = 0
         return True
 
-    async def compact(self) -> ContextReduced | None:
-        """`/compact`: makes room now; None when there is nothing to compact. Raises KodeError."""
+    async def compact(self, wish: str = "") -> ContextReduced | None:
+        """`/compact`: makes room now; None when there is nothing to compact. `wish` is what the
+        person wants of the note that takes the place of what was said. Raises KodeError."""
         await self.open()
         if not is_worth_compacting(self.session):
             return None
-        return await compact(self.agent, self.session, self.context, self.emit)
+        return await compact(self.agent, self.session, self.context, self.emit, wish=wish)
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.

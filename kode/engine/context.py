@@ -173,10 +173,16 @@ def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
 
 
 async def compact(
-    agent: Agent, session: Session, context: Context, emit: Emit, drop: Drop | None = None
+    agent: Agent,
+    session: Session,
+    context: Context,
+    emit: Emit,
+    drop: Drop | None = None,
+    wish: str = "",
 ) -> ContextReduced:
     """Replaces the messages told so far by a summary, the person's words, the lists of files and
-    the latest messages, as one entry. `drop` is what memory wants, where it was asked already.
+    the latest messages, as one entry. `drop` is what memory wants, where it was asked already;
+    `wish` what the person wants of the summary, where memory does not write it.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -197,7 +203,7 @@ async def compact(
     summary = drop.recap
     words: tuple[str, ...] = ()
     if summary is None:
-        summary = await _summary(agent, session, dropped, window)
+        summary = await _summary(agent, session, dropped, window, wish)
         words = _own_words(agent, dropped, window)
     read, changed = _files(agent, messages)
     first_kept = tail[0] if tail else None
@@ -245,17 +251,20 @@ async def make_room_after_overflow(
         await compact(agent, session, context, emit)
 
 
-async def _summary(agent: Agent, session: Session, messages: Sequence[Message], window: int) -> str:
+async def _summary(
+    agent: Agent, session: Session, messages: Sequence[Message], window: int, wish: str
+) -> str:
     """The model's hand-over note on what is dropped. The transcript goes as text, cut in the
     middle to half the window, so that the request fits even when the session did not."""
     if not messages:
         return ""
     transcript = clip_middle(transcript_of(messages), window * 2)
     try:
-        message = await _ask_for_summary(agent, transcript)
+        message = await _ask_for_summary(agent, transcript, wish)
     except OverflowError_:
         # A window smaller than kode believed: a quarter of the transcript still says the most.
-        message = await _ask_for_summary(agent, clip_middle(transcript, len(transcript) // 4))
+        part = clip_middle(transcript, len(transcript) // 4)
+        message = await _ask_for_summary(agent, part, wish)
     if message.usage is not None:
         cost_usd = agent.cost_usd(message.usage)
         agent.spend.add(message.usage, cost_usd)
@@ -270,9 +279,9 @@ async def _summary(agent: Agent, session: Session, messages: Sequence[Message], 
     return text_of(message).strip()
 
 
-async def _ask_for_summary(agent: Agent, transcript: str) -> Message:
+async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> Message:
     request = Request(
-        system=compaction_prompt(SUMMARY_WORDS),
+        system=compaction_prompt(SUMMARY_WORDS, wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
         max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
     )

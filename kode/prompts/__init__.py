@@ -44,9 +44,11 @@ def system_prompt(
     return "\n\n".join(section.strip("\n") for section in sections if section.strip())
 
 
-def compaction_prompt(max_words: int) -> str:
-    """The system prompt of the request that summarizes a session."""
-    return template("compaction").replace("{max_words}", str(max_words))
+def compaction_prompt(max_words: int, wish: str = "") -> str:
+    """The system prompt of the request that summarizes a session; `wish` is what the person wants
+    of the note."""
+    prompt = template("compaction").replace("{max_words}", str(max_words))
+    return f"{prompt.rstrip()}\n\nThe person asks of this note: {wish}\n" if wish else prompt
 
 
 def _environment(cwd: Path, repository: Path | None, today: date) -> str:

@@ -76,6 +76,7 @@ class FakeConversation:
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
+    wish: str = ""
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
@@ -269,8 +270,8 @@ class FakeConversation:
     async def resume(self, session_id: str) -> None:
         self.resumed = session_id
 
-    async def compact(self):
-        return None
+    async def compact(self, wish=""):
+        self.wish = wish
 
     async def close(self) -> None:
         self.closed = True

@@ -11,6 +11,8 @@ from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS
 from kode.errors import SessionError
 from kode.events import MemoryChanged
+from kode.messages import Text
+from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
 
 
@@ -283,6 +285,31 @@ async def test_a_model_that_kode_does_not_know_is_used_and_that_is_said(
     assert (unknown in text.replace("\n", " ")) is (near is not None)
 
 
+@pytest.mark.parametrize(
+    ("typed", "name", "begins"),
+    [
+        ("/export", "kode-20260101-000000-abcdef.md", "# Session 20260101-000000-abcdef\n"),
+        ("/export 'my notes.md'", "my notes.md", "# Session"),
+        ("/export all.json", "all.json", '{\n  "id": "20260101-000000-abcdef"'),
+    ],
+)
+async def test_a_session_is_written_to_a_new_file(room, tmp_path, typed, name, begins):
+    room.talk.session = written_session(tmp_path)
+
+    assert f"Written to {tmp_path / name}" in (await room.type(typed)).replace("\n", "")
+    text = (tmp_path / name).read_text()
+    assert text.startswith(begins)
+    assert "fix it with [redacted" in text
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    assert "File exists. /export NAME takes another." in (await room.type(typed)).replace("\n", " ")
+
+
+async def test_a_compaction_is_told_what_to_keep(room):
+    await room.type("/compact the port numbers")
+
+    assert room.talk.wish == "the port numbers"
+
+
 async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 
@@ -359,6 +386,19 @@ def test_the_status_line_shows_what_fits(width, line):
     )
 
     assert status_line(status, width) == line
+
+
+def written_session(folder):
+    header = Header(
+        id="20260101-000000-abcdef",
+        created_at="2026-01-01T00:00:00Z",
+        cwd=str(folder),
+        model="m",
+        provider="openai",
+    )
+    text = "fix it with sk-ant-api03-" + "Ab3dE9xQ" * 6
+    said = MessageEntry(role="user", parts=(Text(text=text),))
+    return SimpleNamespace(id=header.id, header=header, entries=(said,))
 
 
 def kept_session(home, cwd, session_id, task):

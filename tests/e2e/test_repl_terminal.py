@@ -229,6 +229,32 @@ def test_esc_esc_edits_the_last_message(repl):
     terminal.until("> echo\nask ·")
 
 
+def test_esc_stops_the_turn_on_an_empty_line_only(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("esc")
+    terminal.until("Stopped.")
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("draft", "esc", "!")
+    text = terminal.until("> draft!")
+    assert "Running sleep 60" in text
+    terminal.type("ctrl-c")
+    terminal.until_gone("Running sleep 60")
+
+
+def test_esc_esc_stops_the_turn_whose_message_is_edited(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("esc", "esc")
+
+    terminal.until("Stopped.", "> slow\nask ·")
+
+
 def test_tab_completes_commands_and_files(repl):
     terminal = repl()
 

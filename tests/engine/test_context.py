@@ -124,6 +124,20 @@ async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
     assert event.tokens_after < before / 2
 
 
+async def test_a_compaction_by_hand_is_told_what_the_person_wants_to_keep(
+    bench: MakeBench,
+) -> None:
+    run = bench(says("words " * 2_000), says("note"), says("another"), says("note"))
+    await run.turn("one")
+    await compact(run.agent, run.session, run.context, run.events.append, wish="the port numbers")
+    assert run.provider.requests[-1].system.endswith(
+        "The person asks of this note: the port numbers\n"
+    )
+    await run.turn("two " * 2_000)
+    await compact(run.agent, run.session, run.context, run.events.append)
+    assert "The person asks" not in run.provider.requests[-1].system
+
+
 async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> None:
     from kode.messages import Usage
 
