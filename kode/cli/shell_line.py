@@ -147,13 +147,18 @@ class _Running:
             self._capture.close()
 
     async def _is_over(self, number: signal.Signals) -> bool:
-        """Whether all has ended that could write, once it was asked to or is killed."""
-        if self._process is None or self._reading is None or self._reading.done():
+        """Whether it has ended, and all that could write, once they were asked to or are killed. A
+        command may close its output long before it ends."""
+        if self._process is None or self._reading is None:
+            return True
+        if self._reading.done() and self._process.returncode is not None:
             return True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        await asyncio.wait([self._reading], timeout=KILL_AFTER_S)
-        return self._reading.done()
+        ended = asyncio.ensure_future(self._process.wait())
+        _, waited_for = await asyncio.wait([self._reading, ended], timeout=KILL_AFTER_S)
+        ended.cancel()
+        return not waited_for
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

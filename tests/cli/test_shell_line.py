@@ -1,6 +1,5 @@
 import asyncio
 import os
-import subprocess
 import time
 
 import pytest
@@ -9,6 +8,7 @@ from kode.cli.shell_line import run_shell_line
 from kode.errors import UserError
 from kode.tools.background import BackgroundCommands
 from kode.tools.orphans import WATCH
+from tests.tools.conftest import lives
 
 
 class Room:
@@ -140,16 +140,25 @@ async def test_what_it_writes_in_the_background_is_kept_and_not_shown(room):
     assert "has ended: exit status 4" in room.background.news("s")
 
 
+async def test_one_that_has_closed_its_output_is_ended_too(room):
+    task = await room.running("echo $$; exec >&- 2>&-; touch closed; sleep 60")
+    while not (room.folder / "closed").exists():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert gone(int(room.shown[0]))
+
+
 def gone(process_id):
     """Whether a process ends; one that only waits to be reaped has ended."""
-    for _ in range(200):
-        done = subprocess.run(
-            ["ps", "-o", "stat=", "-p", str(process_id)], stdout=subprocess.PIPE, text=True
-        )
-        if done.stdout.strip()[:1] in ("", "Z"):
-            return True
+    deadline = time.monotonic() + 20
+    while lives(process_id) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return False
+    return not lives(process_id)
 
 
 async def test_it_is_watched_while_it_runs_so_that_it_ends_should_kode_be_killed(room):
