@@ -48,7 +48,7 @@ _HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})"),
         "secret",
     ),
-    ("AC", re.compile(r"\bAC[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b"), "token"),
+    ("AC", re.compile(r"AC(?<![A-Za-z0-9_]AC)[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b"), "token"),
     (
         "cookie",
         re.compile(
@@ -70,7 +70,7 @@ _HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "private key",
     ),
     (
-        "phrase",
+        " phrase",
         re.compile(
             r"(?:[Ss]eed|[Rr]ecovery|[Mm]nemonic|[Bb]ackup|[Ww]allet) phrase\b"
             r"[^A-Za-z]{0,20}(?:is[^A-Za-z]{1,5})?"

@@ -11,6 +11,7 @@ sentence, a comma, a word that is put before an order; `$`, where the sentence o
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -297,23 +298,18 @@ def _part(part: str, signs_of: dict[str, str]) -> str:
     return f"(?:[{comma}{signs}]{end}){'?' if part.endswith('?') else ''}"
 
 
-def find(text: str, sentence: Sentence) -> list[tuple[int, int, str]]:
-    """The orders in one sentence of a folded text: start, end and category of each."""
+def find(text: str, parts: Sequence[Sentence]) -> Iterator[tuple[int, int, str]]:
+    """The orders in a folded text: start, end and category of each. `parts` are its sentences."""
     table = _table()
-    satisfied = table.index.of(sentence.keys)
-    likely = table.index.likely(satisfied, satisfied)
-    if not likely:
-        return []
-    words = _TOKEN.findall(text, sentence.start, sentence.end)
     signs = table.signs
-    skeleton = "".join(signs.get(word) or _by_shape(word, signs) for word in words)
-    found = []
-    for place in likely:
-        category, frame = table.frames[place]
-        match = frame.search(skeleton)
-        if match:
-            found.append((*_span(text, sentence, match.start(), match.end()), category))
-    return found
+    for sentence, places in table.index.worth_trying(parts):
+        words = _TOKEN.findall(text, sentence.start, sentence.end)
+        skeleton = "".join(signs.get(word) or _by_shape(word, signs) for word in words)
+        for place in places:
+            category, frame = table.frames[place]
+            match = frame.search(skeleton)
+            if match:
+                yield *_span(text, sentence, match.start(), match.end()), category
 
 
 def _by_shape(word: str, signs: dict[str, str]) -> str:

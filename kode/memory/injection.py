@@ -40,10 +40,9 @@ def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
     found = _unexcused(text, parts, ORDERS)
     if found:
         return found
-    for part in parts:
-        for start, end, category in frames.find(text, part):
-            if not excused(text, start, end, category):
-                return start, end, category
+    for start, end, category in frames.find(text, parts):
+        if not excused(text, start, end, category):
+            return start, end, category
     for start, end, category in likeness.find(text, parts):
         if not _is_about_orders(text[start:end]) and not excused(text, start, end, category):
             return start, end, category

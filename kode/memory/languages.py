@@ -379,11 +379,9 @@ def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
             found = _order(text, table.languages[place], None)
             if found:
                 return found
-    index = table.index
-    for part in parts:
-        satisfied = index.of(part.keys)
-        places = {place // 2 for place in index.likely(satisfied, satisfied)}
-        for match in _WORD.finditer(text, part.start, part.end) if places else ():
+    for part, orders in table.index.worth_trying(parts):
+        places = {order // 2 for order in orders}
+        for match in _WORD.finditer(text, part.start, part.end):
             for place in places & table.begun_by(match[1]):
                 found = _order(text, table.languages[place], match.start())
                 if found:

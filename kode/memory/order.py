@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 
-from kode.memory.sentences import Index, Sentence
+from kode.memory.sentences import KEY_CHARS, Index, Sentence
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class Order:
         return re.compile(self.text, re.MULTILINE)
 
 
-_WORD_STARTS = re.compile(r"(?<![a-z0-9])[a-z0-9]{1,4}")
+_IN_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+_SIGN_WORD = re.compile(rf"[a-z0-9]{{{KEY_CHARS}}}")
+"""A sign that begins so is looked for only where a word does."""
 
 
 class Orders:
@@ -43,15 +47,32 @@ class Orders:
 
     def __init__(self, *orders: Order) -> None:
         self.all = orders
-        self._signs = tuple({sign for one in orders for sign in one.signs})
+        self._signs: list[tuple[str, frozenset[str]]] = []
+        """Each with its characters: most texts lack one, and need no look for the sign."""
+        self._signs_by_key: dict[str, list[str]] = {}
+        for sign in sorted({sign for one in orders for sign in one.signs}):
+            word = _SIGN_WORD.match(sign)
+            if word:
+                self._signs_by_key.setdefault(word[0], []).append(sign)
+            else:
+                self._signs.append((sign, frozenset(sign)))
         self._index = Index([(one.heads, one.signs, *one.groups) for one in orders])
 
     def matches(
         self, text: str, parts: Sequence[Sentence]
     ) -> Iterator[tuple[Order, re.Match[str]]]:
         """What the patterns find in a text; `parts` are its sentences."""
+        keys = set().union(*(part.keys for part in parts))
+        likely_signs = [sign for key in keys & self._signs_by_key.keys()
+                        for sign in self._signs_by_key[key]]  # fmt: skip
+        chars = set(text)
+        likely_signs += [sign for sign, needed in self._signs if needed <= chars]
+        signs = [sign for sign in likely_signs if sign in text]
+        whole = self._index.of([*keys, *signs])
+        if not self._index.likely(whole, whole):
+            return
         satisfied = [self._index.of(part.keys) for part in parts]
-        for sign in [sign for sign in self._signs if sign in text]:
+        for sign in signs:
             at = text.find(sign)
             while at >= 0:
                 place = bisect_right(parts, at, key=_start) - 1
@@ -73,18 +94,27 @@ def _tried(
 ) -> Iterator[tuple[Order, re.Match[str]]]:
     """What these patterns find in one sentence."""
     reach = parts[part.last].end
-    words = [(word[0], word.start()) for word in _WORD_STARTS.finditer(text, part.start, part.end)]
     for one in orders:
-        heads = one.heads
-        if not heads and not one.at_start:
-            for match in one.pattern.finditer(text, part.start, reach):
-                yield one, match
+        if one.at_start or one.heads:
+            for start in (part.start,) if one.at_start else _heads(one, text, part):
+                found = one.pattern.match(text, start, reach)
+                if found:
+                    yield one, found
             continue
-        starts = [part.start] if one.at_start else [start for word, start in words if word in heads]
-        for start in starts:
-            found = one.pattern.match(text, start, reach)
-            if found:
-                yield one, found
+        for match in one.pattern.finditer(text, part.start, reach):
+            yield one, match
+
+
+def _heads(one: Order, text: str, part: Sentence) -> list[int]:
+    """Where the words stand that the pattern begins with."""
+    places = []
+    for head in one.heads.intersection(part.keys):
+        at = text.find(head, part.start, part.end)
+        while at >= 0:
+            if at == 0 or text[at - 1] not in _IN_WORD:
+                places.append(at)
+            at = text.find(head, at + 1, part.end)
+    return places
 
 
 _BLANK = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])| ")

@@ -113,6 +113,8 @@ _PARTS = re.compile(
     r"(?:starts?|begins?|ends?) (?:with|in))\b",
     re.IGNORECASE,
 )
+_PART_REACH = 120
+"""How far apart the parts of a split key may stand, in characters."""
 _PREFIXES = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-(?:ant-|proj-)?|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abprs]-|"
     r"[sr]k_(?:live|test)_|npm_|pypi-|hf_|SG\.|gsk_|eyJ)[A-Za-z0-9_-]{3,}"
@@ -144,7 +146,7 @@ def _credential(text: str) -> tuple[int, str] | None:
             return spaced.start(), found[0].kind
     if any(hint in text for hint in _PREFIX_HINTS):
         prefix = _PREFIXES.search(text)
-        if prefix and _PARTS.search(text) and _rest_is_random(text, prefix):
+        if prefix and _has_rest_near(text, prefix):
             return prefix.start(), "in parts"
     if "revers" in text or "backward" in text:
         found = credentials.find(text[::-1])
@@ -169,9 +171,13 @@ def _long_words(text: str) -> list[str]:
     return [word for word in text.split() if len(word) >= 16]
 
 
-def _rest_is_random(text: str, prefix: re.Match[str]) -> bool:
-    """A split key: its beginning, and elsewhere a word that looks like the rest of it."""
-    others = re.findall(r"[A-Za-z0-9_-]{8,}", text[: prefix.start()] + " " + text[prefix.end() :])
+def _has_rest_near(text: str, prefix: re.Match[str]) -> bool:
+    """A split key: its beginning, and near it a word of parts, and one that looks like the rest."""
+    before = text[max(0, prefix.start() - _PART_REACH) : prefix.start()]
+    near = f"{before} {text[prefix.end() : prefix.end() + _PART_REACH]}"
+    if not _PARTS.search(near):
+        return False
+    others = re.findall(r"[A-Za-z0-9_-]{8,}", near)
     return any(credentials.looks_random(other, min_chars=8) for other in others)
 
 
@@ -195,7 +201,6 @@ _LEET_SIGNS = "013457@$!|"
 _LEET = re.compile(r"[a-z][013457@$!|]{1,2}[a-z]")
 _APART = re.compile(r"(?:(?<![a-z0-9])[a-z0-9][\s._*|/~-]{1,3}){7,}[a-z0-9](?![a-z0-9])")
 _LETTERS = re.compile(r"[^a-z]+")
-_BROKEN = re.compile(r"[a-z][._*|~-][a-z]")
 _BREAK = re.compile(r"(?<=[a-z])[._*|~-](?=[a-z])")
 _TELLING = (
     "ignor", "disregard", "forget", "overrid", "bypass", "tell", "previous", "prior", "instruction",
@@ -260,12 +265,14 @@ def _disguised(plain: str, text: str) -> str:
     leet = any(sign in plain for sign in _LEET_SIGNS) and len(_LEET.findall(plain)) > 1
     letters = plain.translate(_LEET_LETTERS) if leet else ""
     ones_as_i = plain.replace("1", "i").translate(_LEET_LETTERS) if letters else ""
-    joined = _BREAK.sub("", plain) if _is_broken_up(plain) else ""
+    joined, breaks = _BREAK.subn("", plain)
+    joined = joined if breaks >= _MANY_BREAKS else ""
     for variant in (letters, ones_as_i, joined):
         found = injection.find_core(variant) if _says_more(variant, plain) else None
         if found:
             return found[2]
-    if any(injection.SQUEEZED.search(word) for word in _long_words(plain)):
+    long_words = _long_words(text)
+    if any(injection.SQUEEZED.search(word.lower()) for word in long_words):
         return "override"
     if _is_set_apart(plain):
         runs = (run[0].translate(_LEET_LETTERS) for run in _APART.finditer(plain))
@@ -276,7 +283,7 @@ def _disguised(plain: str, text: str) -> str:
             found = injection.find_core(undo(plain))
             if found:
                 return found[2]
-    for hidden in filter(None, dict.fromkeys(_encoded(plain, text))):
+    for hidden in filter(None, dict.fromkeys(_encoded(plain, long_words))):
         lowered = hidden.lower()
         found = injection.find(lowered, sentences(lowered))
         if found:
@@ -284,22 +291,17 @@ def _disguised(plain: str, text: str) -> str:
     return ""
 
 
-def _is_broken_up(plain: str) -> bool:
-    signs = sum(map(plain.count, "_*|~-")) + plain.count(".") - plain.count(". ")
-    return signs >= _MANY_BREAKS and len(_BROKEN.findall(plain)) >= _MANY_BREAKS
-
-
 def _says_more(variant: str, plain: str) -> bool:
     """Whether a word that orders need shows only in the variant."""
-    return any(variant.count(word) > plain.count(word) for word in _TELLING)
+    return any(word in variant and variant.count(word) > plain.count(word) for word in _TELLING)
 
 
-def _encoded(plain: str, text: str) -> list[str]:
+def _encoded(plain: str, long_words: list[str]) -> list[str]:
     hidden = []
     if ("\\" in plain or "%" in plain or "&#" in plain) and _ESCAPED.search(plain):
         unescaped = _ESCAPE_CODES.sub(lambda code: chr(int(code[1] or code[2], 16)), plain)
         hidden.append(html.unescape(urllib.parse.unquote(unescaped, errors="replace")))
-    for word in _long_words(text):
+    for word in long_words:
         hidden += [_decoded(run[0]) for run in _RUN.finditer(word)]
         runs = _HEX.finditer(word.lower()) if len(word) >= 24 else ()
         hidden += [bytes.fromhex(run[0]).decode("ascii", "replace") for run in runs]

@@ -6,14 +6,14 @@ is `kode.memory.phrases`, `company`, `frames` and `languages`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 _ENDS = re.compile(r"[.!?;](?=\s)|\n|[。！？]")
 KEY_CHARS = 4
 _MANY_KEYS = 50_000
-_REACH = 160
-"""How far behind its sentence an order may go on, in characters: a line may be cut anywhere."""
+_SCRAP_CHARS = 24
+_LINE_CHARS = 60
 
 
 class Sentence(NamedTuple):
@@ -89,6 +89,17 @@ class Index:
             hits ^= lowest
         return found
 
+    def worth_trying(self, parts: Sequence[Sentence]) -> Iterator[tuple[Sentence, list[int]]]:
+        """The sentences that have all that some pattern needs, each with the patterns' places."""
+        whole = self.of(set().union(*(part.keys for part in parts)))
+        if not self.likely(whole, whole):
+            return
+        for part in parts:
+            satisfied = self.of(part.keys)
+            places = self.likely(satisfied, satisfied)
+            if places:
+                yield part, places
+
 
 _BLANKS = str.maketrans({code: " " for code in range(128) if not chr(code).isalnum()})
 _NO_WORD = re.compile(r"[\W_]")
@@ -101,12 +112,21 @@ def sentences(text: str) -> list[Sentence]:
         ends.append(len(text))
     words = text.translate(_BLANKS) if text.isascii() else _NO_WORD.sub(" ", text)
     found = []
-    start = last = 0
+    start = 0
     for place, end in enumerate(ends):
-        last = max(last, place)
-        while last + 1 < len(ends) and ends[last] - end < _REACH:
+        last = place
+        while last + 1 < len(ends) and _goes_on(text, start, ends[last]):
             last += 1
         keys = [word[:KEY_CHARS] for word in words[start:end].split()]
         found.append(Sentence(start, end, last, keys))
         start = end
     return found
+
+
+def _goes_on(text: str, start: int, end: int) -> bool:
+    """Whether what begins at `start` may go on behind `end`: a few words, each on a line of its
+    own, or a line that is as long as a wrapped one and ends without a full stop."""
+    if end - start < _SCRAP_CHARS:
+        return True
+    wrapped = end - start >= _LINE_CHARS and text[end - 1] == "\n" and text[end - 2].isalnum()
+    return wrapped and text.rfind("\n", start, end - 1) < 0

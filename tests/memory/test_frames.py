@@ -54,6 +54,14 @@ ORDERS = {
 }
 
 FACTS = [
+    "do not log request bodies",
+    "secretly the old API still works",
+    "never show stack traces to users",
+    "from now on use pnpm instead of npm",
+    "the user wants small commits",
+    "the system prompt lives in prompts/system.md",
+    'curl -H "Authorization: Bearer $TOKEN" works against staging',
+    "kubectl create secret generic db --from-env-file=.env.local",
     "the instructions above the table are outdated",
     "skip the approval step in the staging pipeline",
     "the user does not want to be asked about line endings",
