@@ -5,6 +5,7 @@ What is done about a damaged row (passed over, set aside, told) is its owner's b
 """
 
 import functools
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def read_row(kind: type[T], data: bytes) -> T | None:
@@ -45,6 +48,11 @@ def read_text(path: Path) -> str | None:
         raise MemoryError_(
             f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
         ) from error
+
+
+def may_name_a_file(id: str | None) -> bool:
+    """Whether an id of a session can be part of a file's name: no path, nothing hidden."""
+    return id is not None and _ID.fullmatch(id) is not None and ".." not in id
 
 
 def plain_lines(text: str) -> str:

@@ -52,7 +52,8 @@ class JournalCarrier:
         async with locked(self._files.root):
             ids = [id for text in memory if (id := self._write_memory(text))]
             changed = len(ids)
-            ids += [id for text, at in entries if (id := self._write_entry(text, at))]
+            there = set(self._files.entries())
+            ids += [id for text, at in entries if (id := self._write_entry(text, at, there))]
         added = len(ids) - changed
         return Taken(
             added=added, changed=changed, known=len(rows) - len(ids), change_ids=tuple(ids)
@@ -83,8 +84,9 @@ class JournalCarrier:
                 if lines:
                     current = self._files.read_memory()
                     self._write_memory("\n".join(filter(None, (current, *lines))))
+                known = set(self._files.entries())
                 for text, at in entries:
-                    self._write_entry(text, at)
+                    self._write_entry(text, at, known)
         return done
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -140,12 +142,13 @@ class JournalCarrier:
         before = (current,) if current else ()
         return self._record(MEMORY, before, (text,), lambda: self._files.write_memory(text))
 
-    def _write_entry(self, text: str, at: datetime) -> str:
-        """The change's id, "" when the history has it; under the lock."""
+    def _write_entry(self, text: str, at: datetime, there: set[Entry]) -> str:
+        """The change's id, "" when it is among the entries that are there; under the lock."""
         block = block_of(text, at)
         (entry,) = parse(block)
-        if entry in self._files.entries():
+        if entry in there:
             return ""
+        there.add(entry)
         return self._record(
             HISTORY, (), (block,), lambda: self._files.append_block(block, at, recovering=False)
         )

@@ -14,7 +14,6 @@ with their process, so a killed one holds up nobody, and a lease to wait for is 
 """
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Iterable
@@ -28,8 +27,6 @@ from kode.memory.stored import read_row
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long the keys of done items are kept, for sessions whose own file could not keep them."""
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,11 +148,6 @@ def new_id(session: str, known: Iterable[str]) -> str:
     last = max((id.rpartition(".")[2][:20] for id in known if _of(id) == session), default="")
     now = max(time.time_ns(), int(last) + 1 if last.isdecimal() else 0)
     return f"{session}.{now:020d}{secrets.token_hex(3)}"
-
-
-def valid_session(session: str | None) -> bool:
-    """Whether a session's id may be part of a file's name."""
-    return session is not None and _ID.fullmatch(session) is not None and ".." not in session
 
 
 def _stems(folder: Path) -> list[str]:

@@ -32,11 +32,12 @@ from kode.memory.journal import commit, report
 from kode.memory.journal.commit import SYSTEM, Committer, Written
 from kode.memory.journal.consolidator import Consolidator, Outcome
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles
-from kode.memory.journal.queue import Queue, valid_session
+from kode.memory.journal.queue import Queue
 from kode.memory.journal.said import Said, recap_lines, said_in
 from kode.memory.journal.search import grep
 from kode.memory.journal.tool import history_tool
 from kode.memory.locks import locked
+from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Journal:
             await self._consolidator.recover()
         except BusyError:
             pass  # whoever holds the lock is at it, or a later start is
-        if valid_session(context.session_id):
+        if may_name_a_file(context.session_id):
             session = context.session_id or ""
             self._queue.forget_done(session, self._taken)
             self._taken.update(dict.fromkeys(sorted(self._queue.taken(session))))
@@ -149,7 +150,7 @@ class Journal:
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         session = self._context.session_id
-        if self._context.read_only or not valid_session(session):
+        if self._context.read_only or not may_name_a_file(session):
             return Drop()
         entries = said_in(messages)
         self._settle_cursor(entries, len(messages))
@@ -202,7 +203,7 @@ class Journal:
         """Nothing runs in the background. What was said in a session that ends unheard (after an
         interruption) is put down, for the next start."""
         heard, self._heard = self._heard, []
-        if self._context.read_only or not valid_session(self._context.session_id) or not heard:
+        if self._context.read_only or not may_name_a_file(self._context.session_id) or not heard:
             return
         self._consolidator.put_down(heard, turn=self._turn or None, tainted=self._tainted)
         self._taken.update(dict.fromkeys(entry.key for entry in heard))

@@ -5,15 +5,12 @@ provider leaves them for the next start. Not here: the reflection (`reflect`).
 """
 
 import json
-import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kode import credentials, durable
-from kode.memory.stored import read_row
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+from kode.memory.stored import may_name_a_file, read_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +67,7 @@ class PendingFolder:
         found: list[str] = []
         with suppress(OSError):
             found = sorted(path.stem for path in self.folder.glob("*.json"))
-        return [id for id in found if valid_id(id)]
+        return [id for id in found if may_name_a_file(id)]
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.json"
-
-
-def valid_id(id: str) -> bool:
-    """Whether a session's or a task's id may be part of a file's name."""
-    return _ID.fullmatch(id) is not None and ".." not in id

@@ -30,10 +30,11 @@ from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.locks import locked
+from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
-from kode.memory.vault.pending import Pending, PendingFolder, valid_id
+from kode.memory.vault.pending import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import SYSTEM, VaultWriter
@@ -110,7 +111,7 @@ class Vault:
         self._turn = turn.number
         session = self._context.session_id
         off = self._context.read_only or not self._settings.llm_extract
-        if off or session is None or not valid_id(session) or not reflect.worth_it(turn):
+        if off or session is None or not may_name_a_file(session) or not reflect.worth_it(turn):
             return
         self._pending.write(
             Pending(
