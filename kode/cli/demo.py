@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.main import Parser
+from kode.cli.screen import open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
+_NEXT = "Set up a real model with `kode init`, then run `kode` in a project of yours."
 SCRIPTS = Path(__file__).parent
 PROJECT = {
     "dates.py": (
@@ -55,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             return asyncio.run(_until_left(_play(project, _pause if pausing else _no_pause)))
         except (KeyboardInterrupt, asyncio.CancelledError, Left):
-            print("\nLeft the demo; nothing stays behind. `kode init` sets up a real model.")
+            open_screen().print(f"\nLeft the demo; nothing stays behind. {_NEXT}")
             return EXIT_INTERRUPTED
 
 
@@ -120,15 +122,16 @@ async def _pause() -> None:
 
 
 async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
+    from kode.cli.changes import rendered
+
+    screen = open_screen()
+
     async def say(text: str) -> None:
-        print(f"\n── {text}", flush=True)
+        screen.print(f"\n── {text}")
         await pause()
 
-    from kode.cli.changes import rendered
-    from kode.cli.screen import open_screen
-
-    print(
-        "A tour of two minutes: a fix with real tools, something to remember, leaving, coming\n"
+    screen.print(
+        "A tour of two minutes: a fix with real tools, something to remember, leaving, coming "
         "back, and an undo. The model is a script; everything else is real."
     )
     await say(f"1 of 5 · A scratch project with a failing test ({project}).")
@@ -138,7 +141,7 @@ async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
         if not await _ask(conversation, "python3 test_dates.py fails. Find out why and fix it."):
             return EXIT_FAILED
         await say("2 of 5 · What changed, as `/diff` shows it:")
-        print(rendered(open_screen(), conversation.diffs()))
+        screen.print_painted(rendered(screen, conversation.diffs()))
         await say("3 of 5 · Tell it something to keep:")
         await _ask(conversation, "Please remember: I want the edge cases named in every summary.")
     finally:
@@ -146,25 +149,21 @@ async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
     await say("4 of 5 · Left. What `kode memory show` says now, and every new session is told:")
     conversation = await _open(project, session_id)
     try:
-        print(await conversation.memory_command(["show"]))
-        print(f"\nComing back with `kode continue --id {session_id}`:")
+        screen.print(await conversation.memory_command(["show"]))
+        screen.print(f"\nComing back with `kode continue --id {session_id}`:")
         await _ask(conversation, "What do you know about how I like summaries?")
         await say("5 of 5 · `/undo` takes the edit back:")
-        print(await conversation.undo())
-        print("\n$ cat dates.py\n" + (project / "dates.py").read_text(), end="")
+        screen.print(await conversation.undo())
+        screen.print("\n$ cat dates.py\n" + (project / "dates.py").read_text().rstrip("\n"))
     finally:
         await conversation.close()
-    print(
-        "\nThat was all of it; nothing stays behind. Set up a real model with `kode init`, then\n"
-        "run `kode` in a project of yours."
-    )
+    screen.print(f"\nThat was all of it; nothing stays behind. {_NEXT}")
     return EXIT_OK
 
 
 async def _open(project: Path, session_id: str | None) -> "Conversation":
     from kode import paths
     from kode.cli.render import Renderer
-    from kode.cli.screen import open_screen
     from kode.config import load_config
     from kode.conversation import open_conversation
 
@@ -183,7 +182,7 @@ async def _open(project: Path, session_id: str | None) -> "Conversation":
 
 
 async def _ask(conversation: "Conversation", text: str) -> bool:
-    print(f"\n> {text}", flush=True)
+    open_screen().print(f"\n> {text}", "bold")
     ended = await conversation.turn(text)
     sys.stdout.flush()
     if ended.status == "interrupted":

@@ -89,6 +89,7 @@ def agent_line(event: AgentFinished, width: int) -> str:
     return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
 
 
+MIN_SAME_CHARS = 40
 NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
 
 
@@ -126,7 +127,7 @@ def reduced_line(event: ContextReduced) -> str:
 
 
 def memory_line(event: MemoryChanged) -> str:
-    undo = "  ·  /memory undo" if event.change_id else ""
+    undo = " · /memory undo" if event.change_id else ""
     return f"memory: {one_line(event.text)}{undo}"
 
 
@@ -139,6 +140,12 @@ def mark(event: ToolFinished) -> tuple[str, str]:
     if event.is_error:
         return "✗", "error"
     return ("✗", "warning") if command_failed(event) else ("●", "good")
+
+
+def was_told(event: ToolFinished, memory: str) -> bool:
+    """Whether what a call did is what was just told of memory: one line for it is enough."""
+    said = one_line(memory)[:MIN_SAME_CHARS]
+    return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
 
 
 def same_beginning(text: str, summary: str) -> bool:

@@ -27,6 +27,7 @@ from kode.cli.event_lines import (
     same_beginning,
     summary_line,
     tool_line,
+    was_told,
 )
 from kode.cli.lines import clean, clip, duration, one_line, wrap
 from kode.cli.markdown import Block, BlockSplitter, markdown
@@ -81,6 +82,8 @@ class Renderer:
     """While a command about memory runs: changes that it tells of itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
+    _memory: str = ""
+    """What was last told of memory."""
     _why_again: str = ""
     """Why the present request was last sent again: it is said once."""
     _streamed: bool = False
@@ -166,6 +169,7 @@ class Renderer:
                 self.held.append(event)
             case MemoryChanged():
                 self._line(memory_line(event), "dim")
+                self._memory = event.text
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
                 pass  # of the moment: `progress`
             case AgentFinished():
@@ -231,7 +235,9 @@ class Renderer:
         self._streamed = False
 
     def _finished(self, event: ToolFinished) -> None:
-        screen = self.screen
+        screen, memory, self._memory = self.screen, self._memory, ""
+        if was_told(event, memory):
+            return
         self._gap("tool")
         sign, style = mark(event)
         told_below = event.is_error and same_beginning(event.text, event.summary)

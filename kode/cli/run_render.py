@@ -19,6 +19,7 @@ from kode.cli.event_lines import (
     retry_line,
     same_beginning,
     tool_line,
+    was_told,
 )
 from kode.cli.lines import one_line
 from kode.cli.progress import Progress
@@ -61,6 +62,7 @@ class ProgressRenderer:
         self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
         self.progress = Progress()
         self._clock = clock
+        self._memory = ""
         self._why_again = ""
         self._live = live and not quiet and self.screen.rich_terminal
         self._tick: asyncio.TimerHandle | None = None
@@ -117,10 +119,14 @@ class ProgressRenderer:
                 self.screen.print(reduced_line(event), "dim")
             case MemoryChanged():
                 self.screen.print(f"memory: {one_line(event.text)}", "dim")
+                self._memory = event.text
             case _:
                 return
 
     def _tool(self, event: ToolFinished) -> None:
+        memory, self._memory = self._memory, ""
+        if was_told(event, memory) and not self.verbose:
+            return
         sign, _ = mark(event)
         told_below = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event

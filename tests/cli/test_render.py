@@ -297,6 +297,20 @@ def test_a_long_diff_is_cut_and_says_so():
     assert f"… {200 - MAX_DIFF_LINES + 1} more lines (/details)" in text
 
 
+def test_what_a_call_changed_in_memory_is_told_once():
+    told = 'added to user "Wants the edge cases named in every summary"'
+    call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
+    done = ToolFinished(**call, is_error=False, summary=told + " …")
+    desk = Desk()
+
+    text = desk.show(MemoryChanged(text=told, change_id="c1"), done)
+    assert " ".join(text.split()) == f"memory: {told} · /memory undo"
+    assert "● Memory add" in desk.show(done)
+
+    failed = replace(done, is_error=True)
+    assert "✗" in Desk().show(MemoryChanged(text=told, change_id="c1"), failed)
+
+
 def test_memory_and_context_are_one_quiet_line_each():
     text = Desk().show(
         MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),

@@ -1,11 +1,13 @@
 import asyncio
 import io
+from dataclasses import replace
 
 import pytest
 
 from kode.cli.run_render import ProgressRenderer
 from kode.cli.screen import Screen
 from kode.events import (
+    MemoryChanged,
     Notice,
     StepStarted,
     ThinkingDelta,
@@ -38,6 +40,16 @@ def test_progress_is_a_plain_line_for_each_tool_call():
         "✗ Agent 1: g · error · 1.0s · 10 tokens",
         "Warning: careful",
     ]
+
+
+def test_what_a_call_changed_in_memory_is_told_once():
+    renderer, stream = progress()
+    told = 'added to user "Wants the edge cases named in every summary"'
+
+    renderer.emit(MemoryChanged(text=told))
+    renderer.emit(replace(tool("memory", "add"), summary=told))
+
+    assert stream.getvalue() == f"memory: {told}\n"
 
 
 def test_quiet_progress_leaves_warnings():
