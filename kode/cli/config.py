@@ -10,7 +10,7 @@ from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.lines import one_line, plural
+from kode.cli.lines import clean, one_line, plural
 from kode.cli.main import Parser, nearest
 from kode.cli.output import to_json
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
@@ -58,12 +58,9 @@ def _path() -> int:
         paths.config_file(paths.home()),
         project_file(working_directory(argparse.Namespace(cwd=None))),
     )
-    print(f"{own}{'' if own.exists() else '  (not there)'}")
-    print(
-        project
-        if project
-        else f"{working_directory(argparse.Namespace(cwd=None)) / 'kode.json'}  (not there)"
-    )
+    missing = working_directory(argparse.Namespace(cwd=None)) / "kode.json"
+    print(clean(f"{own}{'' if own.exists() else '  (not there)'}"))
+    print(clean(str(project) if project else f"{missing}  (not there)"))
     return EXIT_OK
 
 
@@ -76,10 +73,10 @@ def _show(loaded: Loaded, *, as_json: bool) -> int:
     for key, value in values.items():
         text = one_line(json.dumps(value, ensure_ascii=False))
         origin = "" if loaded.origins[key] == "default" else f"  ({loaded.origins[key]})"
-        print(f"{key:<{width}}  {text}{origin}")
+        print(clean(f"{key:<{width}}  {text}{origin}"))
     print("\nWhat has no place in brackets is the default.")
     for warning in loaded.warnings:
-        print(f"kode: {warning}", file=sys.stderr)
+        print(clean(f"kode: {warning}"), file=sys.stderr)
     return EXIT_OK
 
 
@@ -105,11 +102,11 @@ def _check() -> int:
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
     for remark in remarks:
-        print(f"remark: {remark}")
+        print(clean(f"remark: {remark}"))
     if faults:
         return _tell(faults)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
-    print(f"{names}: no faults")
+    print(clean(f"{names}: no faults"))
     return EXIT_OK
 
 
@@ -157,6 +154,6 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
 
 def _tell(faults: list[str]) -> int:
     for fault in faults:
-        print(fault)
+        print(clean(fault))
     print(f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed")
     return EXIT_NOT_STARTED

@@ -207,12 +207,12 @@ def _run(module: str, argv: Sequence[str]) -> int:
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
     """Says what is wrong in the format that was asked for."""
+    from kode.cli.lines import clean, fold
     from kode.cli.output import failure_object, wanted_format
 
-    text = str(error) if str(error).startswith("kode") else f"kode: {error}"
+    # A fault may name what is in a file of the repository.
+    text = clean(str(error) if str(error).startswith("kode") else f"kode: {error}")
     if sys.stderr is not None and sys.stderr.isatty():
-        from kode.cli.lines import fold
-
         text = fold(text, shutil.get_terminal_size().columns)
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)

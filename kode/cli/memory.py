@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.flags import working_directory
+from kode.cli.lines import clean
 from kode.cli.main import Parser
 from kode.contracts import AskModel, MemoryContext, Request
 from kode.errors import EXIT_OK, ConfigError
@@ -54,11 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     flags = {"memory.system": arguments.memory} if arguments.memory else {}
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in loaded.warnings:
-        print(f"kode: {warning}", file=sys.stderr)
+        print(clean(f"kode: {warning}"), file=sys.stderr)
     work = _copy if arguments.command == "copy" else _run
     text = asyncio.run(work(loaded, arguments))
     if text:
-        print(text)
+        # Files of memory are edited by hand and synced; what is exported stays as it is.
+        print(text if arguments.command == "export" else clean(text))
     return EXIT_OK
 
 
@@ -139,4 +141,4 @@ def _ask_model(loaded: "Loaded") -> AskModel:
 def _say(event: Event) -> None:
     """Changes are told by the command's own text."""
     if isinstance(event, Notice):
-        print(f"kode: {event.text}", file=sys.stderr)
+        print(clean(f"kode: {event.text}"), file=sys.stderr)

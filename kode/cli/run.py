@@ -270,7 +270,8 @@ def _print_result(
                 # A program gets what was said; a terminal must not be controlled by it.
                 print_line(clean(result) if sys.stdout.isatty() else result)
             if ended.error:
-                print(f"kode: {ended.error}{_way_on(ended, session_id)}", file=sys.stderr)
+                error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
+                print(error, file=sys.stderr)
             elif not arguments.quiet and ended.files_changed:
                 names = ", ".join(
                     one_line(relative_path(path, cwd)) for path in ended.files_changed

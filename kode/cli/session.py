@@ -132,7 +132,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> int:
     if arguments.no_pager or not page(_with_headings(text)):
         print(text, end="")
     for fault in faults:
-        print(f"kode: {fault}", file=sys.stderr)
+        print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_OK
 
 
@@ -203,7 +203,8 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     if arguments.format == "json":
         print(json.dumps(as_json(header, entries), indent=2))
     else:
-        print(as_markdown(header, entries), end="")
+        text = as_markdown(header, entries)
+        print(clean(text) if sys.stdout.isatty() else text, end="")
     return EXIT_OK
 
 
@@ -216,7 +217,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
     faulty = [one for one in checked if one.faults]
     for one in faulty:
         for fault in one.faults:
-            print(f"{one.id}: {fault}")
+            print(clean(f"{one.id}: {fault}"))
     for one in checked:
         if one.in_use:
             print(f"{one.id}: open in another kode, not checked")

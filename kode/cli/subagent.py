@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kode.cli.flags import PROVIDERS, seconds, whole, working_directory
+from kode.cli.lines import clean
 from kode.cli.main import Parser
 from kode.cli.modes import MODES
 from kode.errors import (
@@ -80,6 +81,7 @@ def main(argv: Sequence[str]) -> int:
 
         text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
         code = EXIT_FAILED
+    text = clean(text)
     print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)
     if voice.over:
         return EXIT_CODES[voice.status]

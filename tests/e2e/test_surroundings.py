@@ -167,3 +167,46 @@ def test_a_terminal_of_twenty_columns_may_change_its_size_in_a_stream(place: Pla
 
     assert "Traceback" not in shown
     assert [word for word in words if word not in shown] == []
+
+
+STEERS = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202edesrever"
+"""Would fill the clipboard, clear the screen, colour it, and turn text round."""
+
+
+@pytest.mark.parametrize("words", [["run", "hi"], ["config", "check"], ["config", "show"]])
+def test_a_repository_s_settings_do_not_control_the_terminal(
+    place: Place, words: list[str]
+) -> None:
+    for settings in ({STEERS: 1}, {"max_steps": STEERS}):
+        (place.project / "kode.json").write_text(json.dumps(settings))
+        done = place.run(*words)
+        assert done.code == 3
+        assert_nothing_steers(done.out + done.err)
+
+
+def test_memory_that_was_edited_by_hand_does_not_control_the_terminal(place: Place) -> None:
+    facts = place.home / "memory" / "facts"
+    facts.mkdir(parents=True)
+    (facts / "user.md").write_text(f"likes {STEERS}")
+
+    shown = [place.run("memory", *words).out for words in (["show"], ["search", "likes"])]
+
+    assert all("likes" in text for text in shown)
+    assert_nothing_steers("".join(shown))
+
+
+def test_an_exported_session_is_what_was_said_but_for_a_terminal(place: Place) -> None:
+    with ScriptedServer([{"text": f"look {STEERS}"}]) as server:
+        place.url = server.openai_url
+        place.run("run", "hi")
+    export = ["session", "export", place.session_files[0].stem, "--format", "markdown"]
+    with Terminal(KODE, export, cwd=place.project, env=place.environ) as terminal:
+        terminal.ended()
+
+    assert STEERS in place.run(*export).out
+    assert "look" in terminal.raw.decode()
+    assert_nothing_steers(terminal.raw.decode())
+
+
+def assert_nothing_steers(text: str) -> None:
+    assert not [mark for mark in ("\x1b]52", "\x1b[2J", "\x9b", "\u202e") if mark in text]
