@@ -62,7 +62,7 @@ def in_list(walk: "Walk", node: "Node") -> None:
             succeeded = False
             after = walk.state
             walk.state = joined(*ways, walk.state)
-            if source(item.node).split()[0] in _LEAVES:
+            if _verb(item.node) in _LEAVES:
                 walk.with_redirects(item.node, item.redirects)
                 after.instead = ()
                 walk.state, ways = after, []
@@ -92,13 +92,19 @@ def _items(node: "Node") -> list[_Item]:
     return items
 
 
+def _verb(node: "Node") -> str:
+    """The first word of a command as it is written; "" for what is none."""
+    words = source(node).split(maxsplit=1)
+    return words[0] if words and node.type == "command" else ""
+
+
 def _may_fail(node: "Node", state: ShellState) -> bool:
     text = source(node)
     if "$(" in text or "`" in text:
         return True
     if node.type in ("variable_assignment", "variable_assignments", "declaration_command"):
         return False
-    verb = text.split(maxsplit=1)[0] if node.type == "command" else ""
+    verb = _verb(node)
     return verb not in _NEVER_FAILS or verb in state.functions or bool(state.instead)
 
 

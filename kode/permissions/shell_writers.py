@@ -171,9 +171,14 @@ def writes_all(words: list[Word], scene: Scene) -> Finding:
     if os.path.basename(words[0].text) == "patch":
         if has_flag(words[1:], "--dry-run", valued="pdoirFBVDYzZg"):
             return safe("only tells what would change")
-        folders = option_values(words[1:], ("--directory", "-d", "--output", "-o"))
+        folders = option_values(words[1:], ("--directory", "-d"))
         given = positionals(words[1:], ("-p", "-d", "-o", "-i", "-r", "-F", "-B", "-V"))
-        return together(write(), *(writes_path(w, scene) for w in (*folders, *given[:1])))
+        outputs = option_values(words[1:], ("--output", "-o"))
+        return together(
+            write(),
+            *(writes_path(w, scene) for w in (*folders, *given[:1])),
+            *(writes_path(w, scene, replaces=True) for w in outputs),
+        )
     name = os.path.basename(words[0].text)
     given = positionals(words[1:], _VALUES_OF_MAKERS.get(name, "").split())
     if name == "mktemp":

@@ -63,6 +63,7 @@ def test_what_a_command_may_have_changed_is_minded_by_those_after_it(command):
         ("while IFS= read -r line; do echo $line; done < a.txt", "safe"),
         ("while IFS=, read -r a b; do echo $a; done < a.csv", "safe"),
         ("IFS=x; ls", "unknown"),
+        ("=&&", "unknown"),
         ("IFS=x ls", "unknown"),
         ('tmp=$(mktemp -d); cd "$tmp" && touch a && rm -rf "$tmp"', "write"),
         ("cp a.log a.$(date +%F).log", "write"),

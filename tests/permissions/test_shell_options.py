@@ -136,6 +136,7 @@ def test_options_decide(command, klass):
         "sort -o src/main.py other/main.py",
         "convert a.png src/main.py",
         "ls | tee src/*.py",
+        "patch -o src/main.py a.txt",
         "git log --output=src/main.py",
         "git stash show -p --output=src/main.py",
     ],
