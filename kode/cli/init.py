@@ -73,9 +73,9 @@ def main(argv: Sequence[str]) -> int:
             "docs/configuration.md has every key."
         )
     _say(
-        f"This sets up a model and writes one file, {target}, readable by you alone:\n"
-        "provider, key, address and model, as far as you give them. Everything else keeps its\n"
-        "default until you set it. What you choose is tried with one request for the list of\n"
+        f"This sets up a model and writes one file, {target}, readable by you alone: "
+        "provider, key, address and model, as far as you give them. Everything else keeps its "
+        "default until you set it. What you choose is tried with one request for the list of "
         "models, which costs nothing.\n"
     )
     settings = choose()
@@ -202,6 +202,7 @@ def _base_url(key: str) -> str:
             return url
     from kode.config.choice import is_url
 
+    _say("The key does not tell whose it is, so kode needs the address.")
     for _ in range(MAX_TRIES):
         url = _ask("Base URL of the service (as https://host/v1): ")
         if is_url(url):
