@@ -128,20 +128,21 @@ class Collection:
 
         self._change(remove_all)
 
-    def search(self, query: str, k: int, vector: "Vector | None" = None) -> list[Found]:
-        """The best `k`; nothing for a query that matches nothing, or when the file cannot be read.
+    def search(self, query: str, k: int, vector: "Vector | None" = None) -> list[Found] | None:
+        """The best `k`, none for a query that matches nothing; None when the file cannot be read,
+        or this SQLite has no FTS5.
 
         `vector` is the query's under the neural embedder of this collection.
         """
         many = max(CANDIDATES, 3 * k)
 
-        def search_in(database: sqlite3.Connection) -> list[Found]:
+        def search_in(database: sqlite3.Connection) -> list[Found] | None:
             holding = _holding(database, terms.search_terms(query))
             cosines = self._cosines(database, vector, many)
             places = _candidates(database, holding, many)
             return _ranked(database, {*places, *cosines}, holding, cosines)[:k]
 
-        return self._read(search_in, [])
+        return self._read(search_in, None)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -152,7 +152,7 @@ def test_a_damaged_collection_is_empty_and_can_be_filled_again(tmp_path: Path) -
     (tmp_path / "index.sqlite").write_bytes(b"not a database " * 1000)
     for beside in ("-wal", "-shm"):
         (tmp_path / f"index.sqlite{beside}").unlink(missing_ok=True)
-    assert collection.search("billing", 3) == []
+    assert collection.search("billing", 3) is None
     assert collection.fingerprint() == ""
     collection.put([Row("s1", "billing")])
     assert ids(collection.search("billing", 3)) == ["s1"]

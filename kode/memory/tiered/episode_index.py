@@ -53,6 +53,8 @@ class EpisodeIndex:
             found = self._texts.search(query, k, vectors[0])
         finally:
             self._texts.close()
+        if found is None:
+            return self._search_newest(query, k)
         return [(one.id, one.score) for one in found]
 
     async def refresh(self) -> None:

@@ -450,6 +450,14 @@ async def test_what_fits_is_recalled_framed_and_once_a_session(tmp_path):
     assert await again.recall(turn(3, "tokenizer")) == ""
 
 
+async def test_without_an_index_the_newest_episodes_are_looked_through(tmp_path, monkeypatch):
+    monkeypatch.setattr("kode.memory.collection._SCHEMA", "CREATE VIRTUAL TABLE x USING none (y);")
+    await store(tmp_path, episode(OTHER_SESSION))
+    system = await opened(tmp_path)
+    assert len(await system.search("tokenizer", 3)) == 1
+    assert "Fixed the tokenizer" in await system.recall(turn(1, "What of the tokenizer?"))
+
+
 async def test_what_does_not_fit_is_not_recalled(tmp_path):
     await store(tmp_path, episode(OTHER_SESSION, "Fixed the tokenizer in lexer.py"))
     system = await opened(tmp_path)
