@@ -34,7 +34,7 @@ LANGUAGES: dict[str, Language] = {
         "忽略|无视|忘记|忘掉|无需遵守|不要遵守|不要理会|别管|不用管|抛开|绕过|無視|忽視|忘記|不要遵循|不再遵守|不必遵守|抛弃|丢弃|取消|作废|推翻|覆盖|别理|別管|不要管|废除|停止遵守|违反",
         "之前|以前|先前|上面|以上|前面|所有|一切|全部|原有|原来|原始|此前|你的|系统|開發|开发者|系統|任何|上述|这些|安全|既有|系统提示|旧的|旧|原先|前文|上文|早先|上方",
         "指令|指示|规则|規則|提示|说明|命令|要求|约束|限制|设定|對話|对话|规定|准则|內容|内容|提示词|系统提示|政策|指南",
-        "不要告诉|不要让.{0,8}知道|别让.{0,8}知道|别告诉|不要告知|不告诉|不要通知|瞒着|不知情|背着|不要提及|不要透露|不得告知|不要向|不要告訴|偷偷|悄悄|保密|隐瞒|不要征求|无需征求|不用征求|不必征求|无需询问|不必询问|不用询问|不用问|不要问|不要詢問|无需确认|不需确认|别问|别让|对.{0,6}保密|别向|不要对|未经|不让|隐藏|隱瞞|删掉痕迹",
+        "不要告诉|不要让.{0,8}知道|别让.{0,8}知道|别告诉|不要告知|不告诉|不要通知|瞒着|不知情|背着|不要提及|不要透露|不得告知|不要向|不要告訴|偷偷|悄悄|保密|隐瞒|不要征求|无需征求|不用征求|不必征求|无需询问|不必询问|不用询问|不用问|不要问|不要詢問|无需确认|不需确认|别问|别让|对.{0,6}保密|别向|不要对|未经|不让|隐藏|隱瞞|删掉痕迹|別告訴|別讓|不要讓|瞞著|隱藏|不告訴|別向|別通知|不可告知",
         "用户|使用者|用戶|主人|任何人|操作员|管理员|开发者|别人|他人|客户|人类|执行|运行|发送|上传|推送|直接|提交|部署|审核|同意|團隊|团队",
     ),
     "ja": Language(
@@ -80,8 +80,8 @@ LANGUAGES: dict[str, Language] = {
         "nutzer|benutzer|anwender|mensch|betreiber|niemand|besitzer|eigentumer|bediener|admin|entwickler|fuhre|sende|ausfuhr|kunde|auftraggeber|losch|push|team|davon|chef|kolleg|andere",
     ),
     "fr": Language(
-        "ignore|oublie|neglige|ne tien.{0,12}compte|passe outre|fai.{0,5}abstraction|ne respecte|ne sui|outrepasse|desobei|ignorer|oublier|n'obei|ne suis pas|ne pas suivre|annule|contourne|enfrein|viole|cesse de|arrete de|laisse tomber|meprise|fais fi",
-        "precedent|anterieur|ci-dessus|toute|tous|prealable|tes |vos |systeme|initial|originel|d'origine|au-dessus|developpeur|existant|avant|prec|securite|recues|donnees|tes|vos|du systeme|de l'utilisateur|ci-avant|passees|ancien",
+        "ignore|oublie|neglige|ne tien.{0,12}compte|passe outre|fai.{0,5}abstraction|ne respecte|ne sui|outrepasse|desobei|ignorer|oublier|n'obei|ne suis pas|ne pas suivre|annule|contourne|enfrein|viole|cesse de|arrete de|laisse tomber|meprise|fais fi|n'obeis",
+        "precedent|anterieur|ci-dessus|toute|tous|prealable|tes |vos |systeme|initial|originel|d'origine|au-dessus|developpeur|existant|avant|prec|securite|recues|donnees|tes|vos|du systeme|de l'utilisateur|ci-avant|passees|ancien|aux |les regles",
         "instruction|consigne|regle|directive|ordre|prompt|invite|commande|contrainte|restriction|limitation|indication|protection",
         "ne dis |ne dites|n'informe|ne mentionne|ne parle|ne revele|sans demander|sans prevenir|sans informer|sans le dire|en secret|secretement|ne previen|ne signale|a l'insu|discretement|sans l'accord|sans avertir|n'averti|ne le dis|n'en parle|sans l'autorisation|sans que l|silencieusement|sans consulter|dissimule|tais|ne rien dire|jamais dire|garde .{0,30}secret|sans confirmation|sans autorisation|sans validation|sans rien dire|ne montre|ne rapporte|a l'abri|ne raconte|ne previens|mens|jamais .{0,20}dire|cache .{0,20}a l|cacher .{0,20}a l",
         "utilisateur|operateur|humain|personne|proprietaire|quiconque|developpeur|administrateur|execute|envoie|lance|pousse|client|l'usager|supprime|execut|equipe",
@@ -168,7 +168,7 @@ LANGUAGES: dict[str, Language] = {
         "הקודמ|כל ה|כל |לעיל|המערכת|שלך|המקורי|המפתח|הקיימ|שקיבלת|הבטיחות|עד כה|האלה|כל|הישנ|קודמות|שלפני|שניתנו",
         "הוראות|ההוראות|כללים|הכללים|הנחיות|ההנחיות|פקודות|הפקודות|חוקים|החוקים|הפרומפט|מגבלות|ההודעות|הוראה",
         "אל תספר|אל תודיע|אל תזכיר|בסתר|בסוד|בחשאי|בלי לשאול|בלי לספר|ללא ידיעת|הסתר|אל תגלה|בלי ידיעת|בלי להודיע|אל תגיד|מבלי|אל תיידע|ללא אישור|בלי אישור|ללא הסכמת|אל תאמר|בשקט|אל תראה|בלי לבקש|שקר|אל תדווח|שמור .{0,20}בסוד|בלי ש|אל תשאל|החבא|אל תציג|להסתיר|בלי רשות",
-        "משתמש|למשתמש|המשתמש|מפעיל|אדם|לאף|הבעלים|המנהל|המפתח|הרץ|שלח|לקוח|מחק|הצוות|זה|השינוי",
+        "משתמש|למשתמש|המשתמש|מפעיל|אדם|לאף|הבעלים|המנהל|המפתח|הרץ|שלח|לקוח|מחק|הצוות|זה|השינוי|מהמשתמש|מפני|לבעלים|לאיש",
     ),
     "hi": Language(
         "अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल जा|उपेक्षा|पालन न कर|ध्यान न द|ध्यान मत|पालन मत|भुला|मत मान|इग्नोर|दरकिनार|भूल|अवहेलना|उल्लंघन|तोड़|मानना बंद|ध्यान मत दो|ना मान|रद्द कर",
@@ -410,7 +410,7 @@ def _matches(text: str, root: re.Pattern[str], at: int | None) -> Iterable[re.Ma
     return (match,) if match else ()
 
 
-_WORD = re.compile(r"\b(?:n')?(\w{2,})")
+_WORD = re.compile(r"\b(?:n')?(\w{2,}|[\u0900-\u0dff])")
 """French puts its negation before a vowel: `n'informe`."""
 
 

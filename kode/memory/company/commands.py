@@ -7,6 +7,12 @@ from kode.memory.order import Order, order
 ORDERS: tuple[Order, ...] = (
     order(
         "dangerous command",
+        "put add prep appe expo set path > path",
+        r"[^\n]{0,40}(?:/tmp|/var/tmp|/dev/shm)/\S*[^\n]{0,30}\bpath\b|path\b[^\n]{0,12}(?:/tmp|/var/tmp|/dev/shm)/",
+        signs=("/tmp/", "/dev/shm/"),
+    ),
+    order(
+        "dangerous command",
         "rsyn scp sftp dock podm >",
         r"\b(?:scp|rsync|sftp)\b[^\n]{0,80}\s(?:~/?(?=[\s*])|~/\.(?!\S*\.pub)\S+|/etc/?\s|/root\b|/home/?\s|\S*\.env\b|"
         r"\S*id_(?:rsa|ed25519)(?!\.pub)\b)[^\n]{0,60}[\w.-]+:|\b(?:docker|podman)\b[^\n]{0,80}(?:-v|--volume)[ =]*/:/",

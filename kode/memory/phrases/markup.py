@@ -15,11 +15,12 @@ PHRASES: tuple[Order, ...] = (
     order(
         "chat markup",
         "",
-        r"\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>|\[/?(?:system_prompt|tool_calls|"
+        r"\[/?inst\]|\[sys\][^\[\n]{0,200}\[/sys\]|<</?sys>>|<(?:start|end)_of_turn>|\[/?(?:system_prompt|tool_calls|"
         r"available_tools|tool_results|system)\](?=.*\[/|\s*[:<]|\s*\n)|<\uff5c",
         signs=(
             "[inst]",
             "[/inst]",
+            "[/sys]",
             "<<sys>>",
             "<</sys>>",
             "<start_of_turn>",

@@ -36,7 +36,8 @@ STRONG_RULES = (
 VOID = (
     r"(?:void|null|cancel\w*|invalid(?:ated)?|revoked|superseded|obsolete|overrid\w+|suspended|"
     r"lifted|replaced|deleted|nullified|withdrawn|rescinded|irrelevant|outdated|expired?|fake|"
-    r"ignored|disregarded|forgotten|discarded|dropped|disobeyed|bypassed|a test|wrong|"
+    r"ignored|disregarded|forgotten|discarded|dropped|disobeyed|bypassed|"
+    r"(?<!has.)(?<!have.)a test|wrong|"
     r"no longer (?:apply|applies|valid|count|hold|bind\w*|relevant|in (?:effect|force)|active)|"
     r"not (?:apply|count|matter|valid|bind\w*|relevant|real|in (?:effect|force)))"
 )
