@@ -1,11 +1,12 @@
 """What is on disk of children, and what the model is told of it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kode.messages import Text, ToolResult
-from kode.session.entries import MessageEntry
+from kode.session.entries import MessageEntry, TaintEntry, line_of
 from kode.subagents import records
 from kode.subagents.protocol import Result, Snapshot, Task
 
@@ -39,6 +40,22 @@ def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
 
     assert [record.id for record in unseen] == ["20260101-000000-2-bbbbbb"]
     assert "20260101-000000-2-bbbbbb" in records.note(unseen, tmp_path / "outputs")
+
+
+def test_what_a_tainted_child_left_comes_late_in_a_fence_too(tmp_path: Path) -> None:
+    said = MessageEntry(role="user", parts=(Text(text="hi"),))
+    for name, entries in (("1-clean", [said]), ("2-tainted", [said, TaintEntry(source="a page")])):
+        made(tmp_path, name, done(f"from {name}"))
+        lines = b"".join(line_of(entry) + b"\n" for entry in entries)
+        (tmp_path / name / "transcript.jsonl").write_bytes(lines)
+
+    note = records.note(records.unseen(tmp_path, []), tmp_path / "outputs")
+
+    inside = re.search(r'<outside-(\w+) source="a subagent">(?s:(.*))</outside-\1>', note)
+    assert inside is not None
+    assert "from 2-tainted" in inside[2]
+    assert "from 1-clean" in note.replace(inside[0], "")
+    assert "from 1-clean" not in inside[0]
 
 
 async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_path: Path) -> None:
