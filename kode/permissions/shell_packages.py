@@ -37,7 +37,8 @@ def npm(words: list[Word], scene: Scene) -> Finding:
     if not rest:
         return network("installs packages") if name == "yarn" else safe("prints help")
     sub, arguments = rest[0].text, rest[1:]
-    if name == "npm" and sub in ("ls", "list", "ll", "la", "root", "prefix"):
+    lists_scripts = sub in ("run", "run-script") and not arguments
+    if name == "npm" and (lists_scripts or sub in ("ls", "list", "ll", "la", "root", "prefix")):
         return safe("asks the package manager")
     if has_option(arguments, "-g", "--global"):
         return system("installs for the whole machine")

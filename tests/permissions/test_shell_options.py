@@ -110,6 +110,8 @@ def _class(command, cwd=Path("/home/user/project")):
         ("pip list", "safe"),
         ("pip list --outdated", "unknown"),
         ("npm ls --depth=0", "safe"),
+        ("npm run", "safe"),
+        ("npm run build", "unknown"),
         ("docker ps -a", "safe"),
         ("docker -H tcp://host ps", "unknown"),
         ("ip -br addr show", "safe"),
