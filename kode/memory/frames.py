@@ -232,7 +232,8 @@ _SECRET_SHAPE = re.compile(
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     index: Index
-    frames: tuple[tuple[str, re.Pattern[str]], ...]
+    frames: tuple[tuple[str, str], ...]
+    """Each with its category, and as the source of a pattern over signs."""
     signs: dict[str, str]
 
 
@@ -267,7 +268,7 @@ def _table() -> _Compiled:
     frames = []
     needs = []
     for category, parts in elements:
-        frames.append((category, re.compile("".join(_part(part, signs_of) for part in parts))))
+        frames.append((category, "".join(_part(part, signs_of) for part in parts)))
         needs.append([_needed(part) for part in parts if _is_needed(part)])
     return _Compiled(
         Index(needs),
@@ -318,9 +319,15 @@ def find(text: str, parts: Sequence[Sentence]) -> Iterator[tuple[int, int, str]]
         skeleton = "".join(signs.get(word) or _by_shape(word, signs) for word in words)
         for place in places:
             category, frame = table.frames[place]
-            match = frame.search(skeleton)
+            match = _pattern(frame).search(skeleton)
             if match:
                 yield *_span(text, sentence, match.start(), match.end()), category
+
+
+@cache
+def _pattern(frame: str) -> re.Pattern[str]:
+    """Compiled when it is first tried: most processes try few."""
+    return re.compile(frame)
 
 
 def _by_shape(word: str, signs: dict[str, str]) -> str:

@@ -257,15 +257,6 @@ LANGUAGES: dict[str, Language] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    ignore: re.Pattern[str]
-    earlier: re.Pattern[str]
-    rules: re.Pattern[str]
-    conceal: re.Pattern[str]
-    user: re.Pattern[str]
-
-
 _FIRST_UNSPACED = "\u0e00"
 """Scripts from here on write words without blanks between them."""
 
@@ -305,7 +296,7 @@ _SECRETS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    languages: tuple[_Compiled, ...]
+    languages: tuple[Language, ...]
     index: Index
     """Per language two orders: to forget, at twice its place, and to conceal, behind it."""
     by_start: dict[str, frozenset[int]]
@@ -321,14 +312,12 @@ class _Table:
 
 @cache
 def _table() -> _Table:
-    compiled = []
     needs = []
     starts: dict[str, set[int]] = {}
     for place, language in enumerate(LANGUAGES.values()):
         groups = (
             language.ignore, language.earlier, language.rules, language.conceal, language.user,
         )  # fmt: skip
-        compiled.append(_Compiled(*(_roots(group) for group in groups)))
         ignore, earlier, rules, conceal, user = map(_keys, groups)
         needs += [(ignore, earlier, rules), (conceal, user)]
         for key in ignore | conceal:
@@ -337,7 +326,7 @@ def _table() -> _Table:
     scripts = (("[\u4e00-\u9fff]", "zh"), ("[\u3040-\u30ff]", "ja"), ("[\uac00-\ud7a3]", "ko"),
                ("[\u0e00-\u0e7f]", "th"))  # fmt: skip
     return _Table(
-        tuple(compiled),
+        tuple(LANGUAGES.values()),
         Index(needs),
         {start: frozenset(places) for start, places in starts.items()},
         tuple((re.compile(script), names.index(name)) for script, name in scripts),
@@ -360,8 +349,10 @@ _NOWHERE = ("-",)
 _FIRST_WORD = re.compile(r"(?:n')?(\w+)")
 
 
+@cache
 def _roots(group: str) -> re.Pattern[str]:
-    """Roots begin a word where the script has words; the text is folded the same way."""
+    """Roots begin a word where the script has words; the text is folded the same way. Made when a
+    sentence may have an order of the language: most texts have none of most."""
     roots = folded(group, latin=False).split("|")
     spaced = [root for root in roots if root and root[0] < _FIRST_UNSPACED]
     parts = [root for root in roots if root and root[0] >= _FIRST_UNSPACED]
@@ -392,21 +383,23 @@ def find(text: str, parts: Sequence[Sentence]) -> tuple[int, int, str] | None:
     return (*found_at, "exfiltration") if found_at else None
 
 
-def _order(text: str, language: _Compiled, at: int | None) -> tuple[int, int, str] | None:
+def _order(text: str, language: Language, at: int | None) -> tuple[int, int, str] | None:
     """An order whose first root stands at `at`, or anywhere."""
-    found = _near(text, _matches(text, language.ignore, at), language.earlier, language.rules)
+    found = _near(
+        text, _matches(text, language.ignore, at), _roots(language.earlier), _roots(language.rules)
+    )
     if found:
         return *found, "override"
-    found = _near(text, _matches(text, language.conceal, at), language.user)
+    found = _near(text, _matches(text, language.conceal, at), _roots(language.user))
     if found and not _is_good_manners(text, found[0]):
         return *found, "concealment"
     return None
 
 
-def _matches(text: str, root: re.Pattern[str], at: int | None) -> Iterable[re.Match[str]]:
+def _matches(text: str, group: str, at: int | None) -> Iterable[re.Match[str]]:
     if at is None:
-        return root.finditer(text)
-    match = root.match(text, at)
+        return _roots(group).finditer(text)
+    match = _roots(group).match(text, at)
     return (match,) if match else ()
 
 
