@@ -61,6 +61,8 @@ async def edit_file(
         summary=diffs.counts(diff),
         diff=diff,
         files_changed=(str(plan.file.path),),
+        # The lines around what was changed are the file's.
+        untrusted=files.outside(context, plan.file.path),
     )
 
 
@@ -96,7 +98,8 @@ def _planned(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
         try:
             replaced = replace(text, edit)
         except NotFound:
-            raise ToolError(_not_found(which, name, text, edit)) from None
+            told = _not_found(which, name, text, edit)
+            raise ToolError(told, untrusted=files.outside(context, real)) from None
         except Ambiguous as error:
             raise ToolError(_ambiguous(which, name, error)) from None
         text, places = replaced.text, places + replaced.count
