@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kode.cli.attach import attach
-from kode.cli.lines import clip, count, money, one_line
+from kode.cli.lines import clip, one_line, plural
 from kode.cli.main import nearest
 from kode.cli.notify import LONG_TURN_S
 from kode.cli.paste import Pastes
-from kode.cli.progress import how_to_stop, spinner_line
+from kode.cli.progress import how_to_stop, spinner_line, status_line
 from kode.cli.render import Renderer
 from kode.cli.screen import Editor, Screen
 from kode.errors import KodeError
@@ -32,6 +32,8 @@ SECOND_CANCEL_S = 2.0
 """A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
 
 LEAVE_GRACE_S = 10.0
+ENDED_WITH_CHARS = 300
+"""Of the last answer, when a session goes on."""
 CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
@@ -300,12 +302,22 @@ class Desk:
                 self.editor.notifier.setting = self.opened.config.repl.notify
                 if self.opened.config.repl.vi_mode:
                     self.editor.use_vi()
+            if self.opened.status().turns:
+                self.tell_resumed()
         except asyncio.CancelledError:
             self.leave()
         except Exception as error:
             # Without a conversation there is nothing to do here; `main` tells of the fault.
             self.fault = error
             self.leave()
+
+    def tell_resumed(self) -> None:
+        """Which session goes on, and where it was."""
+        talk = self.conversation
+        turns = plural(talk.status().turns, "turn")
+        self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
+        if answer := talk.last_answer():
+            self.screen.print(clip(f"It ended with: {one_line(answer)}", ENDED_WITH_CHARS), "dim")
 
     def _start(self, text: str) -> None:
         self.cancelled_at, self.work_since, self.unsent = None, time.monotonic(), text
@@ -424,15 +436,3 @@ class Desk:
         self.unfinished = unfinished
         if text:
             self.screen.print(text)
-
-
-def status_line(status: "StatusLine", width: int) -> str:
-    """The most telling parts that fit into `width` columns."""
-    used = status.context_tokens / status.context_window if status.context_window else 0.0
-    context = f"{used:.0%} of {count(status.context_window)}"
-    cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
-    parts = [status.mode, status.model, context, cost]
-    # Where it is narrow the cost goes first, then the window, then the model.
-    while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
-        parts.pop()
-    return clip(" · ".join(filter(None, parts)), width)

@@ -1,13 +1,15 @@
-"""What goes on right now, and since when: the spinner's line, the last output of running tools.
+"""What goes on right now, and since when: the spinner's line, the last output of running tools, the
+status line.
 
 Made from events; holds nothing of what is settled. Where it is shown is `render` and `editor`.
 """
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kode.cli.event_lines import doing
-from kode.cli.lines import clean, clip, count, duration, one_line
+from kode.cli.lines import clean, clip, count, duration, money, one_line
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -25,6 +27,9 @@ from kode.events import (
     TurnStarted,
     Working,
 )
+
+if TYPE_CHECKING:
+    from kode.conversation import StatusLine
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
@@ -169,3 +174,15 @@ def spinner_line(
     shown = clip(what, room) if room >= 8 else what
     dots = "" if shown.endswith("…") else "…"
     return clip(f"{frame} {shown}{dots}{end}", width)
+
+
+def status_line(status: "StatusLine", width: int) -> str:
+    """The most telling parts that fit into `width` columns."""
+    used = status.context_tokens / status.context_window if status.context_window else 0.0
+    context = f"{used:.0%} of {count(status.context_window)}"
+    cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
+    parts = [status.mode, status.model, context, cost]
+    # Where it is narrow the cost goes first, then the window, then the model.
+    while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
+        parts.pop()
+    return clip(" · ".join(filter(None, parts)), width)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.changes import redo, show_diff, undo
 from kode.cli.desk import Command, Desk
-from kode.cli.lines import clip, count, explained, one_line, plural
+from kode.cli.lines import count, explained, one_line, plural
 from kode.cli.main import nearest
 from kode.cli.modes import MODE_MEANS, MODES
 from kode.cli.overview import show_context, show_cost
@@ -87,10 +87,7 @@ async def resume(desk: Desk, argument: str) -> None:
         desk.screen.print("That is the session you are in.", "dim")
         return
     await desk.conversation.resume(session_id)
-    turns = plural(desk.conversation.status().turns, "turn")
-    desk.screen.print(f"Resumed {session_id} ({turns}).", "dim")
-    if answer := desk.conversation.last_answer():
-        desk.screen.print(clip(f"It ended with: {one_line(answer)}", 300), "dim")
+    desk.tell_resumed()
 
 
 async def _pick_session(desk: Desk, number: str) -> str | None:

@@ -268,7 +268,7 @@ class FakeConversation:
         self.turns = 0
 
     async def resume(self, session_id: str) -> None:
-        self.resumed = session_id
+        self.resumed = self.session.id = session_id
 
     async def compact(self, wish=""):
         self.wish = wish

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.desk import Desk, command_of, status_line
+from kode.cli.desk import Desk, command_of
 from kode.cli.render import Renderer
 from kode.cli.screen import Screen
 from kode.cli.slash import COMMANDS
@@ -105,6 +105,21 @@ async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
 
     assert room.talk.asked == ["echo"]
     assert "this session" in room.text
+
+
+async def test_a_session_that_goes_on_says_which_it_is_and_where_it_was(room):
+    async def opening():
+        return room.talk
+
+    room.desk.opened = None
+    room.desk.open(opening)
+    await room.settled()
+    assert room.text == ""
+
+    room.talk.turns = 3
+    room.desk.open(opening)
+    await room.settled()
+    assert "Resumed 20260101-000000-abcdef (3 turns).\n" in room.text
 
 
 async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
@@ -363,29 +378,6 @@ async def test_quit_leaves(room):
     await room.type("/quit")
 
     assert room.desk.leaving
-
-
-@pytest.mark.parametrize(
-    ("width", "line"),
-    [
-        (79, "ask · big-model · 12% of 200k · $0.0123"),
-        (40, "ask · big-model · 12% of 200k · $0.0123+"),
-        (30, "ask · big-model · 12% of 200k"),
-        (19, "ask · big-model"),
-        (3, "ask"),
-    ],
-)
-def test_the_status_line_shows_what_fits(width, line):
-    status = SimpleNamespace(
-        mode="ask",
-        model="big-model",
-        context_tokens=24_000,
-        context_window=200_000,
-        cost_usd=0.0123,
-        cost_is_partial=width == 40,
-    )
-
-    assert status_line(status, width) == line
 
 
 def written_session(folder):

@@ -1,7 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 
 from kode.cli.lines import cell_width
-from kode.cli.progress import Progress, spinner_line
+from kode.cli.progress import Progress, spinner_line, status_line
 from kode.events import (
     ContextReduced,
     RetryScheduled,
@@ -113,3 +115,26 @@ def test_the_line_fits_and_says_how_to_stop_where_there_is_room(width):
     if width >= 30:
         assert line.endswith("12s · Ctrl-C stops")
         assert "……" not in line
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (79, "ask · big-model · 12% of 200k · $0.0123"),
+        (40, "ask · big-model · 12% of 200k · $0.0123+"),
+        (30, "ask · big-model · 12% of 200k"),
+        (19, "ask · big-model"),
+        (3, "ask"),
+    ],
+)
+def test_the_status_line_shows_what_fits(width, line):
+    status = SimpleNamespace(
+        mode="ask",
+        model="big-model",
+        context_tokens=24_000,
+        context_window=200_000,
+        cost_usd=0.0123,
+        cost_is_partial=width == 40,
+    )
+
+    assert status_line(status, width) == line
