@@ -29,8 +29,8 @@ class Folder:
 
     @property
     def told(self) -> str:
-        """In a few words: `src, 12 files`."""
-        return f"{self.name}, {plural(self.files, 'file')}"
+        """In a few words: `12 files in src`."""
+        return f"{plural(self.files, 'file')} in {self.name}"
 
 
 def read_folder(name: str, path: Path) -> Folder | None:

@@ -341,7 +341,7 @@ async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_
 
     text = await room.type("what is in @src/ ?")
 
-    assert "with a list of src/, 1 file" in text
+    assert "with a list of the 1 file in src/" in text
     assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in room.talk.attachments]
     assert room.talk.asked == ["what is in @src/ ?"]
 
