@@ -88,6 +88,9 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "RULES|wishes|requests from|of|by *1 BOSS *2 LESS",
         "this|SOURCE *2 must|shall|has *2 obeyed",
         "this|SOURCE *2 must|shall|has *2 followed *2 over|above|blindly|exactly|instead",
+        "new *3 RULES *2 hold|holds|apply|applies|for|bind|binds *2 you",
+        "ALL|what *2 BOSS|READER *2 typed|said|wrote|asked|told|requested|configured|set *4 VOID|WRONG",
+        "system|admin|security|urgent update|notice|message|override|note|alert|announcement , *4 must|shall|have|are *3 OBEY",
     ),
     "concealment": (
         "^ NOT|AVOID *1 TELL *3 READER *1 THIS|OWN|what|about|that|$",
@@ -147,6 +150,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "^ make|making|give|leave no mention|reference|allusion|hint|indication *1 to|of|about|that",
         "ACT|run|do|work *4 without *1 TRACE|record",
         "kept|hidden|concealed|withheld|shielded from *2 READER",
+        "^ pretend|claim to have|know",
     ),
     "bypassing approval": (
         "^ AUTOAPPROVE *3 DEEDS",

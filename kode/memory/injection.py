@@ -96,6 +96,9 @@ _ALLOWED_TO = re.compile(
     r"(?<!you )\b(?:can|may|could|might|able to|allowed to|wants? to)[\W_]+(?:\w+[\W_]+)?$"
 )
 """Says what somebody is able to do, and orders nothing."""
+_ADVISES = re.compile(r"\b(?:tell|ask|advise|remind) (?:[\w']+ ){0,2}[\w']+$")
+_TO_DO = re.compile(r" to (?!me\b|us\b)[a-z]")
+"""Tells people not what was done but what to do: `do not tell anyone to use sudo`."""
 _OWN = re.compile(
     r"\b(?:my(?! (?:\w+ )?(?:instruct|orders?|notes?|wish|rules?|command|memo))|i'm|i am|i have|i was)\b"
 )
@@ -125,6 +128,8 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
     if category == "bypassing approval" and _ALLOWED_TO.search(text, line_start, start):
         return True
     if category == "concealment" and _is_told_in_confidence(text, start, end):
+        return True
+    if category == "concealment" and _ADVISES.search(text, start, end) and _TO_DO.match(text, end):
         return True
     if _HANDLED.search(text, end, end + 80):
         return True
