@@ -113,7 +113,13 @@ def _status(root: Path) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
                 differing.append(f"{root}/{rest.split(' ', 9)[9]}")
             case "?" if not rest.endswith("/"):  # a repository inside is its own affair
                 untracked.append(f"{root}/{rest}")
-    return head, branch, tuple(differing), tuple(untracked)
+    return head, branch, tuple(filter(_is_inside, differing)), tuple(untracked)
+
+
+def _is_inside(path: str) -> bool:
+    """Whether no step of it leads up: the index is a file that somebody else may have written, and
+    git takes the names in it for granted."""
+    return ".." not in path.split("/")
 
 
 def _tracked(root: Path, differing: frozenset[str]) -> dict[str, Tracked] | None:
@@ -124,7 +130,7 @@ def _tracked(root: Path, differing: frozenset[str]) -> dict[str, Tracked] | None
     for record in out.decode("utf-8", "surrogateescape").split("\0"):
         about, _, name = record.partition("\t")
         path = f"{root}/{name}"
-        if not name or path in differing or about.startswith("160000"):
+        if not name or path in differing or about.startswith("160000") or not _is_inside(name):
             continue
         try:
             status = os.lstat(path)

@@ -1,6 +1,8 @@
 """What is kept before commands that discard work, and how undo brings it back: with real git."""
 
+import hashlib
 import shutil
+import struct
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from kode.contracts import AtStake
 from kode.session.checkpoints import Checkpoints
 from kode.session.git import ENVIRONMENT, GitError
-from kode.session.uncommitted import blobs
+from kode.session.uncommitted import blobs, survey
 from tests.session.stories import contents_in
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -210,6 +212,22 @@ def test_what_a_repository_lacks_is_not_fetched_whatever_it_allows_itself(
         assert blobs(repo, ["1" * 40]) == {}
 
     assert not proof.exists()
+
+
+@needs_git
+@pytest.mark.parametrize("flags", [0x0006, 0x8006])
+def test_a_name_in_the_index_that_leads_out_is_passed_over(repo: Path, flags: int) -> None:
+    """git refuses to add such a name, but reads an index that has one; 0x8000: never looked at."""
+    (repo.parent / "out").write_text("mine\n")
+    id = bytes.fromhex(git(repo, "rev-parse", "HEAD:a.py").strip())
+    entry = struct.pack(">10L20sH", *(0,) * 6, 0o100644, 0, 0, 6, id, flags) + b"../out\0\0\0\0"
+    data = b"DIRC" + struct.pack(">2L", 2, 1) + entry
+    (repo / ".git" / "index").write_bytes(data + hashlib.sha1(data).digest())
+    assert "../out" in git(repo, "ls-files", "--stage")
+
+    found = survey(repo)
+
+    assert not [path for path in (*found.differing, *(found.tracked or ())) if ".." in path]
 
 
 @needs_git
