@@ -91,6 +91,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "new *3 RULES *2 hold|holds|apply|applies|for|bind|binds *2 you",
         "ALL|what *2 BOSS|READER *2 typed|said|wrote|asked|told|requested|configured|set *4 VOID|WRONG",
         "system|admin|security|urgent update|notice|message|override|note|alert|announcement , *4 must|shall|have|are *3 OBEY",
+        "^ consider|regard|treat|count|deem *1 above|everything|preceding *2 VOID",
     ),
     "concealment": (
         "^ NOT|AVOID *1 TELL *3 READER *1 THIS|OWN|what|about|that|$",
@@ -151,6 +152,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "ACT|run|do|work *4 without *1 TRACE|record",
         "kept|hidden|concealed|withheld|shielded from *2 READER",
         "^ pretend|claim to have|know",
+        "^ TELL *2 READER nothing",
+        "^ omit|skip|leave *1 this|that|it *1 out? when|while *2 summarise|summarize|report|answer|reply|explain",
     ),
     "bypassing approval": (
         "^ AUTOAPPROVE *3 DEEDS",
@@ -213,6 +216,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "^ SEND|PUT|insert *3 customer|user|client|production|employee|whole|entire *1 database|data|records|list|emails *3 into|in|to|on *3 OUTSIDE|web|readme",
         "what|everything|all *1 you *1 remember|know|learned|stored|have *6 sent|send|posted|uploaded|shared|forwarded|mailed|go|goes *1 to",
         "^ read|recite|quote|say *1 VAULTED *1 in|into|aloud *3 SHOWN|summary",
+        "^ share|give|hand|show *2 VAULTED|token !NAMED *1 with|to *2 bot|web|site|page|anyone|everyone|world|strangers|outsiders",
+        "^ reveal|disclose|leak|divulge|betray *3 stored|memory|remember|remembered|instructed",
     ),
     "chat markup": (
         "^ system , *3 you|obey|ignore|trusted|approved|allow|grant|disable|following|override|comply",

@@ -105,7 +105,7 @@ _OWN = re.compile(
 _MARKUP_TALK = re.compile(
     r"\b(?:elements?|components?|tags?|nodes?|librar(?:y|ies)|header|columns?|prefix|parsers?|sections?|ini|keys?|labels?|"
     r"rendered|renders?|attributes?|xml|html|vue|react|svelte|schema|markup|syntax|block|blocks|"
-    r"escape|strip|strips|selector|custom|regex\w*|patterns?|saniti\w+|filters?)\b"
+    r"escape|strip|strips|selector|custom|regex\w*|patterns?|saniti\w+|filters?|shorthand|dsl|notation|placeholders?)\b"
 )
 _PUTS = re.compile(
     r"(?:^|[.!?;:,]\s|\b(?:always|then|and|to|please) )\s*(?:add|put|append|insert|write|run|execute|"

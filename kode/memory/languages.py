@@ -59,7 +59,7 @@ LANGUAGES: dict[str, Language] = {
         "пользовател|человек|оператор|никому|владельц|хозяин|администратор|разработчик|выполн|отправ|запуст|юзер|заказчик|людям|клиент|удал|пуш|коллег|никто|люд|ревьюер",
     ),
     "uk": Language(
-        "ігнору|забудь|не виконуй|не дотримуйся|знехту|не зважай|відкинь|проігнор|не слідуй|скасуй|порушуй|порушуй|відмін|забудьте|ігноруйте|не слухай|обійди",
+        "ігнору|забудь|не виконуй|не дотримуйся|знехту|не зважай|відкинь|проігнор|не слідуй|скасуй|порушуй|порушуй|відмін|забудьте|ігноруйте|не слухай|обійди|нехтуй|оминай",
         "попередн|усі |всі |минул|вище|раніше|твої|ваші|системн|колишн|розробник|початков|будь-як|безпек|усіх|всіх|всі|свої|старі",
         "інструкц|правил|вказівк|команд|промпт|обмежен|директив|настанов|підказк|розпоряджен",
         "не кажи|не повідомляй|не розповідай|не згадуй|таємно|приховай|потай|без відома|без дозволу|не говори|не сповіщай|без згоди|мовчки|непомітно|не розкривай|не інформуй|не попереджай|у секреті|в таємниці|не питай|без запит|без підтвердж|не показуй|ніколи не кажи|сховай|тримай у таємниці|приховуй|не кажіть",
@@ -94,7 +94,7 @@ LANGUAGES: dict[str, Language] = {
         "usuari|operador|human|nadie|propietari|duen|persona|desarrollador|administrador|ejecuta|envia|sube|cliente|borra|elimina|equipo|ejecut|cambio|esto|push",
     ),
     "pt": Language(
-        "ignore|ignora|esqueca|esquece|desconsidere|desconsidera|nao siga|descarte|desobedeca|nao obedeca|nao respeite|despreze|ignorar|viole|quebre|pule|anule|cancele|nao cumpra|nao leve em conta|deixe de seguir|abandone|apague|esquecer",
+        "ignore|ignora|esqueca|esquece|desconsidere|desconsidera|nao siga|descarte|desobedeca|nao obedeca|nao respeite|despreze|ignorar|viole|quebre|pule|anule|cancele|nao cumpra|nao leve em conta|deixe de seguir|abandone|apague|esquecer|burle|burla|contorne",
         "anterior|previa|todas|todos|acima|suas |teus|tuas|sistema|origina|desenvolvedor|existente|inicia|qualquer|seguranca|recebid|ate agora|antes|anteriores|previas|do usuario|antigas|dadas",
         "instruc|regra|orden|orienta|diretri|prompt|comando|restri|limita|norma|indicac",
         "nao conte|nao diga|nao informe|nao mencione|nao avise|sem avisar|sem perguntar|em segredo|secretamente|esconda|oculte|nao revele|sem informar|sem contar|nao notifique|sem que o|sem permissao|silenciosamente|sem o conhecimento|nunca conte|nunca diga|sem consentimento|sem aprovacao|as escondidas|sem consultar|nao fale|sem pedir|sem confirmacao|sem confirmar|sem autorizacao|nao mostre|mantenha .{0,30}segredo|guarde .{0,30}segredo|minta|nao comente|nao deixe|sem dizer|esconder|ocultar|disfarce",
@@ -110,7 +110,7 @@ LANGUAGES: dict[str, Language] = {
     "nl": Language(
         "negeer|vergeet|sla .{0,30}over|volg .{0,30}niet|houd .{0,20}geen rekening|verwerp|schend|negeren|laat .{0,30}varen|trek je .{0,20}niets aan|luister niet|overtreed|omzeil|wis|let niet op|gehoorzaam niet",
         "vorige|eerdere|voorgaande|bovenstaande|alle |jouw|systeem|je |oorspronkelijke|ontwikkelaar|bestaande|voorafgaande|veiligheids|huidige|je|vroegere|oude|gegeven",
-        "instructie|systeeminstructie|systeemprompt|regel|opdracht|aanwijzing|prompt|richtlijn|bevel|beperking|voorschrift",
+        "instructie|systeeminstructie|systeemprompt|regel|opdracht|aanwijzing|prompt|richtlijn|bevel|beperking|voorschrift|systeemregel|systeembericht",
         "vertel .{0,40}niet|niet vertel|zonder te vragen|zonder te melden|in het geheim|stiekem|heimelijk|verberg|verzwijg|meld .{0,30}niet|informeer .{0,30}niet|zonder medeweten|zonder toestemming|zonder .{0,20}te informeren|noem .{0,30}niet|niets tegen|zeg .{0,30}niet|zonder .{0,30}te vragen|vraag .{0,20}niet|geheim|zonder .{0,30}weten|zonder bevestiging|zonder navraag|vertel .{0,30}niets|vertel .{0,30}niemand|zeg .{0,30}niets|houd .{0,30}geheim|hou .{0,30}geheim|hou dit|lieg|laat .{0,40}niet weten|zonder iets te zeggen|toon .{0,30}niet",
         "gebruiker|mens|operator|niemand|eigenaar|beheerder|ontwikkelaar|voer|stuur|klant|verwijder|push|team|hierover|dit|wist",
     ),
@@ -131,7 +131,7 @@ LANGUAGES: dict[str, Language] = {
     "sv-no-da": Language(
         "ignorera|ignorer|glom|glem|bortse|se bort|bryt mot|folj inte|folg ikke|overse|tilsidesatt|tilsidesaet|fol.? inte|asidosatt|hoppa over|strunta|ophaev|overstyr|kringga|omga|folg ikke|adlyd inte|ikke folg|glommer|glemme|bryt|bryd|ignorere|se bort fra|droppa|dropp|overtrad|adlyd ikke|lyd ikke|hor ikke|sluta folja|slutt a folge",
         "tidigare|tidligere|foregaende|foregaaende|foregående|alla |alle |ovan|dina|dine|system|ursprunglig|oprindelig|opprinnelig|utvecklar|befintlig|eksisterende|samtliga|sakerhets|sikkerhets|ovenstaende|forrige|forega|alt|allt|gamla|gamle",
-        "instruktion|systeminstru|systemprompt|regler|regel|anvisning|order|ordrer|prompt|riktlinje|retningslinje|befal|begransning|instruks|kommando|foreskrift|bestemmelse",
+        "instruktion|systeminstru|systemprompt|regler|regel|anvisning|order|ordrer|prompt|riktlinje|retningslinje|befal|begransning|instruks|kommando|foreskrift|bestemmelse|systemregl|systemregel",
         "beratta inte|sag inte|sag inget|sag ingenting|fortell ingen|sig intet|fortell ikke|fortael ikke|si ikke|sig ikke|i hemlighet|i hemmelighed|i smug|hemligt|hemmelig|utan att fraga|uten a sporre|uden at sporge|utan att meddela|dolj|skjul|namn inte|nevn ikke|naevn ikke|informera inte|informer ikke|utan att informera|utan .{0,30}vetskap|utan tillstand|uten .{0,20}samtykke|uden .{0,20}viden|avsloja inte|meddela inte|avslor ikke|utan att be|uten .{0,30}viten|uden at fortaelle|uden at informere|uten a informere|utan att beratta|uten a fortelle|i det skjulte|i skjul|i tysthet|ikke fortell|ikke si|ikke nevn|ikke informer|ikke vis|ikke avslor|fortael ingen|sig det ikke|berat.{0,10}inte|sag .{0,20}inte|visa inte|utan att .{0,20}fraga|utan bekraftelse|uten bekreftelse|uden bekraeftelse|uten a si|uden at sige|hall .{0,30}hemlig|hold .{0,30}hemmelig|ljug|lyv|smyg|namn .{0,20}inte|aldrig beratta",
         "anvandar|bruker|operator|manniska|menneske|ingen|agare|ejer|eier|utvecklar|kor |kjor|skicka|nogon|noen|nagon|kund|radera|slett|slet|pusha|teamet|om dette|om det",
     ),
@@ -150,10 +150,10 @@ LANGUAGES: dict[str, Language] = {
         "kullanici|insan|operator|kimse|sahib|yonetici|gelistirici|calistir|gonder|musteri|sil|push|ekip|takim|kur ",
     ),
     "ar": Language(
-        "تجاهل|انس |انسَ|إنس|تغاض|لا تتبع|تجاوز|اهمل|أهمل|لا تلتزم|لا تطع|اطرح|تخط|لا تنفذ|اترك|إلغ|ألغ|انسى|اخرق|تجنب اتباع|لا تتقيد|توقف عن اتباع|لا تلتفت|تجاهلي|ضع جانبا",
+        "تجاهل|انس |انسَ|إنس|تغاض|لا تتبع|تجاوز|اهمل|أهمل|لا تلتزم|لا تطع|اطرح|تخط|لا تنفذ|اترك|إلغ|ألغ|انسى|اخرق|تجنب اتباع|لا تتقيد|توقف عن اتباع|لا تلتفت|تجاهلي|ضع جانبا|وتجاهل|وتجاوز",
         "السابق|جميع|كل |أعلاه|كافة|النظام|الأصلي|القديم|المطور|ما سبق|الحالي|سابق|المذكور|الأمان|تعليماتك|قبل|كل|السابقة|المعطاة|الحالية|نظام",
         "تعليمات|التعليمات|قواعد|القواعد|أوامر|الأوامر|توجيهات|إرشادات|تعليماتك|الموجه|قيود|القيود|سياس|المطالبة",
-        "لا تخبر|لا تعلم|لا تذكر|دون علم|سرا|دون إخبار|بدون إخبار|لا تبلغ|اخف|أخف|دون سؤال|بدون إذن|دون إذن|لا تقل|لا تكشف|دون أن تسأل|بدون علم|دون موافقة|بدون موافقة|خفية|بصمت|من دون|دون استئذان|لا تطلع|بدون سؤال|تكتم|لا تظهر|أبق .{0,20}سر|ابق .{0,20}سر|بدون تأكيد|دون تأكيد|دون طلب|بدون طلب|اكذب|لا تسأل|دون أن يعلم|دون أن يعرف|لا تخبري|كتمان|لا تدع|تستر|أخفي|احجب",
+        "لا تخبر|لا تعلم|لا تذكر|دون علم|سرا|دون إخبار|بدون إخبار|لا تبلغ|اخف|أخف|دون سؤال|بدون إذن|دون إذن|لا تقل|لا تكشف|دون أن تسأل|بدون علم|دون موافقة|بدون موافقة|خفية|بصمت|من دون|دون استئذان|لا تطلع|بدون سؤال|تكتم|لا تظهر|أبق .{0,20}سر|ابق .{0,20}سر|بدون تأكيد|دون تأكيد|دون طلب|بدون طلب|اكذب|لا تسأل|دون أن يعلم|دون أن يعرف|لا تخبري|كتمان|لا تدع|تستر|أخفي|احجب|ولا تخبر|ولا تقل|ولا تذكر|ولا تبلغ",
         "المستخدم|للمستخدم|مستخدم|المشغل|أحد|المالك|الإنسان|لأحد|المطور|المسؤول|نفذ|أرسل|العميل|صاحب|احذف|الفريق|هذا",
     ),
     "fa": Language(
