@@ -2,6 +2,7 @@
 `reading.read` gives.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.told import effective, said, turns_of
+
+MAX_DEPTH = 6
+"""Of the arguments of a call; what lies deeper stays JSON."""
 
 
 def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
@@ -79,7 +83,9 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case Text():
                     lines += [part.text, ""]
                 case ToolCall():
-                    lines += [f"`{part.name}` {part.arguments}", ""]
+                    arguments = _arguments(part.arguments)
+                    fence = _fence(arguments)
+                    lines += [f"`{part.name}`", fence, arguments, fence, ""]
                 case ToolResult():
                     fence = _fence(part.text)
                     lines += [f"{part.name}:", fence, part.text, fence, ""]
@@ -88,6 +94,34 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case Thinking():
                     pass
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _arguments(text: str) -> str:
+    """What a call was given, to read: a line an argument, with the lines of a text below its name.
+    What is no JSON object stays as it is."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return "\n".join(_shown(given)) if isinstance(given, dict) and given else text
+
+
+def _shown(value: Any, depth: int = 0) -> list[str]:
+    if isinstance(value, str):
+        return value.rstrip("\n").split("\n")
+    if not isinstance(value, dict | list) or depth > MAX_DEPTH:
+        return [json.dumps(value, ensure_ascii=False)]
+    lines: list[str] = []
+    if isinstance(value, list):
+        for one in value:
+            first, *rest = _shown(one, depth + 1) or [""]
+            lines += [f"- {first}", *(f"  {line}" for line in rest)]
+        return lines
+    for name, one in value.items():
+        shown = _shown(one, depth + 1)
+        alone = len(shown) == 1 and not isinstance(one, dict | list)
+        lines += [f"{name}: {shown[0]}"] if alone else [f"{name}:", *(f"    {s}" for s in shown)]
+    return lines
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:

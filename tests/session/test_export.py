@@ -1,4 +1,7 @@
+import json
 from pathlib import Path
+
+import pytest
 
 from kode.messages import Message, Text, ToolCall, user_message
 from kode.session.entries import CompactionEntry, StateEntry, SystemEntry
@@ -65,6 +68,49 @@ def test_what_was_put_beside_a_persons_words_is_apart_from_them(tmp_path: Path) 
 
     assert message["content"] == "do it"
     assert message["added"] == [{"source": "memory", "text": "recalled"}]
+
+
+def transcript_of(folder: Path, arguments: str) -> str:
+    session = new_session(folder)
+    session.append_message(user_message("go"))
+    call = ToolCall(id="a", name="edit_file", arguments=arguments)
+    session.append_message(Message(role="assistant", parts=(call,), stop="tool_calls"))
+    session.close()
+    return as_markdown(session.header, session.entries)
+
+
+def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:
+    edits = [{"old_text": "a\n  b\n", "new_text": "é"}, {"old_text": "", "all": True}]
+    arguments = {"path": "a.py", "edits": edits, "empty": [], "n": 1.5}
+
+    assert """`edit_file`
+```
+path: a.py
+edits:
+    - old_text:
+          a
+            b
+      new_text: é
+    - old_text:
+      all: true
+empty:
+n: 1.5
+```
+""" in transcript_of(tmp_path, json.dumps(arguments)).replace(": \n", ":\n")
+
+
+@pytest.mark.parametrize("arguments", ["{}", "no json", '["a"]', "[" * 20_000, '{"a": "```"}'])
+def test_arguments_of_any_kind_have_their_place_in_a_transcript(
+    tmp_path: Path, arguments: str
+) -> None:
+    text = transcript_of(tmp_path, arguments)
+
+    assert "`edit_file`\n```" in text
+    assert ("a: ```" if 'a"' in arguments and ":" in arguments else arguments) in text
+
+
+def test_deep_arguments_end_as_json(tmp_path: Path) -> None:
+    assert '[["end"]]' in transcript_of(tmp_path, '{"a": ' + "[" * 8 + '"end"' + "]" * 8 + "}")
 
 
 def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
