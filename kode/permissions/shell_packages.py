@@ -20,7 +20,7 @@ from kode.permissions.shell_judge import (
     with_more,
     write,
 )
-from kode.permissions.shell_options import has_option, option_values, positionals
+from kode.permissions.shell_options import has_flag, has_option, option_values, positionals
 from kode.permissions.shell_paths import absolute, deletes_path, secrets_named, writes_path
 from kode.permissions.shell_words import Word
 from kode.permissions.shell_wrappers import after_options
@@ -322,7 +322,7 @@ def make(words: list[Word], scene: Scene) -> Finding:
         re.match(r"(SHELL|\.SHELLFLAGS|MAKEFLAGS|CC|CXX)\s*[:+?]?=", w.text) for w in words[1:]
     ):
         return unknown("steers what make runs")
-    if has_option(words[1:], "-n", "--dry-run", "--just-print"):
+    if has_flag(words[1:], "-n", "--dry-run", "--just-print", valued="CfIjloOW"):
         return development("shows what make would run")
     folders = option_values(words[1:], ("--directory", "-C", "--file", "-f"))
     if any(

@@ -100,7 +100,8 @@ def grep(words: list[Word], scene: Scene) -> Finding:
 def rg(words: list[Word], scene: Scene) -> Finding:
     if has_option(words[1:], "--pre", "--pre-glob", "--hostname-bin", "--search-zip", "-z"):
         return unknown("runs a program for each file")
-    if has_option(words[1:], "--files", "--type-list", "--version", "--help"):
+    # Whole words: `rg` takes no beginnings, and `--type` is no `--type-list`.
+    if {"--files", "--type-list", "--version", "--help"} & {w.text for w in words[1:]}:
         given = positionals(words[1:], ("-g", "--glob", "-t", "--type", "--iglob", "-T"))
         return together(
             safe("lists files"), *(reads_path(w, scene, names_only=True) for w in given)

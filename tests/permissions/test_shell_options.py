@@ -38,6 +38,10 @@ def _class(command, cwd=Path("/home/user/project")):
         ("hexdump -C .env", "system"),
         ("column -t .env", "system"),
         ("grep -T KEY .env", "system"),
+        ("rg --type py KEY .env", "system"),
+        ("rg --type=py KEY .env", "system"),
+        ("rg --file=.env x", "system"),
+        ("rg --files src", "safe"),
         ("ag -t KEY .env", "system"),
         ("ack -r KEY .env", "system"),
         ("jq --tab . server.key", "system"),
@@ -206,6 +210,7 @@ def test_a_build_that_would_write_over_sources_is_asked_about(tmp_path, command)
     "command",
     [
         "cd .. && pytest",
+        "make -C/home/user/nasty",
         "mypy --install-types",
         "cmake --install build",
         "PYTEST_ADDOPTS='--basetemp=src' pytest",
