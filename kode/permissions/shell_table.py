@@ -83,6 +83,7 @@ SEARCH_VALUE_OPTIONS: dict[str, str] = {
     "--path-separator --ignore-file",
     "ag": "-A -B -C -m -G --depth --ignore --ignore-dir --max-count --file-search-regex",
     "ack": "-A -B -C -m --type --ignore-dir --max-count",
+    "look": "-t --terminate",
 }
 """Options of programs that search, whose value is the next word: the rest are the pattern and
 files."""

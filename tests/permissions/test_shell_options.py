@@ -38,6 +38,7 @@ def _class(command, cwd=Path("/home/user/project")):
         ("hexdump -C .env", "system"),
         ("column -t .env", "system"),
         ("grep -T KEY .env", "system"),
+        ("look -d KEY .env", "system"),
         ("rg --type py KEY .env", "system"),
         ("rg --type=py KEY .env", "system"),
         ("rg --file=.env x", "system"),
