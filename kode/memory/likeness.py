@@ -25,6 +25,8 @@ WEIGHTS = Path(__file__).with_name("likeness.json")
 
 _TOKEN = re.compile(r"[.~/$]*[a-z0-9_](?:[\w'.@/:$-]*[a-z0-9_])?|[,:()\"`;!?]")
 _STEM_CHARS = 7
+_FEWEST_WORDS = 3
+"""Of fewer words there is too little to tell by: people say `run it` all day."""
 _REACH = 4
 """How many words apart the senses of a pair may stand."""
 
@@ -79,6 +81,8 @@ def find(text: str, parts: Sequence[Sentence]) -> list[tuple[int, int, str]]:
     keys = model.keys
     found = []
     for part in parts:
+        if len(part.keys) < _FEWEST_WORDS:
+            continue
         if sum([keys.get(key, 0.0) for key in part.keys]) < model.keys_least:
             continue
         sentence = text[part.start : part.end].strip()
