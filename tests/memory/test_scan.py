@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import MemoryError_
+from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.scan import MAX_FACT_BYTES, check, scan
 
 REFUSED = {
@@ -140,3 +141,7 @@ def test_a_hidden_character_is_found_wherever_it_stands(text: str, hidden: str) 
         finding = scan(text[:at] + hidden + text[at:])
         assert finding is not None
         assert finding.start == at
+
+
+def test_what_kode_says_of_itself_from_the_beginning_is_no_order() -> None:
+    assert scan(FIRST_SOUL) is None
