@@ -102,8 +102,31 @@ _TO_DO = re.compile(r" to (?!me\b|us\b)[a-z]")
 _OWN = re.compile(
     r"\b(?:my(?! (?:\w+ )?(?:instruct|orders?|notes?|wish|rules?|command|memo))|i'm|i am|i have|i was)\b"
 )
+_PRIVATE = re.compile(
+    r"\b(?:users?|customers?|clients?|owners?|people|persons?|humans?)(?:'s|s') (?:\w+ ){0,2}?(?:e?-?mails?|"
+    r"address(?:es)?|names?|passwords?|phones?|ips?|tokens?|data|ids?|accounts?|locations?|profiles?|balances?|"
+    r"details|inputs?|pins?|age|birth\w*|cookies?|secrets?|keys?)\b"
+)
+"""What programs keep to themselves: `never log the user's email`."""
+_PERSON = re.compile(
+    r"\b(?:user|human|operator|owner|anyone|anybody|reviewer|maintainer)s?\b(?!'|s')"
+)
+_CLEANS = re.compile(
+    r"(?:traces?|mentions?|references?|signs?) (?:of|to) (?!this|that|it|these|your|what|the)[\w.-]+ (?:\w+ )?"
+    r"from (?:the |all |our )?(?:\w+ )?(?:bundle|code\w*|css|docs?|readme|build|apps?|schema|configs?|images?|tests?|"
+    r"packages?|dependencies|imports?|types?)\b"
+)
+_OF_USERS = re.compile(
+    r"(?:the )?(?:users|customers|owners|maintainers|reviewers) (?:are|were) (?:not|never|no longer) (?!to\b|supposed|allowed)"
+)
+"""Tells what software does not tell its users."""
+_UNTIL_PUBLIC = re.compile(
+    r"\bkeep (?:the|these|this|those|your|all) (?:\w+ ){0,2}?(?:tokens?|keys?|passwords?|passphrases?|values?|"
+    r"credentials?|seeds?|pins?|certificates?) (?:secret|confidential|hidden|private)\b|"
+    r"\b(?:secret|confidential|quiet) (?:un)?till? (?:the |we |it )?(?:\w+ )?(?:releas|launch|announc|ship|embargo|public)"
+)
 _MARKUP_TALK = re.compile(
-    r"\b(?:elements?|components?|tags?|nodes?|librar(?:y|ies)|header|columns?|prefix|parsers?|sections?|ini|keys?|labels?|"
+    r"\b(?:elements?|components?|tags?|nodes?|(?:prompt |chat )?templates?|llama|mistral|chatml|librar(?:y|ies)|header|columns?|prefix|parsers?|sections?|ini|keys?|labels?|"
     r"rendered|renders?|attributes?|xml|html|vue|react|svelte|schema|markup|syntax|block|blocks|"
     r"escape|strip|strips|selector|custom|regex\w*|patterns?|saniti\w+|filters?|shorthand|dsl|notation|placeholders?)\b"
 )
@@ -131,6 +154,8 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
         return True
     if category == "concealment" and _ADVISES.search(text, start, end) and _TO_DO.match(text, end):
         return True
+    if category == "concealment" and _is_kept_for_others(text, start, end):
+        return True
     if _HANDLED.search(text, end, end + 80):
         return True
     # A quotation has 300 characters at most, so the one that holds the order begins near it.
@@ -144,6 +169,15 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
             outside = f"{text[low : quote.start()]} {text[quote.end() : high]}"
             return _ABOUT.search(outside) is not None
     return False
+
+
+def _is_kept_for_others(text: str, start: int, end: int) -> bool:
+    """Says what software tells nobody, or what is taken out of it; not what to keep from the reader
+    of this."""
+    high = min(len(text), end + 60)
+    if _PRIVATE.search(text, start, high):
+        return _PERSON.search(text, start, high) is None
+    return any(pattern.search(text, start, high) for pattern in (_OF_USERS, _CLEANS, _UNTIL_PUBLIC))
 
 
 def _is_about_orders(sentence: str) -> bool:
