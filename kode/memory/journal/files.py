@@ -144,13 +144,16 @@ def size_of(text: str) -> int:
 
 
 def _is_there(descriptor: int, data: bytes) -> bool:
-    """Whether the file holds `data`; a beginning of it at the very end is cut off."""
+    """Whether the file holds `data`; a beginning of it at the very end is cut off. One that is no
+    more than the mark of a heading is left: a person may have written it, and what is no whole line
+    is set aside by the next write."""
     size = os.fstat(descriptor).st_size
     found = os.pread(descriptor, size, 0)
     if data in found:
         return True
-    for length in range(min(len(data) - 1, size), 0, -1):
-        if found.endswith(data[:length]) and data[:length] != b"\n":
+    for length in range(min(len(data) - 1, size), len(b"## "), -1):
+        begins_line = length == size or found[size - length - 1 : size - length] == b"\n"
+        if begins_line and found.endswith(data[:length]):
             os.ftruncate(descriptor, size - length)
             return False
     return False

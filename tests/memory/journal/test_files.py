@@ -85,3 +85,17 @@ def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, writte
 
     assert (tmp_path / "HISTORY.md").read_text() == block_of("one", LAST) + block
     assert (tmp_path / "HISTORY-2026-03.md").read_text() == block
+
+
+@pytest.mark.parametrize(
+    "mine", [b"#\xed\xa0\x80#", b"what I wrote ##", b"my C#", b"x\n## 2026-03-01"]
+)
+def test_what_a_person_wrote_at_the_end_is_kept_when_an_entry_is_recovered(tmp_path, mine):
+    files = JournalFiles(tmp_path)
+    at = LAST + timedelta(days=30)
+    (tmp_path / "HISTORY.md").write_bytes(mine)
+
+    files.append_block(block_of("two", at), at, recovering=True)
+
+    kept = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    assert all(line in kept for line in mine.splitlines())
