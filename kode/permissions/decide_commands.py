@@ -11,8 +11,8 @@ from kode.permissions import sensitive, sweep
 from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_by, deny_plan, shown
 from kode.permissions.rules import Rule
 from kode.permissions.shell import classify
-from kode.permissions.shell_class import PartClass, ShellClass, worst
-from kode.permissions.shell_words import FOUND, UNKNOWN
+from kode.permissions.shell.classes import PartClass, ShellClass, worst
+from kode.permissions.shell.words import FOUND, UNKNOWN
 
 _FREE_CLASSES: dict[PermissionMode, frozenset[ShellClass]] = {
     "ask": frozenset({"safe"}),

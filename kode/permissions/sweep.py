@@ -1,7 +1,7 @@
 """Which file that holds keys would a command meet that reads files without naming them?
 
 `grep -r`, `cat *` and `find -exec cat` read what is there: the classes know nothing of that, so the
-folders are looked at when a call is decided. What a command reads is `shell_readers`'s.
+folders are looked at when a call is decided. What a command reads is `shell.readers`'s.
 """
 
 import fnmatch
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from kode.permissions import sensitive
-from kode.permissions.shell_class import Sweep
+from kode.permissions.shell.classes import Sweep
 
 MAX_ENTRIES = 20_000
 """So many names are looked at, those near the top first: about 15 ms."""

@@ -174,7 +174,7 @@ def test_a_module_of_the_project_may_stand_for_one_of_pythons_own(tmp_path):
 
 
 def test_a_loop_over_a_glob_reads_what_the_glob_names(tmp_path):
-    from kode.permissions.shell_class import Sweep
+    from kode.permissions.shell.classes import Sweep
 
     found = classify(
         'for f in *; do cat "$f"; done', cwd=tmp_path, roots=(tmp_path,), home=Path("/home/user")

@@ -10,7 +10,7 @@ from kode.permissions import sensitive
 from kode.permissions.decide import decide
 from kode.permissions.decision import Decision
 from kode.permissions.rules import Rules, parse_all
-from kode.permissions.shell_class import Sweep
+from kode.permissions.shell.classes import Sweep
 from kode.permissions.sweep import MAX_ENTRIES, meets
 from kode.tools.shell import shell
 
