@@ -1,10 +1,10 @@
 """Learns what orders to a model are like: `python -m bench.likeness [--folds N]`.
 
-Writes `kode/memory/likeness.json` from `tests/memory/data/orders.jsonl` (orders, each with its
+Writes `kode/memory/scan/likeness.json` from `tests/memory/data/orders.jsonl` (orders, each with its
 kind, and facts that use the same words) and from what `bench.order_texts` puts together. The prose
 of the standard library stands for all the rest that is no order. `--folds N` writes nothing: it
 learns N times from all but one part of the texts and says how many of that part are judged rightly.
-Not here: the judging (`kode.memory.likeness`).
+Not here: the judging (`kode.memory.scan.likeness`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.order_texts import composed
-from kode.memory import characters
-from kode.memory.likeness import KINDS, WEIGHTS, Model, features, score
-from kode.memory.senses import senses_of
-from kode.memory.sentences import sentences
+from kode.memory.scan import characters
+from kode.memory.scan.likeness import KINDS, WEIGHTS, Model, features, score
+from kode.memory.scan.senses import senses_of
+from kode.memory.scan.sentences import sentences
 
 DATA = Path(__file__).parent.parent / "tests" / "memory" / "data" / "orders.jsonl"
 EPOCHS = 60

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.memory import likeness
-from kode.memory.scan import scan
+from kode.memory.scan import likeness, scan
 
 TEXTS = [
     json.loads(line)

@@ -2,7 +2,7 @@
 
 Each is judged by its neighbours and its word, not by the whole text: a joiner belongs between
 Persian letters and in a family emoji, and has no business inside an English word. What a text says
-is judged elsewhere (`kode.memory.injection`).
+is judged elsewhere (`injection`).
 """
 
 import re

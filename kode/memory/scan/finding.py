@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from kode import credentials
 from kode.errors import MemoryError_
-from kode.memory import characters, injection, languages
-from kode.memory.sentences import sentences
+from kode.memory.scan import characters, injection, languages
+from kode.memory.scan.sentences import sentences
 
 MAX_FACT_BYTES = 4096
 """A fact is refused above this size, before it is scanned."""

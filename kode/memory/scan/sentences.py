@@ -2,7 +2,7 @@
 
 A pattern costs microseconds a sentence and there are hundreds; that a sentence has the words which
 a pattern needs is seen for all of them at once, from the bits of its words. What the patterns are
-is `kode.memory.phrases`, `company`, `frames` and `languages`.
+is `phrases`, `company`, `frames` and `languages`.
 """
 
 import re

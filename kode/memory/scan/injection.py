@@ -1,21 +1,21 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Sentences that give orders to whoever reads the memory later: found, unless they are excused.
 
-The patterns are `kode.memory.phrases` and `kode.memory.company`. A pattern looks for an order
+The patterns are `phrases` and `company`. A pattern looks for an order
 (ignore what you were told, hide it from the user, skip the gate, run this, send that away), not for
 words: a fact that speaks of prompts, users or instructions is none. An order is excused when it is
 quoted in a text about tests and filters, or forbidden by the clause it stands in ("never run ...").
 
-Undoing disguises (spacing, digits for letters, base64) is the work of `kode.memory.scan`; it hands
-over texts already folded by `kode.memory.characters.folded`.
+Undoing disguises (spacing, digits for letters, base64) is the work of `finding`; it hands
+over texts already folded by `kode.memory.scan.characters.folded`.
 """
 
 import re
 from collections.abc import Sequence
 
-from kode.memory import company, frames, likeness, phrases
-from kode.memory.order import Orders
-from kode.memory.sentences import Sentence, sentences
+from kode.memory.scan import company, frames, likeness, phrases
+from kode.memory.scan.order import Orders
+from kode.memory.scan.sentences import Sentence, sentences
 
 ORDERS = Orders(*phrases.PHRASES, *company.ORDERS)
 """Every pattern, over a text folded to Latin letters and lower case."""

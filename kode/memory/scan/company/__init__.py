@@ -3,11 +3,11 @@
 Each pattern joins a few kinds of words (to send, what is secret, where all can see it) within one
 sentence, however they are put. What they have in common with facts about software are the words;
 what facts lack is the order: so most begin where an order does, at the start of a clause.
-The phrases that need no company are in `kode.memory.phrases`; what excuses an order is
-`kode.memory.injection`. One module a kind of order; a further pattern goes to the end of its tuple.
+The phrases that need no company are in `phrases`; what excuses an order is
+`injection`. One module a kind of order; a further pattern goes to the end of its tuple.
 """
 
-from kode.memory.company import (
+from kode.memory.scan.company import (
     approval,
     commands,
     concealments,
@@ -15,7 +15,7 @@ from kode.memory.company import (
     markup,
     overrides,
 )
-from kode.memory.order import Order
+from kode.memory.scan.order import Order
 
 ORDERS: tuple[Order, ...] = (
     *overrides.ORDERS,

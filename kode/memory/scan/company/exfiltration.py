@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Orders to send away what is secret or private."""
 
-from kode.memory.company.words import CLAUSE, CREDENTIAL, PRIVATE, SEEN_BY_ALL, SPAN, E
-from kode.memory.order import Order, order
+from kode.memory.scan.company.words import CLAUSE, CREDENTIAL, PRIVATE, SEEN_BY_ALL, SPAN, E
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(

@@ -1,7 +1,7 @@
 """Orders to forget or set aside what the model was told by those who may tell it."""
 
-from kode.memory.order import Order, order
-from kode.memory.phrases.words import BEFORE, DROP, RULES, STRONG_RULES, VOID, B, E, up_to
+from kode.memory.scan.order import Order, order
+from kode.memory.scan.phrases.words import BEFORE, DROP, RULES, STRONG_RULES, VOID, B, E, up_to
 
 PHRASES: tuple[Order, ...] = (
     order(

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Orders to act without the approval that an action needs."""
 
-from kode.memory.company.words import CLAUSE, GUARD, SPAN, TURN_OFF, B, E
-from kode.memory.order import Order, order
+from kode.memory.scan.company.words import CLAUSE, GUARD, SPAN, TURN_OFF, B, E
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(

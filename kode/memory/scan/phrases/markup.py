@@ -1,6 +1,6 @@
 """Marks that pass a text off as the system's or another speaker's."""
 
-from kode.memory.order import Order, order
+from kode.memory.scan.order import Order, order
 
 PHRASES: tuple[Order, ...] = (
     order(

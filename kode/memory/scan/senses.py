@@ -1,6 +1,6 @@
 """What words stand for where orders to a model are concerned: their senses, one list a sense.
 
-`kode.memory.frames` joins senses into orders. A word may have several. Verbs stand in the form of
+`frames` joins senses into orders. A word may have several. Verbs stand in the form of
 an order (`hide`, not `hides`), since a fact tells what something does and an order what to do; the
 reader is one person (`the user`), since `users` are those of the software a fact is about.
 `~` at the end of a word stands for the word and its plural.

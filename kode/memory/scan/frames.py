@@ -2,9 +2,9 @@
 """Orders by the senses of their words: to hide + what was done + from the person, however put.
 
 A sentence is written as one sign for each word, which stands for the word's senses
-(`kode.memory.senses`); a frame is a pattern over these signs. So one frame knows an order in all
-the words that its senses have. Phrases that need their very words are in `kode.memory.phrases`;
-what excuses an order is `kode.memory.injection`.
+(`senses`); a frame is a pattern over these signs. So one frame knows an order in all
+the words that its senses have. Phrases that need their very words are in `phrases`;
+what excuses an order is `injection`.
 
 In a frame stand, divided by blanks: a SENSE or a word itself; `a|b`, either; `a?`, or nothing; `*3`, up to three words whatever; `!a`, no such word next; `^`, where an order begins: the
 sentence, a comma, a word that is put before an order; `$`, where the sentence or its part ends.
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from kode.memory.senses import SENSES, words_of
-from kode.memory.sentences import KEY_CHARS, Index, Sentence
+from kode.memory.scan.senses import SENSES, words_of
+from kode.memory.scan.sentences import KEY_CHARS, Index, Sentence
 
 FRAMES: dict[str, tuple[str, ...]] = {
     "override": (

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Marks that pass a text off as the system's or another speaker's."""
 
-from kode.memory.order import Order, order
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(

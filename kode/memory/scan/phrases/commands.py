@@ -1,6 +1,6 @@
 """Commands that run what comes from elsewhere, or leave a way in."""
 
-from kode.memory.order import Order, order
+from kode.memory.scan.order import Order, order
 
 _FETCH = r"(?:curl|wget|fetch|iwr|irm|invoke-webrequest|lynx|http)"
 _SHELL = (

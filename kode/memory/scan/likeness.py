@@ -4,7 +4,7 @@ Frames know the orders they were written for; this knows what such orders have i
 is the set of its words, of neighbours, and of pairs of senses within a few words; each has a weight
 (`likeness.json`), learnt from orders and facts by `python -m bench.likeness`. A first look at
 single words passes over nearly all sentences of a text. What excuses an order is
-`kode.memory.injection`.
+`injection`.
 """
 
 import json
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kode.memory.senses import senses_of
-from kode.memory.sentences import Sentence
+from kode.memory.scan.senses import senses_of
+from kode.memory.scan.sentences import Sentence
 
 KINDS = ("override", "concealment", "bypassing approval", "exfiltration")
 """The categories of orders, in the order of the model's weights for them."""

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Orders to keep something from the person."""
 
-from kode.memory.company.words import CLAUSE, NOT, READER, SPAN, B, E
-from kode.memory.order import Order, order
+from kode.memory.scan.company.words import CLAUSE, NOT, READER, SPAN, B, E
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(

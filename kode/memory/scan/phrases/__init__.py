@@ -4,12 +4,12 @@
     concealments   hide it from the user              commands       run this
     approval       skip the gate                      markup         the system says so
 
-Orders that no fixed phrase would find are in `kode.memory.company`. What is done with a pattern is
-`kode.memory.injection`. A further pattern goes to the end of its tuple.
+Orders that no fixed phrase would find are in `company`. What is done with a pattern is
+`injection`. A further pattern goes to the end of its tuple.
 """
 
-from kode.memory.order import Order
-from kode.memory.phrases import (
+from kode.memory.scan.order import Order
+from kode.memory.scan.phrases import (
     approval,
     commands,
     concealments,

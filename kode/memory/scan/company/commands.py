@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Commands that run what comes from elsewhere, or leave a way in."""
 
-from kode.memory.company.words import CLAUSE, ODD_PLACE, SPAN, E
-from kode.memory.order import Order, order
+from kode.memory.scan.company.words import CLAUSE, ODD_PLACE, SPAN, E
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Orders to act without the approval that an action needs."""
 
-from kode.memory.order import Order, order
-from kode.memory.phrases.words import B, E, up_to
+from kode.memory.scan.order import Order, order
+from kode.memory.scan.phrases.words import B, E, up_to
 
 PHRASES: tuple[Order, ...] = (
     order(

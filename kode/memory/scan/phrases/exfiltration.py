@@ -1,7 +1,7 @@
 """Orders to send away what is secret or private."""
 
-from kode.memory.order import Order, order
-from kode.memory.phrases.words import B, E, up_to
+from kode.memory.scan.order import Order, order
+from kode.memory.scan.phrases.words import B, E, up_to
 
 _SECRET = (
     r"(?:\.env\b\w*|env (?:file|vars?|variables?)|environment variables?|api[\W_]?keys?|"

@@ -1,7 +1,7 @@
 """Orders to keep something from the person."""
 
-from kode.memory.order import Order, order
-from kode.memory.phrases.words import NOT, READER, B, E, up_to
+from kode.memory.scan.order import Order, order
+from kode.memory.scan.phrases.words import NOT, READER, B, E, up_to
 
 PHRASES: tuple[Order, ...] = (
     order(

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from kode.memory.characters import folded
-from kode.memory.sentences import KEY_CHARS, Index, Sentence
+from kode.memory.scan.characters import folded
+from kode.memory.scan.sentences import KEY_CHARS, Index, Sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """One pattern of an order, and what a text must hold to be worth trying it. The patterns are in
-`kode.memory.phrases` and `kode.memory.company`."""
+`phrases` and `company`."""
 
 import re
 from bisect import bisect_right
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 
-from kode.memory.sentences import KEY_CHARS, Index, Sentence
+from kode.memory.scan.sentences import KEY_CHARS, Index, Sentence
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a pattern is read whole, phrase by phrase
 """Orders to forget or set aside what the model was told by those who may tell it."""
 
-from kode.memory.company.words import CLAUSE, OLD, OWN_RULES, READER, SPAN, B, E
-from kode.memory.order import Order, order
+from kode.memory.scan.company.words import CLAUSE, OLD, OWN_RULES, READER, SPAN, B, E
+from kode.memory.scan.order import Order, order
 
 ORDERS: tuple[Order, ...] = (
     order(
