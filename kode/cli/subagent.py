@@ -61,9 +61,11 @@ def main(argv: Sequence[str]) -> int:
 
     voice = Voice()
     parent = _parent_session(argv)
+    # Made before a signal may need it: pydantic cannot be asked for it in the midst of an import.
+    interrupted = _failure("Interrupted.", parent, "interrupted")
 
     def end_early(number: int, frame: object) -> None:
-        voice.conclude(_failure("Interrupted.", parent, "interrupted"))
+        voice.conclude(interrupted)
         os._exit(EXIT_INTERRUPTED)
 
     for number in SIGNALS:

@@ -230,9 +230,12 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
     assert not marked(place)
 
 
-def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(place: Place) -> None:
+@pytest.mark.parametrize("after_s", [0.12, 0.15, 0.17, 0.18, 0.19, 0.2, 0.22, 0.25])
+def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(
+    place: Place, after_s: float
+) -> None:
     process = place.begin("--goal", "g")
-    time.sleep(0.2)
+    time.sleep(after_s)
     process.terminate()
     stdout, _ = process.communicate(timeout=30)
 
