@@ -1,7 +1,7 @@
 """The classes of shell commands and the values that carry them. No judgment is made here."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 ShellClass = Literal["safe", "write", "network", "unknown", "system", "destructive"]
@@ -34,13 +34,9 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartClass:
-    """One command of a command line, or one of its redirections or assignments."""
+class Effect:
+    """What something in a command line would do."""
 
-    text: str
-    """As written, or the argv joined where it was built."""
-    argv: tuple[str, ...] | None
-    """None when the words are not fixed text, and for parts that are no command."""
     klass: ShellClass
     reason: str
     development: bool = False
@@ -58,6 +54,24 @@ class PartClass:
     """Absolute paths of folders in which it loses work that is in no commit."""
     remote: bool = False
     """Whether it is known to talk to other machines, `network` or worse."""
+
+
+_EFFECT = tuple(field.name for field in fields(Effect))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartClass(Effect):
+    """One command of a command line, or one of its redirections or assignments."""
+
+    text: str
+    """As written, or the argv joined where it was built."""
+    argv: tuple[str, ...] | None
+    """None when the words are not fixed text, and for parts that are no command."""
+
+
+def part_of(effect: Effect, text: str, argv: tuple[str, ...] | None) -> PartClass:
+    """The part of a command line that has an effect."""
+    return PartClass(text=text, argv=argv, **{name: getattr(effect, name) for name in _EFFECT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

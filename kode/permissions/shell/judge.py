@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kode.permissions import sensitive
-from kode.permissions.shell.classes import ORDER, PartClass, ShellClass, Sweep
+from kode.permissions.shell.classes import ORDER, Effect, PartClass
 from kode.permissions.shell.words import Word
 
 RunText = Callable[[str], tuple[PartClass, ...]]
@@ -43,21 +43,11 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    klass: ShellClass
-    reason: str
-    development: bool = False
-    secret: bool = False
-    protected: bool = False
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    discards: tuple[str, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
-    """Folders in which it loses work that is in no commit."""
+class Finding(Effect):
+    """What one command would do, and those that it runs."""
+
     more: tuple[PartClass, ...] = ()
     """Commands it runs in turn."""
-    remote: bool = False
-    """Whether it is known to talk to other machines."""
 
 
 def safe(reason: str = "only reads") -> Finding:

@@ -26,7 +26,7 @@ from kode.permissions.shell.assignments import (
     set_variable,
     splits_a_read,
 )
-from kode.permissions.shell.classes import ORDER, Classified, PartClass, whole
+from kode.permissions.shell.classes import ORDER, Classified, PartClass, part_of, whole
 from kode.permissions.shell.judge import (
     Feed,
     Finding,
@@ -394,22 +394,7 @@ class Walk:
         argv = None
         if words and words[0].known and not words[0].glob and words[0].text:
             argv = tuple(word.text for word in words)
-        self.parts.append(
-            PartClass(
-                text=_shown(text),
-                argv=argv,
-                klass=finding.klass,
-                reason=finding.reason,
-                development=finding.development,
-                secret=finding.secret,
-                protected=finding.protected,
-                reads=finding.reads,
-                writes=finding.writes,
-                discards=finding.discards,
-                sweeps=finding.sweeps,
-                remote=finding.remote,
-            )
-        )
+        self.parts.append(part_of(finding, _shown(text), argv))
         self.parts.extend(finding.more)
 
 
