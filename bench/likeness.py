@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 def read(path: Path) -> Rows:
     """The texts of a file, folded, each with its kind."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [(characters.folded(row["text"]).replace("’", "'"), row["kind"]) for row in rows]
+    return [(characters.folded(row["text"]), row["kind"]) for row in rows]
 
 
 def learn(rows: Rows, prose: Sequence[str]) -> Model:

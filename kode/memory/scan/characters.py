@@ -177,6 +177,8 @@ def _is_flag(text: str, at: int) -> bool:
 # ── letters that look like others ────────────────────────────────────────────────────────────
 
 _LOOKALIKES = {
+    # The apostrophe that typesetters use
+    "’": "'",
     # Cyrillic
     "а": "a", "с": "c", "е": "e", "о": "o", "р": "p", "х": "x", "у": "y", "і": "i", "ј": "j",
     "ѕ": "s", "һ": "h", "ԁ": "d", "ԛ": "q", "ԝ": "w", "ѵ": "v", "ѡ": "w", "ӏ": "l", "ո": "n",

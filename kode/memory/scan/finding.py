@@ -240,7 +240,7 @@ _MIRRORS = tuple(
 
 
 def _order(text: str) -> tuple[int, str] | None:
-    plain = characters.folded(text).replace("’", "'")
+    plain = characters.folded(text)
     parts = sentences(plain)
     found = injection.find(plain, parts)
     if found and found[2] == "dangerous command" and _is_famous(plain, found[0], found[1]):

@@ -120,7 +120,7 @@ _OF_USERS = re.compile(
     r"(?:the )?(?:users|customers|owners|maintainers|reviewers) (?:are|were) (?:not|never|no longer) (?!to\b|supposed|allowed)"
 )
 """Tells what software does not tell its users."""
-_UNTIL_PUBLIC = re.compile(
+_NOT_YET_PUBLIC = re.compile(
     r"\bkeep (?:the|these|this|those|your|all) (?:\w+ ){0,2}?(?:tokens?|keys?|passwords?|passphrases?|values?|"
     r"credentials?|seeds?|pins?|certificates?) (?:secret|confidential|hidden|private)\b|"
     r"\b(?:secret|confidential|quiet) (?:un)?till? (?:the |we |it )?(?:\w+ )?(?:releas|launch|announc|ship|embargo|public)"
@@ -150,11 +150,7 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
         return True
     if category == "bypassing approval" and _ALLOWED_TO.search(text, line_start, start):
         return True
-    if category == "concealment" and _is_told_in_confidence(text, start, end):
-        return True
-    if category == "concealment" and _ADVISES.search(text, start, end) and _TO_DO.match(text, end):
-        return True
-    if category == "concealment" and _is_kept_for_others(text, start, end):
+    if category == "concealment" and _hides_nothing(text, start, end):
         return True
     if _HANDLED.search(text, end, end + 80):
         return True
@@ -171,13 +167,15 @@ def excused(text: str, start: int, end: int, category: str) -> bool:
     return False
 
 
-def _is_kept_for_others(text: str, start: int, end: int) -> bool:
+def _is_kept_by_software(text: str, start: int, end: int) -> bool:
     """Says what software tells nobody, or what is taken out of it; not what to keep from the reader
     of this."""
     high = min(len(text), end + 60)
     if _PRIVATE.search(text, start, high):
         return _PERSON.search(text, start, high) is None
-    return any(pattern.search(text, start, high) for pattern in (_OF_USERS, _CLEANS, _UNTIL_PUBLIC))
+    return any(
+        pattern.search(text, start, high) for pattern in (_OF_USERS, _CLEANS, _NOT_YET_PUBLIC)
+    )
 
 
 def _is_about_orders(sentence: str) -> bool:
@@ -186,6 +184,16 @@ def _is_about_orders(sentence: str) -> bool:
         return True
     rest, quotations = _QUOTED.subn(" ", sentence)
     return quotations > 0 and _ABOUT.search(rest) is not None
+
+
+def _hides_nothing(text: str, start: int, end: int) -> bool:
+    """Whether what is not to be told is no business of the reader's: told in confidence, advice on
+    what to do, or what software keeps to itself."""
+    return (
+        _is_told_in_confidence(text, start, end)
+        or (_ADVISES.search(text, start, end) is not None and _TO_DO.match(text, end) is not None)
+        or _is_kept_by_software(text, start, end)
+    )
 
 
 def _is_told_in_confidence(text: str, start: int, end: int) -> bool:
