@@ -29,6 +29,7 @@ from kode.memory.vault.pending import Pending as Task
 from kode.memory.vault.pending import PendingFolder as Tasks
 from kode.permissions import approvals
 from kode.permissions.rules import parse
+from tests.memory.journal.life import add_entry
 from tests.memory.life import NOON, write_facts
 
 FAULT = re.compile(
@@ -201,7 +202,7 @@ def _memory(memory: Path) -> None:
     journal = JournalFiles(memory / "journal")
     journal.write_memory("# Facts\n- likes tabs\n")
     journal.write_memory("# Facts\n- likes spaces\n")
-    journal.append_history_rotated("Did it.", NOON)
+    add_entry(journal, "Did it.", NOON)
 
 
 def _waiting(memory: Path) -> None:

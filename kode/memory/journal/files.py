@@ -62,18 +62,10 @@ class JournalFiles:
                 return
         durable.replace(self.root / BACKUP, data)
 
-    def append_history_rotated(self, text: str, at: datetime) -> str:
-        """Adds an entry to both files, one durable write each; returns it as written.
-
-        Raises: StorageError.
-        """
-        block = block_of(text, at)
-        self.append_block(block, at, recovering=False)
-        return block
-
     def append_block(self, block: str, at: datetime, *, recovering: bool) -> None:
-        """`block` as `block_of` made it. `recovering`: a process was interrupted around this very
-        write, so what is there already is not written again, and half of it is taken off first.
+        """Adds an entry to both files, one durable write each. `block` is as `block_of` made it.
+        `recovering`: a process was interrupted around this very write, so what is there already is
+        not written again, and half of it is taken off first.
 
         Raises: StorageError.
         """

@@ -2,15 +2,23 @@
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kode.config import MemoryConfig
-from kode.memory.journal.files import Entry, parse
+from kode.memory.journal.files import Entry, JournalFiles, block_of, parse
 from kode.memory.journal.system import Journal
 from kode.messages import Message
 from tests.memory.life import memory_context, said
 from tests.memory.replies import says
+
+
+def add_entry(files: JournalFiles, text: str, at: datetime) -> str:
+    """Adds an entry to the history; returns it as written."""
+    block = block_of(text, at)
+    files.append_block(block, at, recovering=False)
+    return block
 
 
 async def opened(

@@ -4,6 +4,7 @@ import pytest
 
 from kode.errors import MemoryError_
 from kode.memory.journal.files import JournalFiles, block_of, parse
+from tests.memory.journal.life import add_entry
 
 LAST = datetime(2026, 2, 28, 23, 59, 59, 999_000, tzinfo=UTC)
 
@@ -36,8 +37,8 @@ def test_a_memory_that_is_no_text_is_an_error_that_leaves_it(tmp_path):
 def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
     files = JournalFiles(tmp_path)
 
-    first = files.append_history_rotated("one", LAST)
-    second = files.append_history_rotated("two", LAST + timedelta(milliseconds=1))
+    first = add_entry(files, "one", LAST)
+    second = add_entry(files, "two", LAST + timedelta(milliseconds=1))
 
     assert first == "## 2026-02-28T23:59:59.999Z\n\none\n\n"
     assert (tmp_path / "HISTORY-2026-02.md").read_text() == first
@@ -48,7 +49,7 @@ def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
 def test_months_are_those_of_utc(tmp_path):
     tokyo = timezone(timedelta(hours=9))
 
-    JournalFiles(tmp_path).append_history_rotated("x", datetime(2026, 3, 1, 8, tzinfo=tokyo))
+    add_entry(JournalFiles(tmp_path), "x", datetime(2026, 3, 1, 8, tzinfo=tokyo))
 
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["HISTORY-2026-02.md", "HISTORY.md"]
@@ -66,7 +67,7 @@ def test_a_line_like_a_header_leaves_one_entry(tmp_path, end):
 
 def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
     files = JournalFiles(tmp_path)
-    files.append_history_rotated("one", LAST)
+    add_entry(files, "one", LAST)
     (tmp_path / "HISTORY-2020-01.md").write_text("# mine\n\n## 2020-01-01T00:00:00Z\n\nold\n")
 
     assert [entry.text for entry in files.entries()] == ["old", "one"]
@@ -75,7 +76,7 @@ def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
 @pytest.mark.parametrize("written", range(0, 40, 3))
 def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, written):
     files = JournalFiles(tmp_path)
-    files.append_history_rotated("one", LAST)
+    add_entry(files, "one", LAST)
     block = block_of("two", LAST + timedelta(days=1))
     with (tmp_path / "HISTORY.md").open("a") as file:
         file.write(block[:written])

@@ -9,6 +9,7 @@ from kode.errors import MemoryError_, ProviderError, ToolError
 from kode.memory.commands import memory_command
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from tests.memory.journal.life import (
+    add_entry,
     answer,
     folder,
     history_of,
@@ -473,7 +474,7 @@ async def test_with_no_model_allowed_the_raw_fallback_is_all(tmp_path):
 async def searched(tmp_path, *entries, **arguments):
     system = await opened(tmp_path)
     for day, text in enumerate(entries, 1):
-        system.files.append_history_rotated(text, datetime(2026, 2, day, tzinfo=UTC))
+        add_entry(system.files, text, datetime(2026, 2, day, tzinfo=UTC))
     (tool,) = system.tools()
     return await use_tool(tool, **arguments)
 
@@ -520,7 +521,7 @@ async def test_a_pattern_made_to_hang_does_not(tmp_path):
 async def test_ranked_search_covers_memory_and_history(tmp_path):
     put_memory(tmp_path, "# Facts\n- likes helix\n- uses fish")
     system = await opened(tmp_path)
-    system.files.append_history_rotated("Set up helix with a theme", NOON)
+    add_entry(system.files, "Set up helix with a theme", NOON)
 
     hits = await system.search("helix theme", 5)
 

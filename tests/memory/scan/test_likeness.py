@@ -9,7 +9,9 @@ from kode.memory.scan import likeness, scan
 
 TEXTS = [
     json.loads(line)
-    for line in (Path(__file__).parent / "data" / "orders.jsonl").read_text("utf-8").splitlines()
+    for line in (Path(__file__).parent.parent / "data" / "orders.jsonl")
+    .read_text("utf-8")
+    .splitlines()
 ]
 
 

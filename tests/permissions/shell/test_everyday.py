@@ -1,5 +1,5 @@
 """Command lines of ordinary days and of bad ones, each with its class. Disguises are in
-`test_shell_disguises`."""
+`test_disguises`."""
 
 from pathlib import Path
 
