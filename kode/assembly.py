@@ -21,7 +21,7 @@ from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
-from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.gate import Ask, PersonGate, path_denier
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
 from kode.providers import open_provider
@@ -33,9 +33,9 @@ from kode.session.log import Session
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
+    from kode.sandbox import Sandbox
     from kode.subagents.delegation import Delegation
     from kode.subagents.protocol import Answer, Question, Start
-    from kode.tools.sandbox import Sandbox
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -88,12 +88,10 @@ def make_agent(
     ask: Ask | None,
     background: Background | None = None,
     outputs: Path | None = None,
-    kept: tuple[Path, ...] = (),
 ) -> Agent:
     """An agent for one session. Its memory is not opened yet, so its tools lack memory's.
 
-    `outputs` is where whole outputs are kept, None: with the session. `kept` are files that no
-    command in the sandbox may change, wherever they lie.
+    `outputs` is where whole outputs are kept, None: with the session.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -106,7 +104,7 @@ def make_agent(
         )
     roots = config.roots(cwd)
     outputs = outputs or paths.outputs_folder(home, session.id)
-    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs, kept=kept)
+    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs)
     keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
     return Agent(
         provider=provider,
@@ -119,7 +117,8 @@ def make_agent(
             roots=roots,
             ask=ask,
             tainted=lambda: session.tainted,
-            contained=None if sandbox is None else sandbox.holds_anything,
+            sandbox=sandbox,
+            sandbox_forced=config.sandbox.enabled is True,
             emit=emit,
             keep_first=keeper.keep_first,
         ),
@@ -135,27 +134,26 @@ def make_agent(
         roots=roots,
         environment=child_environment(os.environ, config.shell.environment),
         secrets=secrets_of(choice),
-        wrap_command=None if sandbox is None else sandbox.wrap,
+        sandbox=sandbox,
         background=background,
         keeper=keeper,
         report_bug=write_report,
     )
 
 
-def _open_sandbox(
-    config: Config, *, home: Path, cwd: Path, outputs: Path, kept: tuple[Path, ...]
-) -> "Sandbox | None":
-    if not config.sandbox.enabled:
+def _open_sandbox(config: Config, *, home: Path, cwd: Path, outputs: Path) -> "Sandbox | None":
+    if config.sandbox.enabled is False:
         return None
-    from kode.tools.sandbox import open_sandbox
+    from kode.sandbox import open_sandbox
 
+    denied = path_denier(config.permissions, project=paths.project_root(cwd), cwd=cwd)
     return open_sandbox(
         cwd=cwd,
         roots=config.roots(cwd),
         repository=paths.repository_root(cwd),
         kode_home=home,
         outputs=outputs,
-        kept=kept,
+        denied=denied,
         network=config.sandbox.network,
     )
 

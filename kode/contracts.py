@@ -6,7 +6,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -105,6 +105,8 @@ class ToolOutput:
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. The session then counts as having taken in untrusted content."""
+    exit_status: int | None = None
+    """Of a command that has ended; -1 when it ran out of time. None for other tools."""
 
 
 class RunningCommand(Protocol):
@@ -145,23 +147,79 @@ class Background(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapped:
-    """What runs a command in the sandbox. Whoever starts it, or does not after all, calls
-    `settle`."""
+    """What runs a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
 
     argv: tuple[str, ...]
     descriptors: tuple[int, ...]
     """Have to be passed on to it, under the same numbers."""
-    settle: Callable[[], str]
-    """To be called when all that the command started has ended: closes the descriptors, and says
-    what was put back of what it had no business to change, "" when nothing was. A second call does
-    nothing. Never raises."""
-    note: str
-    """For the model when the command fails: what is different in the sandbox."""
+    settle: Callable[[], None]
+    """To be called when all that the command started has ended. A second call does nothing. Never
+    raises."""
 
 
-WrapCommand = Callable[[tuple[str, ...], bool | None], Wrapped]
-"""The argument list of a command, and whether it may use the network (`Verdict.network`), → what
-runs it in the sandbox. Raises ToolError when a sandbox was asked for and is not to be had."""
+WrapCommand = Callable[[tuple[str, ...]], Wrapped]
+"""The argument list of a command → what runs it in the sandbox. Raises: OSError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChange:
+    """What a command in the sandbox did to one file of its copy of the project."""
+
+    path: str
+    """Absolute."""
+    change: str
+    """`created`, `changed` or `deleted`."""
+    ignored: bool = False
+    """Whether git ignores the file, or a tool makes it again: a cache, what was built."""
+
+    def as_ignored(self) -> "FileChange":
+        return replace(self, ignored=True)
+
+
+class Attempt(Protocol):
+    """One command in the sandbox. What it changed lies in a copy until it is applied."""
+
+    @property
+    def ended(self) -> asyncio.Event:
+        """Set when the command and all it started have ended."""
+
+    @property
+    def hits(self) -> tuple[str, ...]:
+        """What it ran into, each a phrase that completes "it ...": "wrote to /etc/hosts"."""
+
+    def wrap(self, argv: tuple[str, ...]) -> Wrapped:
+        """See `WrapCommand`; to be called once."""
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """What it changed, sorted by path. Raises: SandboxError when there is too much of it."""
+
+    def version(self, path: str) -> Path | None:
+        """Where its version of a changed file lies; None where there is no copy."""
+
+    def apply(self, changes: Sequence[FileChange]) -> Mapping[str, str]:
+        """Makes changes real; returns the paths left alone, each with the reason. Never raises."""
+
+    def carry_over(self, ignored: Sequence[FileChange]) -> None:
+        """Has ignored files be there for the next command in the sandbox, and only there."""
+
+    def close(self) -> None:
+        """Drops what was not applied. To be called once, after the command has ended."""
+
+
+class Sandbox(Protocol):
+    """Where commands are tried that nobody was asked about."""
+
+    def holds(self) -> bool:
+        """Whether this machine has one. The first call finds out, by trying (about 0.1 s)."""
+
+    def layered(self) -> bool:
+        """Whether commands in it can write in a copy of the project."""
+
+    def begin(self) -> Attempt:
+        """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
+
+    def forget(self) -> None:
+        """To be called after a command outside of it: drops what `carry_over` kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,9 +244,7 @@ class ToolContext:
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
     wrap_command: WrapCommand | None = None
-    """Puts a command into the sandbox; None: there is no sandbox."""
-    network: bool | None = None
-    """Whether the command may use the network (`Verdict.network`)."""
+    """Puts the command into the sandbox; None: it runs outside."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
 
@@ -250,10 +306,19 @@ class Verdict:
     reason: str
     """For the model when refused: why, and what would allow it."""
     at_stake: AtStake = NOTHING_AT_STAKE
-    network: bool | None = None
-    """Whether a command in a sandbox may use the network: True when a person allowed one that talks
-    to other machines, by a yes or a rule; False when it runs only because the sandbox holds what it
-    does; None: as the settings say."""
+    sandboxed: bool = False
+    """For a command: whether it runs in the sandbox, since nobody allowed this very command."""
+    untrusted: str = ""
+    """Names the outside source that a command reads from; see `ToolOutput.untrusted`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Which changes of a command in the sandbox become real."""
+
+    changes: tuple[FileChange, ...]
+    reason: str = ""
+    """For the model, about the others: why they do not."""
 
 
 class Gate(Protocol):
@@ -264,6 +329,29 @@ class Gate(Protocol):
 
         Raises: ToolError when the call cannot succeed anyway (its preview failed).
         """
+
+    async def check_changes(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        changes: Sequence[FileChange],
+        diff: str,
+        *,
+        may_ask: bool,
+    ) -> Kept:
+        """Decides what a command in the sandbox may change for real, file by file as for edits by
+        a tool; one question for all that need one. `diff` is for a person."""
+
+    async def check_outside(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        hits: Sequence[str],
+    ) -> Verdict:
+        """Whether a command that failed in the sandbox, and ran into `hits`, runs again without
+        it."""
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────

@@ -100,8 +100,10 @@ def show_question(screen: Screen, question: Question) -> None:
         screen.print_painted(painted_diff(screen, shown) if is_diff else _barred(screen, shown))
     elif question.subject:
         screen.print_painted(_barred(screen, visible(question.subject)))
-    if question.reason:
-        screen.print(one_line(visible(question.reason)), "dim")
+    for danger in question.dangers:
+        screen.print(one_line(visible(danger)), "error")
+    for reason in question.reason.splitlines():
+        screen.print(one_line(visible(reason)), "dim")
 
 
 def _barred(screen: Screen, text: str) -> str:

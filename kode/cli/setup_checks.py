@@ -175,34 +175,41 @@ def memory(case: Case) -> Finding:
 
 
 def sandbox(case: Case) -> Finding:
-    from kode.tools.sandbox import open_sandbox
+    from kode.sandbox import open_sandbox
 
     if case.loaded is None:
         return Finding(what="sandbox", state="optional", detail=NOT_TRIED)
     config, cwd = case.loaded.config, case.cwd
+    if config.sandbox.enabled is False:
+        return Finding(
+            what="sandbox",
+            state="optional",
+            detail="off: only plain reading commands run without a question",
+            next_step='set sandbox.enabled to "auto"',
+        )
     standing = open_sandbox(
         cwd=cwd,
-        roots=(cwd,),
+        roots=config.roots(cwd),
         repository=paths.repository_root(cwd),
         kode_home=paths.home(),
         outputs=paths.outputs_folder(paths.home(), None),
         network=config.sandbox.network,
     ).standing()
-    on = "on" if config.sandbox.enabled else "off; --sandbox turns it on"
     gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":
-        but = f"; {gaps}" if gaps else ""
-        return Finding(what="sandbox", state="ok", detail=f"bubblewrap ({on}){but}")
+        what = "bubblewrap, with a copy of the project to write in"
+        detail = what if standing.layered else f"bubblewrap; {gaps}"
+        return Finding(what="sandbox", state="ok", detail=detail)
     if standing.kind == "landlock":
         return Finding(
             what="sandbox",
             state="optional",
-            detail=f"Landlock and seccomp only ({on}); not covered: {gaps}",
+            detail=f"Landlock and seccomp only: {gaps}",
             next_step=f"install bubblewrap for the rest ({standing.why})",
         )
     return Finding(
         what="sandbox",
-        state="missing" if config.sandbox.enabled else "optional",
-        detail=f"none to be had ({on})",
+        state="missing" if config.sandbox.enabled is True else "optional",
+        detail="none: only plain reading commands run without a question",
         next_step=standing.why,
     )

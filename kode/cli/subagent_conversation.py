@@ -76,7 +76,6 @@ def child_conversation(
         emit=emit,
         ask=ask,
         outputs=folder / "outputs" if folder is not None else None,
-        kept=_given_files(setting),
     )
     agent = replace(agent, memory=Guarded(SnapshotMemory(setting.memory)))
     if start is not None and folder is not None:
@@ -121,12 +120,6 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     link.price_known = conversation.agent.cost_usd(Usage()) is not None
     link.tainted = lambda: conversation.session.tainted
     link.on_elsewhere = pass_on
-
-
-def _given_files(setting: Setting) -> tuple[Path, ...]:
-    """The task and the snapshot of memory: the child may not rewrite what it was given."""
-    given = (setting.arguments.task, setting.arguments.memory_snapshot)
-    return tuple(setting.cwd / name for name in given if name is not None)
 
 
 def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:

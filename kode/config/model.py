@@ -54,7 +54,7 @@ class Shell(Part):
 
 
 class SandboxPart(Part):
-    enabled: bool = False
+    enabled: bool | Literal["auto"] = "auto"
     network: bool = False
 
 

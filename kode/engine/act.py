@@ -16,10 +16,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from kode.contracts import AtStake, Tool, ToolContext, ToolOutput
+from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
 from kode.engine.tokens import clip_middle
+from kode.engine.trial import run_command
 from kode.errors import KodeError, ToolError
 from kode.events import Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
@@ -136,8 +137,7 @@ async def _run_one(
         started = time.monotonic()
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
-        context = replace(context, network=verdict.network)
-        output = await _run_kept(agent, tool, arguments, context, verdict.at_stake)
+        output = await _run_kept(agent, tool, arguments, context, verdict)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
         failed = False
     except KodeError as error:
@@ -173,13 +173,13 @@ async def _run_kept(
     tool: Tool,
     arguments: Mapping[str, Any],
     context: ToolContext,
-    at_stake: AtStake,
+    verdict: Verdict,
 ) -> ToolOutput:
-    """Runs a tool; what it may change is kept first, so that the turn can be taken back."""
+    """Runs a tool; what it may change is kept first, so that the turn can be undone."""
+    if tool.effect == "run":
+        output = await run_command(agent, tool, arguments, context, verdict)
+        return replace(output, untrusted=output.untrusted or verdict.untrusted)
     keeper, path = agent.keeper, context.judged_path
-    if keeper is not None and tool.effect == "run":
-        async with keeper.keeping(at_stake):
-            return _as_output(await tool.run(context, arguments))
     if keeper is None or tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
     keeper.before_edit(path)
@@ -243,7 +243,6 @@ def _tool_context(
         environment=agent.environment,
         roots=agent.roots,
         judged_path=judged_path,
-        wrap_command=agent.wrap_command,
         background=agent.background,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.contracts import Background, Gate, MemorySystem, Provider, Tool, WrapCommand
+from kode.contracts import Background, Gate, MemorySystem, Provider, Sandbox, Tool
 from kode.messages import Usage
 from kode.session.keeper import Keeper
 
@@ -76,8 +76,8 @@ class Agent:
     environment: Mapping[str, str]
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
-    wrap_command: WrapCommand | None = None
-    """See `ToolContext.wrap_command`."""
+    sandbox: Sandbox | None = None
+    """Where commands are tried that nobody was asked about; None: there is none."""
     background: Background | None = None
     """See `ToolContext.background`."""
     keeper: Keeper | None = None

@@ -19,14 +19,30 @@ from typing import Any
 from kode.contracts import Effect, PermissionMode, Tool
 from kode.permissions import decide_commands, decide_files, sensitive
 from kode.permissions import rules as grammar
-from kode.permissions.decision import Call, Decision, allow, by_rule, deny_by, deny_plan
+from kode.permissions.decision import (
+    Call,
+    Decision,
+    SandboxKind,
+    allow,
+    by_rule,
+    deny_by,
+    deny_plan,
+)
 from kode.permissions.rules import Rule, Rules
 
 _MEMORY_READS = frozenset({"memory_list", "memory_read", "history_search", "recall"})
 _MEMORY_READ_ACTIONS = frozenset({"read", "search", "list", "show"})
 
 
-def decide(
+def decide_call(call: Call) -> Decision:
+    """Whether a call may run, must be asked about, or is refused. Never raises."""
+    denied = _denied_outright(call)
+    if denied is not None:
+        return denied
+    return _BY_EFFECT[call.tool.effect](call)
+
+
+def make_call(
     rules: Rules,
     mode: PermissionMode,
     tool: Tool,
@@ -40,15 +56,16 @@ def decide(
     temp: Sequence[Path] = (),
     readable: Sequence[Path] = (),
     taint: bool = False,
-    contained: bool = False,
-) -> Decision:
-    """Whether a call may run, must be asked about, or is refused. Never raises.
+    sandbox: SandboxKind = "none",
+    sandbox_forced: bool = False,
+) -> Call:
+    """A call with all that decides about it.
 
     `roots` are the folders of work, `readable` more folders that may be read unasked (kode's kept
-    outputs), `taint` whether the session took in untrusted text, `contained` whether commands run
-    in a sandbox that holds whatever they do.
+    outputs), `taint` whether the session took in untrusted text, `sandbox` what commands can be
+    tried in.
     """
-    call = Call(
+    return Call(
         rules=rules,
         mode=mode,
         tool=tool,
@@ -57,13 +74,10 @@ def decide(
         where=sensitive.ground(cwd, roots, user_home, protected, temp),
         readable=tuple(sensitive.real(folder) for folder in readable),
         taint=taint,
-        contained=contained,
+        sandbox=sandbox,
+        sandbox_forced=sandbox_forced,
         shell_roots=tuple(roots),
     )
-    denied = _denied_outright(call)
-    if denied is not None:
-        return denied
-    return _BY_EFFECT[tool.effect](call)
 
 
 def _denied_outright(call: Call) -> Decision | None:

@@ -1,148 +1,132 @@
-"""May this command line run? Each part of it by rules, then by what it would do (`shell`)."""
+"""May this command line run, and where? Each part of it by rules, then by what it would do.
 
-import os
-from collections.abc import Sequence
+A command that nobody was asked about runs in the sandbox, so what its text seems to say decides
+only whether to ask at once. Outside the sandbox runs what a person allowed, by an answer or a rule
+for every part that does more than read, and in mode `full`.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kode.contracts import AtStake, PermissionMode
 from kode.permissions import rules as grammar
-from kode.permissions import sensitive, sweep
-from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_by, deny_plan, shown
+from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
-from kode.permissions.shell import classify
-from kode.permissions.shell.classes import PartClass, ShellClass, worst
-from kode.permissions.shell.words import FOUND, UNKNOWN
+from kode.permissions.shell import Line, Part, Risk, judge
 
-_FREE_CLASSES: dict[PermissionMode, frozenset[ShellClass]] = {
-    "ask": frozenset({"safe"}),
-    "plan": frozenset({"safe"}),
-    "auto-edit": frozenset({"safe", "write"}),
-    "full": frozenset({"safe", "write", "network", "unknown"}),
+_ASKED_AT_ONCE: dict[PermissionMode, frozenset[Risk]] = {
+    "plan": frozenset({"write", "network", "system", "destructive"}),
+    "ask": frozenset({"write", "network", "system", "destructive"}),
+    "auto-edit": frozenset({"network", "system", "destructive"}),
+    "full": frozenset({"system", "destructive"}),
 }
-
-_CONTAINED_CLASSES: frozenset[ShellClass] = frozenset({"safe", "write", "unknown"})
 
 
 def run(call: Call) -> Decision:
     command = call.arguments.get("command")
-    classified = classify(
-        command if isinstance(command, str) else "",
-        cwd=Path(call.where.cwd),
-        roots=call.shell_roots,
-        home=Path(call.where.home),
-        protected=tuple(Path(folder) for folder in call.where.protected),
-        temp=tuple(Path(folder) for folder in call.where.temp),
-    )
-    parts = [_looked_at(call, part) for part in classified.parts]
-    decision = _run_parts(call, parts)
+    line = judge(command if isinstance(command, str) else "", call.where)
+    decision = _run_line(call, line)
     if decision.outcome == "deny":
         return decision
-    klass = worst(part.klass for part in parts)
-    decision = replace(decision, klass=klass, at_stake=_at_stake(classified.parts))
-    if decision.outcome == "allow" or not any(part.remote for part in parts):
-        return decision
-    told = " A yes lets it use the network, in the sandbox too." if call.contained else ""
-    return replace(decision, reason=decision.reason + told, network=True)
-
-
-def _at_stake(parts: Sequence[PartClass]) -> AtStake:
-    changed: list[str] = []
-    deleted: list[str] = []
-    discarded: list[str] = []
-    for part in parts:
-        discarded += part.discards
-        among = deleted if part.klass == "destructive" else changed
-        for path in part.writes:
-            if FOUND in path:  # some file of a folder: `find src -exec rm {} +`
-                discarded.append(path.partition(FOUND)[0].rstrip("/") or "/")
-            else:
-                among.append(path)
-    return AtStake(
-        changed=tuple(dict.fromkeys(changed)),
-        deleted=tuple(dict.fromkeys(deleted)),
-        discarded=tuple(dict.fromkeys(discarded)),
+    return replace(
+        decision,
+        risk=line.risk,
+        at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
+        untrusted=_outside_source(line),
     )
 
 
-def _run_parts(call: Call, parts: Sequence[PartClass]) -> Decision:
-    for part in parts:
+def again_outside(call: Call, hits: Sequence[str]) -> Decision:
+    """A command that ran in the sandbox, failed, and ran into its walls."""
+    decision = run(call)
+    line = judge(str(call.arguments.get("command")), call.where)
+    return replace(
+        _ask_about(call, line.parts),
+        reason="It failed in the sandbox, where it " + ", ".join(hits) + ". Run it outside?",
+        dangers=(),
+        hint=_hint(line.parts) or "--permission-mode full",
+        at_stake=_at_stake(call, line),
+        untrusted=decision.untrusted,
+        sandboxed=False,
+    )
+
+
+def _run_line(call: Call, line: Line) -> Decision:
+    for part in line.parts:
         if part.protected:
             return deny(f"`{part.text}` would write in a folder that belongs to kode.")
-        denied = _part_rule(call, call.rules.deny, part, loosely=True)
+        denied = _rule_for(call, call.rules.deny, part, loosely=True)
         if denied:
             return deny_by(denied)
     if call.mode == "plan":
-        rest = [part for part in parts if part.klass != "safe"]
-        if rest:
-            return deny_plan(f"`{rest[0].text}` ({rest[0].reason})")
-    for part in parts:
-        asked = _part_rule(call, call.rules.ask, part, loosely=True)
+        return _in_plan(call, line)
+    for part in line.parts:
+        asked = _rule_for(call, call.rules.ask, part, loosely=True)
         if asked:
             return ask_by(asked)
-    open_parts = [part for part in parts if not _part_runs(call, part)]
-    if not open_parts:
-        return replace(allow("Every part of it may run."), network=_network(call, parts))
-    return _ask_about(call, open_parts)
+    if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
+        return Decision(
+            outcome="ask",
+            reason="A deny rule could be about it: not all of its words are known.",
+            hint="a line of plain words",
+        )
+    named = [part for part in line.parts if _is_named(call, part)]
+    rest = [part for part in line.parts if part not in named]
+    at_once = [part for part in rest if _asks_at_once(call, part)]
+    if at_once:
+        return _ask_about(call, at_once)
+    if call.mode == "full" and not call.sandbox_forced:
+        return allow("The mode allows it.")
+    if named and all(part.risk == "safe" for part in rest) and line.known:
+        return allow("Rules or earlier answers allow every part of it.")
+    if any(_asks_at_once(call, part) for part in named):
+        return _ask_about(call, [part for part in rest if part.risk != "safe"] or list(line.parts))
+    return _tried(call, line)
 
 
-def _network(call: Call, parts: Sequence[PartClass]) -> bool | None:
-    """Whether a command that runs unasked may use the network where there is a sandbox. A rule that
-    allows to talk to other machines says so, but not for programs beside it that no rule names."""
-    bare = replace(call, contained=False)
-    held = [part for part in parts if call.contained and not _part_runs(bare, part)]
-    remote = [part for part in parts if part.remote]
-    others = [part for part in parts if part.klass not in ("safe", "write")]
-    programs = [part for part in held if part.argv is not None]  # the rest is redirections
-    if remote and not programs and all(_named(call, part) for part in (*remote, *others)):
+def _tried(call: Call, line: Line) -> Decision:
+    """For a line that nothing asks about: into the sandbox, where there is one."""
+    if call.sandbox != "none":
+        return replace(allow("It runs in the sandbox."), sandboxed=True)
+    if call.sandbox_forced:
+        return deny("Commands are to run in a sandbox, and this machine has none (`kode doctor`).")
+    if line.closed:
+        return allow("It only reads.")
+    return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
+
+
+def _in_plan(call: Call, line: Line) -> Decision:
+    risky = [part for part in line.parts if _asks_at_once(call, part) and not part.outside]
+    if risky:
+        return deny_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
+    if call.sandbox != "none":
+        return replace(allow("It runs in the sandbox."), sandboxed=True)
+    if line.closed:
+        return allow("It only reads.")
+    return deny_plan("Without a sandbox, a command that is not known to only read")
+
+
+def _asks_at_once(call: Call, part: Part) -> bool:
+    layered = call.sandbox == "layered"
+    if part.risk == "write" and part.argv is None and layered:
+        return False  # a redirection: what it wrote in the copy is what there is to ask about
+    if part.risk in _ASKED_AT_ONCE[call.mode] or part.secret:
         return True
-    return False if held else None
-
-
-def _named(call: Call, part: PartClass) -> bool:
-    """Whether an allow rule or an answer of before allows it."""
-    if _part_rule(call, call.rules.allow, part, loosely=False):
-        return True
-    grave = part.klass in ("system", "destructive")
-    approved = _part_rule(call, call.rules.approved, part, loosely=False)
-    return approved is not None and not grave
-
-
-def _looked_at(call: Call, part: PartClass) -> PartClass:
-    """A part that reads files without naming them, and one of them is likely to hold keys."""
-    if part.secret or not part.sweeps:
-        return part
-    found = sweep.meets(part.sweeps, call.where)
-    if found is None:
-        return part
-    return replace(
-        part,
-        klass=worst((part.klass, "system")),
-        reason=f"it would read {shown(call, found)} too, which is likely to hold keys: "
-        "name the files it needs, or leave that one out",
-        secret=True,
-        reads=(*part.reads, found),
-    )
-
-
-def _part_runs(call: Call, part: PartClass) -> bool:
-    if part.klass == "safe":
-        return True
-    if _named(call, part):
-        return True
-    if call.taint and any(sensitive.steers_agents(path) for path in part.writes):
+    if call.mode == "full":
         return False
-    free = _FREE_CLASSES[call.mode] | (_CONTAINED_CLASSES if call.contained else frozenset())
-    if part.klass in free:
-        # A deny rule could be about words that are not known: then somebody looks first.
-        hidden = part.klass == "unknown" and part.argv is None
-        return not (hidden and any(rule.kind == "shell" for rule in call.rules.deny))
-    # Tests and builds run code of the project. Once text from outside was read, that code may be
-    # what the text wanted written: then somebody looks first.
-    return part.development and call.mode == "auto-edit" and not call.taint
+    # What lies elsewhere is hidden or read-only in the sandbox: trying would only fail.
+    return part.outside or (part.risk == "write" and not layered)
 
 
-def _part_rule(call: Call, among: Sequence[Rule], part: PartClass, *, loosely: bool) -> Rule | None:
+def _is_named(call: Call, part: Part) -> bool:
+    """Whether an allow rule or an earlier answer is about it."""
+    if _rule_for(call, call.rules.allow, part, loosely=False):
+        return True
+    grave = part.risk in ("system", "destructive")
+    return not grave and _rule_for(call, call.rules.approved, part, loosely=False) is not None
+
+
+def _rule_for(call: Call, among: Sequence[Rule], part: Part, *, loosely: bool) -> Rule | None:
     for rule in among:
         if rule.kind == "shell" and grammar.matches_argv(rule, part.argv, loosely=loosely):
             return rule
@@ -151,62 +135,78 @@ def _part_rule(call: Call, among: Sequence[Rule], part: PartClass, *, loosely: b
     return None
 
 
-def _touches(call: Call, rule: Rule, part: PartClass) -> bool:
-    """Whether a command reads or writes a file that a read or edit rule names."""
+def _touches(call: Call, rule: Rule, part: Part) -> bool:
+    """Whether a command names a file to read or write that a read or edit rule is about."""
     if rule.kind not in ("read", "edit") or rule.name not in grammar.FAMILIES or not rule.pattern:
         return False
     paths = part.reads if rule.kind == "read" else part.writes
     return any(call.rule_has_path(rule, path, loosely=True) for path in paths)
 
 
-def _ask_about(call: Call, parts: list[PartClass]) -> Decision:
-    gravest = max(
-        parts,
-        key=lambda part: ("write", "network", "unknown", "system", "destructive").index(part.klass),
-    )
+def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
+    """One question that names each risky part in a sentence."""
     offers = [offered_rule(part) for part in parts]
-    grave = any(part.klass in ("system", "destructive") for part in parts)
-    complete = not grave and all(offer is not None for offer in offers)
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
-    hint = " ".join(f"--allow {_quoted(rule)}" for rule in named) if all(offers) else ""
-    tame = all(p.klass in _FREE_CLASSES["auto-edit"] or p.development for p in parts)
-    if tame and call.mode != "auto-edit":
+    complete = bool(offers) and all(offer is not None for offer in offers)
+    hint = _hint(parts)
+    if call.mode != "auto-edit" and all(
+        part.risk in ("write", "safe", "unknown") for part in parts
+    ):
         hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
+    grave = [part for part in parts if part.risk == "destructive"]
     return Decision(
         outcome="ask",
-        reason=_why(gravest),
+        reason="\n".join(_sentences(part for part in parts if part not in grave)),
+        dangers=tuple(_sentences(grave)),
         rules_offered=named if complete else (),
         runs_unasked=call.mode == "full"
-        and not any(part.secret for part in parts)
-        and not any(part.klass == "unknown" for part in parts),
+        and not any(part.secret or part.risk == "unknown" for part in parts),
         hint=hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
     )
 
 
-def offered_rule(part: PartClass) -> Rule | None:
-    """The rule that would allow this command from now on, as narrow as is useful; None where the
-    words are not known."""
-    if part.argv is None or any(UNKNOWN in word or FOUND in word for word in part.argv):
+def _hint(parts: Sequence[Part]) -> str:
+    """The flags that would allow all of these; "" where no rule can."""
+    offers = [offered_rule(part) for part in parts]
+    if None in offers:
+        return ""
+    return " ".join(dict.fromkeys(f"--allow {_quoted(str(offer))}" for offer in offers))
+
+
+def _sentences(parts: Iterable[Part]) -> list[str]:
+    return list(
+        dict.fromkeys(f"`{part.text}` {part.reason}. {part.undo}".strip() for part in parts)
+    )
+
+
+def offered_rule(part: Part) -> Rule | None:
+    """The rule that would allow this command from now on, as narrow as its subcommand; None where
+    none is on offer."""
+    if part.argv is None or part.risk in ("system", "destructive"):
         return None
-    words = part.argv
-    if part.development or os.path.basename(words[0]) in _OFFER_BY_SUBCOMMAND:
-        kept = words[:1]
-        if words[0] in _OFFER_BY_SUBCOMMAND:
-            if len(words) < 2 or words[1].startswith("-"):
-                return grammar.shell_rule(words, prefix=False)
-            kept = words[:3] if words[1] in ("run", "exec") and len(words) > 2 else words[:2]
-        return grammar.shell_rule(kept, prefix=True)
-    return grammar.shell_rule(words, prefix=False)
+    if part.offer:
+        return grammar.shell_rule(part.offer, prefix=True)
+    return grammar.shell_rule(part.argv, prefix=False)
 
 
-_OFFER_BY_SUBCOMMAND = frozenset(
-    "git npm yarn pnpm bun cargo go make just task poetry uv pdm hatch pip pip3 docker podman "
-    "kubectl terraform dotnet mvn gradle gh".split()
-)
+def _at_stake(call: Call, line: Line) -> AtStake:
+    """What to keep before a line runs outside the sandbox: the trees of work, unless it is known to
+    only read, and the files elsewhere that it names."""
+    if line.closed:
+        return AtStake()
+    named = tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
+    roots = tuple(map(str, call.shell_roots))
+    return AtStake(changed=named, deleted=named, discarded=roots)
 
 
-def _why(part: PartClass) -> str:
-    return f"`{part.text}`: {part.klass}, {part.reason}."
+def _outside_source(line: Line) -> str:
+    """What of a line's output is text from outside the project; "" for nothing."""
+    for part in line.parts:
+        if part.risk == "network":
+            return f"the output of `{part.text}`"
+        if part.outside and part.reads:
+            return part.reads[0]
+    return ""
 
 
 def _quoted(text: str) -> str:

@@ -13,6 +13,10 @@ from kode.permissions.rules import Rule, Rules
 
 Outcome = Literal["allow", "ask", "deny"]
 
+SandboxKind = Literal["none", "plain", "layered"]
+"""What commands can be tried in: nothing; a sandbox where the project is read-only; one where they
+write in a copy of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
@@ -25,11 +29,15 @@ class Decision:
     """With `ask`: whether it runs all the same when nobody can be asked (mode `full`)."""
     hint: str = ""
     """With `ask`: the flag that would allow it."""
-    klass: str = ""
-    """With `ask`, for a command: the worst class of its parts."""
+    dangers: tuple[str, ...] = ()
+    """With `ask`: what would destroy something, a sentence each."""
+    risk: str = ""
+    """With `ask`, for a command: the worst of its parts."""
     at_stake: AtStake = NOTHING_AT_STAKE
-    network: bool | None = None
-    """As in `contracts.Verdict`; with `ask`, what a yes makes of it."""
+    sandboxed: bool = False
+    """With `allow`, for a command: see `contracts.Verdict`."""
+    untrusted: str = ""
+    """See `contracts.Verdict`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +50,9 @@ class Call:
     where: sensitive.Ground
     readable: tuple[str, ...]
     taint: bool
-    contained: bool
+    sandbox: SandboxKind
+    sandbox_forced: bool
+    """Whether commands run in it in mode `full` too, and not at all without one."""
     shell_roots: tuple[Path, ...]
 
     def first(self, among: Sequence[Rule], matches: Callable[[Rule], bool]) -> Rule | None:

@@ -12,12 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from kode.contracts import AtStake, PermissionMode, Tool, ToolContext, Verdict
+from kode.contracts import (
+    AtStake,
+    FileChange,
+    Kept,
+    PermissionMode,
+    Sandbox,
+    Tool,
+    ToolContext,
+    Verdict,
+)
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
 from kode.permissions import approvals
-from kode.permissions.decide import decide
-from kode.permissions.decision import Decision
+from kode.permissions import rules as grammar
+from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide_commands import again_outside
+from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse, parse_all
 
 
@@ -33,8 +44,10 @@ class Question:
     """What will happen, whole: a diff, the command, the text."""
     reason: str
     """Why it is asked."""
+    dangers: tuple[str, ...] = ()
+    """What it would destroy, a sentence each."""
     kind: str = ""
-    """What approvals are counted by: the class of a command, else what the tool does."""
+    """What approvals are counted by: the risk of a command, else what the tool does."""
     asker: str = ""
     """The subagent that wants it; "" for the agent itself."""
     may_always: bool
@@ -87,7 +100,8 @@ class PersonGate:
         ask: Ask | None,
         asker: str = "",
         tainted: Callable[[], bool] = lambda: False,
-        contained: Callable[[], bool] | None = None,
+        sandbox: Sandbox | None = None,
+        sandbox_forced: bool = False,
         emit: Emit = silent,
         keep_first: KeepFirst | None = None,
     ) -> None:
@@ -102,7 +116,8 @@ class PersonGate:
         self._ask = ask
         self._asker = asker
         self._tainted = tainted
-        self._contained = contained
+        self._sandbox = sandbox
+        self._sandbox_forced = sandbox_forced
         self._emit = emit
         self._keep_first = keep_first
         self._session: tuple[Rule, ...] = ()
@@ -121,12 +136,13 @@ class PersonGate:
         ask: Ask | None,
         asker: str = "",
         tainted: Callable[[], bool] = lambda: False,
-        contained: Callable[[], bool] | None = None,
+        sandbox: Sandbox | None = None,
+        sandbox_forced: bool = False,
         emit: Emit = silent,
         keep_first: KeepFirst | None = None,
     ) -> "PersonGate":
-        """A gate with the config's rules. `contained` tells whether commands run in a sandbox that
-        holds whatever they do; None: there is none.
+        """A gate with the config's rules. `sandbox` is where commands are tried, None: nowhere;
+        `sandbox_forced`: in mode `full` too, and nothing runs where it does not hold.
 
         Raises: ConfigError for a text that is no rule.
         """
@@ -146,7 +162,8 @@ class PersonGate:
             ask=ask,
             asker=asker,
             tainted=tainted,
-            contained=contained,
+            sandbox=sandbox,
+            sandbox_forced=sandbox_forced,
             emit=emit,
             keep_first=keep_first,
         )
@@ -182,6 +199,8 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
+        if tool.effect == "run" and self._sandbox is not None:
+            await asyncio.to_thread(self._sandbox.holds)  # the first time, it is tried out
         decision = self._decide(tool, arguments, context)
         if decision.outcome != "ask":
             return _verdict(decision)
@@ -197,9 +216,99 @@ class PersonGate:
             if self._keep_first is not None and decision.at_stake.is_lost:
                 kept = await self._keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
-            question = replace(question, reason=f"{question.reason} {visible(kept)}".strip())
+            question = replace(question, reason=f"{question.reason}\n{visible(kept)}".strip())
+            return self._answered(await self._ask(question), decision)
+
+    async def check_changes(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        changes: Sequence[FileChange],
+        diff: str,
+        *,
+        may_ask: bool,
+    ) -> Kept:
+        """See `contracts.Gate`: each change is decided like an edit of that file by a tool."""
+        if self._mode == "plan":
+            return Kept(changes=(), reason="Nothing is changed in mode plan.")
+        async with self._turn:
+            decided = [(one, self._decide_change(tool, arguments, context, one)) for one in changes]
+            allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
+            asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
+            refused = [decision for one, decision in decided if decision.outcome == "deny"]
+            reason = " ".join(dict.fromkeys(decision.reason for decision in refused))
+            if not asked:
+                return Kept(changes=allowed, reason=reason)
+            if self._ask is None or not may_ask:
+                return Kept(changes=allowed, reason=_nobody(asked[0][1]))
+            question = self._question_about_changes(arguments, asked, diff)
             answer = await self._ask(question)
-            return replace(self._answered(answer, decision), at_stake=decision.at_stake)
+            if answer.choice == "no":
+                return Kept(changes=allowed, reason=_refusal(answer))
+            if answer.choice == "session":
+                self.approve_in_session(question.rules)
+            kept = {one.path for one, _ in asked} | {one.path for one in allowed}
+            return Kept(changes=tuple(c for c in changes if c.path in kept), reason=reason)
+
+    async def check_outside(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        hits: Sequence[str],
+    ) -> Verdict:
+        """See `contracts.Gate`."""
+        decision = again_outside(self._call(tool, arguments, context), hits)
+        if self._mode == "plan":
+            return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
+        if self._ask is None:
+            return _with_nobody(replace(decision, runs_unasked=False))
+        async with self._turn:
+            question = self._question(tool, arguments, "", decision)
+            question = replace(question, title="Run it again without the sandbox")
+            return self._answered(await self._ask(question), decision)
+
+    def _decide_change(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        change: FileChange,
+    ) -> Decision:
+        edit = replace(tool, name="edit", effect="edit")
+        decision = self._decide_on(edit, {"path": change.path}, context)
+        free = self._mode in ("auto-edit", "full")
+        if decision.outcome == "ask" and change.ignored and not free:
+            return replace(decision, outcome="deny", reason="")  # it stays in the sandbox
+        return decision
+
+    def _question_about_changes(
+        self,
+        arguments: Mapping[str, Any],
+        asked: Sequence[tuple[FileChange, Decision]],
+        diff: str,
+    ) -> Question:
+        command = str(arguments.get("command", ""))
+        names = [f"{one.change} {os.path.relpath(one.path, self._cwd)}" for one, _ in asked]
+        default = "Edits are asked about in this mode."
+        reasons = [decision.reason for _, decision in asked if decision.reason != default]
+        rules = dict.fromkeys(rule for _, decision in asked for rule in decision.rules_offered)
+        every = all(decision.rules_offered for _, decision in asked)
+        return Question(
+            tool="shell",
+            subject=visible(command),
+            title=visible(f"Keep what `{_short(command)}` changed"),
+            preview=visible("\n".join(names) + "\n\n" + diff if diff else "\n".join(names)),
+            reason=visible(
+                "\n".join(dict.fromkeys(reasons))
+                or "It ran on a copy of the project: /undo takes back what you keep."
+            ),
+            kind="keep",
+            asker=visible(self._asker),
+            may_always=every and len(rules) == 1,
+            rules=tuple(map(visible, rules)) if every and len(rules) == 1 else (),
+        )
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """A path is judged as written and as the real path the tool is bound to: the links on the
@@ -214,7 +323,10 @@ class PersonGate:
     def _decide_on(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Decision:
-        return decide(
+        return decide_call(self._call(tool, arguments, context))
+
+    def _call(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Call:
+        return make_call(
             replace(self._rules, approved=(*self._session, *self._approved_before())),
             self._mode,
             tool,
@@ -227,8 +339,14 @@ class PersonGate:
             temp=self._temp,
             readable=(context.output_dir,),
             taint=self._tainted(),
-            contained=tool.effect == "run" and self._contained is not None and self._contained(),
+            sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
+            sandbox_forced=self._sandbox_forced,
         )
+
+    def _sandbox_kind(self) -> SandboxKind:
+        if self._sandbox is None or not self._sandbox.holds():
+            return "none"
+        return "layered" if self._sandbox.layered() else "plain"
 
     def _approved_before(self) -> tuple[Rule, ...]:
         if self._saved is None:
@@ -248,7 +366,8 @@ class PersonGate:
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
             preview=visible(preview or _shown(tool, arguments, subject)),
             reason=visible(decision.reason),
-            kind=f"{tool.effect} {decision.klass}".strip(),
+            dangers=tuple(map(visible, decision.dangers)),
+            kind=f"{tool.effect} {decision.risk}".strip(),
             asker=visible(self._asker),
             may_always=bool(decision.rules_offered),
             rules=tuple(visible(rule) for rule in decision.rules_offered),
@@ -256,18 +375,18 @@ class PersonGate:
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
-            said = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
-            return Verdict(
-                allowed=False,
-                reason=f"The person refused this.{said} Do not try it another way; "
-                "do something else, or ask what they want.",
-            )
+            return Verdict(allowed=False, reason=_refusal(answer))
         offered = tuple(parse(text) for text in decision.rules_offered)
         if answer.choice == "session":
             self._session = tuple(dict.fromkeys((*self._session, *offered)))
         if answer.choice == "project":
             self._save(offered)
-        return Verdict(allowed=True, reason="The person allowed it.", network=decision.network)
+        return Verdict(
+            allowed=True,
+            reason="The person allowed it.",
+            at_stake=decision.at_stake,
+            untrusted=decision.untrusted,
+        )
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals count at once; one that cannot be saved counts for this session."""
@@ -327,18 +446,58 @@ def _verdict(decision: Decision) -> Verdict:
         allowed=decision.outcome == "allow",
         reason=decision.reason,
         at_stake=decision.at_stake,
-        network=decision.network,
+        sandboxed=decision.sandboxed,
+        untrusted=decision.untrusted,
     )
+
+
+def _refusal(answer: Answer) -> str:
+    words = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
+    return (
+        f"The person refused this.{words} Do not try it another way; "
+        "do something else, or ask what they want."
+    )
+
+
+def _nobody(decision: Decision) -> str:
+    flag = f" It would be kept with {decision.hint}." if decision.hint else ""
+    return f"Nobody is here to be asked. {decision.reason}{flag}"
+
+
+def path_denier(settings: PermissionSettings, *, project: Path, cwd: Path) -> Callable[[str], bool]:
+    """Whether a rule keeps a path from being read, for what shows no words to judge by. Raises:
+    ConfigError for a text that is no rule."""
+    rules = [rule for rule in parse_all(settings.deny) if rule.kind == "read" and rule.pattern]
+    home = Path(os.path.expanduser("~"))
+
+    def is_denied(path: str) -> bool:
+        return any(
+            grammar.matches_path(rule, path, project=project, user_home=home, loosely=True)
+            for rule in rules
+        )
+
+    return is_denied if rules else lambda path: False
+
+
+def _short(command: str) -> str:
+    line = command.strip().partition("\n")[0]
+    return line if len(line) <= 60 else line[:59] + "…"
 
 
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
-        return Verdict(allowed=True, reason="The mode allows it.", at_stake=decision.at_stake)
+        return Verdict(
+            allowed=True,
+            reason="The mode allows it.",
+            at_stake=decision.at_stake,
+            untrusted=decision.untrusted,
+        )
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,
-        reason=f"Refused, because nobody is here to be asked. {decision.reason}{flag} "
-        "Go on without it, or say in your answer what is needed.",
+        reason=f"Refused, because nobody is here to be asked. "
+        f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} "
+        "Continue without it, or say in your answer what is needed.",
     )
 
 

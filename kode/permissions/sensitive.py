@@ -172,6 +172,14 @@ def may_be_secret_name(name: str) -> bool:
     return name in _WHOLE_NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS)
 
 
+def has_secret_name(name: str) -> bool:
+    """Whether a file of this name is likely to hold keys, wherever it lies."""
+    name = _copied(name.lower())
+    if name.endswith(".pub") or name in _NOT_SECRET or _PROGRAM_TEXT.fullmatch(name):
+        return False
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
 def is_secret_folder(path: str) -> bool:
     """Whether all that lies in a folder counts as secret."""
     return any(f"/{folder}/" in f"{path}/" for folder in _SECRET_FOLDERS)

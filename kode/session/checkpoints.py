@@ -31,7 +31,7 @@ from kode.session.changes import (
 from kode.session.contents import LINK, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError
-from kode.session.keeping import Kept, differences, gather
+from kode.session.keeping import Kept, differences, gather, gather_files
 from kode.session.uncommitted import bring_back_stashes, survey
 
 LOG = "changes.jsonl"
@@ -115,7 +115,13 @@ class Checkpoints:
     def begin_command(self, turn: int, at_stake: AtStake) -> Kept:
         """Before a command runs: keeps and notes what is at stake. Never raises: `problem` says
         what could not be kept."""
-        kept = self.would_keep(at_stake)
+        return self._announce(turn, self.would_keep(at_stake))
+
+    def begin_changes(self, turn: int, paths: Sequence[str]) -> Kept:
+        """Before these files change: the same for what is known exactly. Never raises."""
+        return self._announce(turn, gather_files(self.contents, paths))
+
+    def _announce(self, turn: int, kept: Kept) -> Kept:
         announced = [
             Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
             for path, seen in kept.files.items()

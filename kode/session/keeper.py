@@ -6,13 +6,14 @@ kept. What is kept and how is `checkpoints`' business.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 from kode.session.checkpoints import Checkpoints
+from kode.session.keeping import Kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,21 @@ class Keeper:
         if not (at_stake.is_lost or at_stake.changed):
             yield
             return
+        begin = self.checkpoints.begin_command
+        async with self._kept(await asyncio.to_thread(begin, self.turn(), at_stake)):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def keeping_files(self, paths: Sequence[str]) -> AsyncIterator[None]:
+        """Around the changes of exactly these files: what they hold is kept."""
+        begin = self.checkpoints.begin_changes
+        async with self._kept(await asyncio.to_thread(begin, self.turn(), paths)):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _kept(self, kept: Kept) -> AsyncIterator[None]:
         turn = self.turn()
-        kept = await asyncio.to_thread(self.checkpoints.begin_command, turn, at_stake)
-        if kept.problem or (at_stake.is_lost and kept.left_out):
+        if kept.problem or (kept.at_stake.is_lost and kept.left_out):
             self.emit(Notice(text=kept.sentence()))
         try:
             yield

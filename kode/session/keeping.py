@@ -107,6 +107,14 @@ def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept
     return _keep(contents, found, kept)
 
 
+def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
+    """Keeps what is there now at these very paths. Never raises."""
+    found = _Found()
+    for path in paths:
+        found.add(path)
+    return _keep(contents, found, Kept())
+
+
 def differences(
     contents: Contents, turn: int, kept: Kept
 ) -> tuple[list[Change], list[RepositoryChange]]:

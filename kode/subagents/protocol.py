@@ -155,6 +155,7 @@ class Question(BaseModel):
     reason: str
     asker: str = ""
     """The subagent of the child that wants it; "" for the child itself."""
+    dangers: tuple[str, ...] = ()
     kind: str = ""
     may_always: bool = False
     rules: tuple[str, ...] = ()

@@ -13,9 +13,8 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from kode.contracts import Background, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
@@ -46,14 +45,7 @@ _ADDED = {
 }
 
 
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    """Fails before anybody is asked where the sandbox that was asked for is not to be had."""
-    if context.wrap_command is not None:
-        context.wrap_command((), None).settle()
-    return str(arguments["command"])
-
-
-@tool(effect="run", subject="command", preview=_preview)
+@tool(effect="run", subject="command")
 async def shell(
     context: ToolContext,
     command: str,
@@ -89,7 +81,7 @@ async def shell(
         if not running.moved:
             await running.end()
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
-    notes = [f"[{status}]", *running.said_by_sandbox(failed=running.returncode != 0)]
+    notes = [f"[{status}]"]
     if leftovers:
         names = ", ".join(sorted({process.name for process in leftovers})[:5])
         notes.append(
@@ -98,7 +90,11 @@ async def shell(
         )
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
-    return ToolOutput(text="\n".join([_or_none(running.capture.text()), *notes]), summary=status)
+    return ToolOutput(
+        text="\n".join([_or_none(running.capture.text()), *notes]),
+        summary=status,
+        exit_status=-1 if outcome == "timed out" else running.returncode,
+    )
 
 
 def _or_none(output: str) -> str:
@@ -137,8 +133,6 @@ class _Running:
         self._mark = secrets.token_hex(12)
         self._process: asyncio.subprocess.Process | None = None
         self._wrapped: Wrapped | None = None
-        self._put_back = ""
-        """What the sandbox put back when the command had ended."""
         self._lines = Lines()
         self._all_gone = False
         """Known to have left nothing: looking through all processes again would find nothing."""
@@ -155,7 +149,13 @@ class _Running:
         argv: tuple[str, ...] = (program, "-c", self.command)
         descriptors: tuple[int, ...] = ()
         if self._context.wrap_command is not None:
-            self._wrapped = self._context.wrap_command(argv, self._context.network)
+            try:
+                self._wrapped = self._context.wrap_command(argv)
+            except OSError as error:
+                raise ToolError(
+                    f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
+                    "with the file tools meanwhile."
+                ) from None
             argv, descriptors = self._wrapped.argv, self._wrapped.descriptors
         # A pipe of our own: asyncio's would not tell of the shell's end while a background
         # process still holds the other end open.
@@ -225,7 +225,7 @@ class _Running:
         assert self._process is not None
         self.returncode = await self._process.wait()
         await self.end()
-        return " ".join([_status(self.returncode, None), *self.said_by_sandbox(failed=False)])
+        return _status(self.returncode, None)
 
     def leftovers(self) -> list[processes.Process]:
         """What the command left running once the shell itself has ended."""
@@ -248,14 +248,7 @@ class _Running:
             WATCH.is_over(self._mark)
             self._close()
             if self._wrapped is not None:
-                self._put_back += self._wrapped.settle()
-
-    def said_by_sandbox(self, *, failed: bool) -> list[str]:
-        """What the model has to know of the sandbox once the command has ended."""
-        if self._wrapped is None:
-            return []
-        said = [self._wrapped.note] if failed else []
-        return [f"[{text}]" for text in (*said, self._put_back) if text]
+                self._wrapped.settle()
 
     def _read(self) -> bool:
         """Takes what is in the pipe; False when there is no more for now."""

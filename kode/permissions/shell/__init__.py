@@ -1,24 +1,61 @@
-"""What would a command line do? `classify`, a pure function: a text in, its class and those of its
-parts out. It decides nothing: `kode.permissions.decide` does.
+"""Temporary shim until the table lands."""
 
-    walk.py         read this first: over the syntax tree, from part to part
-    syntax.py       what kinds of nodes there are; the parser
-    flow.py         lists, branches, loops, functions
-    assignments.py  variables          redirects.py  redirections, here-documents
-    output.py       what a command prints, where that can be known
-    state.py        folder, variables and functions, and what becomes of them on two ways
-    words.py        what a word is when the line runs
-    classes.py      the classes, worst last
-    verbs.py        one command, by its name → its judge
-    judge.py        what a judge is given, and its findings
-    table.py        commands that need no judge, as data
-    options.py      the options of a command            paths.py  where a path leads
+from dataclasses import dataclass
+from pathlib import Path
 
-The judges: readers, find, search, filters, pipes, archives, writers, builtins, wrappers, scripts,
-environment, git and git_commands, remote, services; and, for what projects are built with, tools,
-development, packages, interpreters.
-"""
-
+from kode.permissions.shell.classes import ShellClass as Risk
+from kode.permissions.shell.classes import worst
 from kode.permissions.shell.walk import MAX_PARTS, classify
+from kode.permissions.shell.words import FOUND, UNKNOWN
 
-__all__ = ["MAX_PARTS", "classify"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    text: str
+    argv: tuple[str, ...] | None
+    risk: Risk
+    reason: str
+    undo: str = ""
+    offer: tuple[str, ...] = ()
+    secret: bool = False
+    protected: bool = False
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    parts: tuple[Part, ...]
+    closed: bool
+    known: bool
+
+    @property
+    def risk(self) -> Risk:
+        return worst(p.risk for p in self.parts)
+
+
+def judge(command, where):
+    c = classify(
+        command,
+        cwd=Path(where.cwd),
+        roots=tuple(map(Path, where.roots)),
+        home=Path(where.home),
+        protected=tuple(map(Path, where.protected)),
+        temp=tuple(map(Path, where.temp)),
+    )
+    parts = tuple(
+        Part(
+            text=p.text,
+            argv=p.argv,
+            risk=p.klass,
+            reason=p.reason,
+            secret=p.secret,
+            protected=p.protected,
+            reads=p.reads,
+            writes=p.writes,
+            offer=(p.argv[:2] if p.argv and p.development else ()),
+        )
+        for p in c.parts
+    )
+    return Line(parts=parts, closed=c.klass == "safe", known=all(p.argv is not None for p in parts))

@@ -1,6 +1,6 @@
 """What the kernel is told to hold: Landlock for files, seccomp for system calls.
 
-Here limits become what the kernel reads; `confine_launcher` applies them in the process that
+Here limits become what the kernel reads; `launcher` applies them in the process that
 becomes the command. Which limits a command gets is decided in `sandbox`.
 """
 
@@ -13,7 +13,7 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-from kode.tools.confine_launcher import landlock_version
+from kode.sandbox.launcher import landlock_version
 
 BOOT = (
     "import marshal,posix,sys\n"
@@ -31,35 +31,50 @@ def launch(
     *,
     write: Paths,
     read: Paths | None,
+    listed: Iterable[str] = (),
     internet: bool,
     alone: bool,
     environment: Mapping[str, str | None],
+    layers: Sequence[tuple[str, str, str]] = (),
+    masks: Sequence[tuple[str, str]] = (),
+    cwd: str = "",
+    report_to: int | None = None,
     probe: tuple[CodeType, dict[str, Any]] | None = None,
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
 
-    `write` are real paths that may be changed, and nothing else; `read` may be read and executed,
-    None: everything. `internet`: whether internet sockets may be made; unix sockets never. `alone`:
-    whether there is no bubblewrap around it. `environment`: variables to set, or to leave out where
-    the value is None. `probe`: code to run instead of a command.
+    write, read   real paths that may be changed, and nothing else; that may be read and executed,
+                  None: everything. The names in the folders `listed` may be read.
+    internet      whether internet sockets may be made; unix sockets never
+    alone         whether there is no bubblewrap around it
+    environment   variables to set, or to leave out where the value is None
+    layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
+                  its place ("" for a folder); `cwd`: the folder to be in after that
+    report_to     a socket to send the listening end of the wall through, see `wall`
+    probe         code to run instead of a command
 
     Raises: KeyError for a machine whose system calls are not known.
     """
     version = landlock_version()
     orders = {
         "files": _attributes(version, read is not None) if version else None,
-        "rules": _rules(version, write, read) if version else [],
+        "rules": _rules(version, write, read, listed) if version else [],
         "filter": seccomp_filter(os.uname().machine, internet=internet, alone=alone),
+        "report": None if report_to is None else (report_to, watching(os.uname().machine)),
+        "layers": list(layers),
+        "masks": list(masks),
+        "cwd": cwd,
+        "ids": (os.getuid(), os.getgid()),
         "environment": list(environment.items()),
         "probe": probe,
     }
-    return marshal.dumps((code_of("confine_launcher"), orders))
+    return marshal.dumps((code_of("launcher"), orders))
 
 
 @cache
 def code_of(name: str) -> CodeType:
     """The compiled code of a module of this package."""
-    found = importlib.util.find_spec(f"kode.tools.{name}")
+    found = importlib.util.find_spec(f"kode.sandbox.{name}")
     assert found is not None
     code = found.loader.get_code(found.name)  # type: ignore[union-attr]
     assert isinstance(code, CodeType)
@@ -68,8 +83,8 @@ def code_of(name: str) -> CodeType:
 
 # ── Landlock ─────────────────────────────────────────────────────────────────────────────────
 
-SUFFICES_ALONE = 3
-"""Older versions let everything be emptied by `truncate`."""
+SUFFICES_ALONE = 6
+"""Older versions let other processes be ended (6), or everything be emptied by `truncate` (3)."""
 
 HOLDS_SIGNALS = 6
 """Older versions let other processes be ended."""
@@ -95,13 +110,15 @@ def _attributes(version: int, reads: bool) -> bytes:
     return files + struct.pack("QQ", 0, _SCOPES) if version >= HOLDS_SIGNALS else files
 
 
-def _rules(version: int, write: Paths, read: Paths | None) -> list[tuple[str, int, bool]]:
+def _rules(
+    version: int, write: Paths, read: Paths | None, listed: Iterable[str]
+) -> list[tuple[str, int, bool]]:
     """Path, rights, and whether the path has to be real. A file takes no rights of a folder: the
     kernel refuses such a rule."""
     handled = _handled(version, read is not None)
     rules = [(path, handled if folder else handled & _OF_FILES, True) for path, folder in write]
     more = [(path, _READS if folder else _READS & _OF_FILES, False) for path, folder in read or ()]
-    return rules + more
+    return [*rules, *more, *((path, _READ_DIR, True) for path in listed)]
 
 
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +130,11 @@ _NAMES = (
     "io_uring_register open_by_handle_at kexec_load kexec_file_load init_module finit_module "
     "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
     "open_tree fsopen fsconfig fsmount fspick mount_setattr process_vm_writev fanotify_init "
-    "shmget shmat semget msgget mq_open"
+    "ptrace adjtimex clock_adjtime sethostname setdomainname "
+    "shmget shmat semget msgget mq_open "
+    "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat "
+    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr "
+    "setxattrat removexattrat file_setattr"
 ).split()
 _NUMBERS = {
     "x86_64": (
@@ -122,7 +143,10 @@ _NUMBERS = {
         427, 304, 246, 320, 175, 313,
         176, 169, 167, 168, 164, 227, 163, 179, 429,
         428, 430, 431, 432, 433, 442, 311, 300,
+        101, 159, 305, 170, 171,
         29, 30, 64, 68, 240,
+        90, 91, 268, 452, 92, 94, 93, 260, 132, 235, 261, 280,
+        188, 189, 190, 197, 198, 199, 463, 466, 469,
     ),
     "aarch64": (
         198, 199, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
@@ -130,14 +154,18 @@ _NUMBERS = {
         427, 265, 104, 294, 105, 273,
         106, 142, 224, 225, 170, 112, 89, 60, 429,
         428, 430, 431, 432, 433, 442, 271, 262,
+        117, 171, 266, 161, 162,
         194, 196, 190, 186, 180,
+        None, 52, 53, 452, None, None, 55, 54, None, None, None, 88,
+        5, 6, 7, 14, 15, 16, 463, 466, 469,
     ),
 }  # fmt: skip
 _JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", "prlimit64")
 """Denied by their arguments only; the others always."""
 
-_SHARED_BY_NAME = ("shmget", "shmat", "semget", "msgget", "mq_open")
-"""Reach other processes of the user; bubblewrap gives a name space of its own for them."""
+_ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
+"""What a mount or a name space of bubblewrap holds: memory that other processes share, and modes,
+owners and times of files, which Landlock leaves to everybody who owns them."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _DATAGRAM_OR_RAW = 2
@@ -158,7 +186,7 @@ Step = tuple[int, int, int, int]
 def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     """A program of BPF that denies what leads out of the sandbox. Raises KeyError for a machine
     it has no numbers of."""
-    number = dict(zip(_NAMES, _NUMBERS[machine], strict=True))
+    number: dict[str, Any] = dict(zip(_NAMES, _NUMBERS[machine], strict=True))
     families = [_NETLINK, *([_INET, _INET6] if internet else [])]
     program: list[Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -170,8 +198,9 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     if machine == "x86_64":  # x32 counts from here
         program += [(_AT_LEAST, 0, 1, 0x40000000), _deny(_EPERM)]
     for name in _NAMES:
-        if name not in _JUDGED and (alone or name not in _SHARED_BY_NAME):
-            program += [(_EQUAL, 0, 1, number[name]), _deny(_EPERM)]
+        known = number[name]
+        if known is not None and name not in _JUDGED and (alone or name not in _ONLY_ALONE):
+            program += [(_EQUAL, 0, 1, known), _deny(_EPERM)]
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
@@ -207,3 +236,62 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
         body += [(_LOAD, 0, 0, argument), (code, to_the_end, 0, value)]
     body += [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
     return [(_EQUAL, 0, len(body), number), *body]
+
+
+# ── what is reported ─────────────────────────────────────────────────────────────────────────
+
+_NOTIFY = 0x7FC00000
+_OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
+_CALLS: dict[str, tuple[int | None, int | None, int, int, int | None]] = {
+    # name: number on x86_64, on aarch64; which argument is the folder (-1: none), the path, and
+    # which must have a bit for the call to count (None: it always does)
+    "open": (2, None, -1, 0, 1),
+    "openat": (257, 56, 0, 1, 2),
+    "openat2": (437, 437, 0, 1, None),
+    "creat": (85, None, -1, 0, None),
+    "truncate": (76, 45, -1, 0, None),
+    "mkdir": (83, None, -1, 0, None),
+    "mkdirat": (258, 34, 0, 1, None),
+    "rmdir": (84, None, -1, 0, None),
+    "unlink": (87, None, -1, 0, None),
+    "unlinkat": (263, 35, 0, 1, None),
+    "rename": (82, None, -1, 1, None),
+    "renameat": (264, 38, 2, 3, None),
+    "renameat2": (316, 276, 2, 3, None),
+    "link": (86, None, -1, 1, None),
+    "linkat": (265, 37, 2, 3, None),
+    "symlink": (88, None, -1, 1, None),
+    "symlinkat": (266, 36, 1, 2, None),
+    "connect": (42, 203, -1, 1, None),
+    "sendto": (44, 206, -1, 4, 4),
+}
+
+WATCHED = {
+    numbers[0 if os.uname().machine == "x86_64" else 1]: (name, *numbers[2:4])
+    for name, numbers in _CALLS.items()
+}
+"""Number of a call → its name, and which arguments are its folder and its path."""
+
+
+@cache
+def watching(machine: str) -> bytes:
+    """A program of BPF that reports the calls of `WATCHED` and lets all pass."""
+    program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
+    for on_x86, on_arm, _, _, argument in _CALLS.values():
+        number = on_x86 if machine == "x86_64" else on_arm
+        if number is None:
+            continue
+        if argument is None:
+            program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
+            continue
+        at = _FIRST + 8 * argument
+        bits = _OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
+        program += [
+            (_EQUAL, 0, 4, number),
+            (_LOAD, 0, 0, at),
+            (_ANY_BIT, 0, 1, bits),
+            (_RETURN, 0, 0, _NOTIFY),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in program)

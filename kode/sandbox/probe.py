@@ -1,6 +1,6 @@
 """The sandbox's self-test, run inside of it: tries what must fail, prints what did not.
 
-It comes compiled to the launcher, which runs it instead of a command (`confine_launcher.become`)
+It comes compiled to the launcher, which runs it instead of a command (`launcher.become`)
 with
 
     hidden, fixed   lists of paths that must not be readable, and of those that must not be writable

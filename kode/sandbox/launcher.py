@@ -1,10 +1,10 @@
 """The last step into the sandbox: limits its own process, then becomes the command.
 
 It runs in a Python of its own, inside bubblewrap or alone, and starts with every command. So it is
-small, comes ready compiled together with its orders (`confine.launch` makes both, one descriptor
+small, comes ready compiled together with its orders (`limits.launch` makes both, one descriptor
 carries them), and imports only what is built in and the core of `ctypes`, whose other half takes
 3 ms to import. What the limits are is decided in `sandbox`; their meaning for the kernel in
-`confine`. Landlock holds files, seccomp system calls; both outlast `exec` and cannot be lifted.
+`limits`. Landlock holds files, seccomp system calls; both outlast `exec` and cannot be lifted.
 """
 
 import _ctypes
@@ -35,6 +35,11 @@ def _function(name: str) -> "Any":
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _MORE_THAN_CAN_BE_OPEN = 1 << 24
+_READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
+"""`_PLAIN`: no programs that run as their owner, no devices."""
+_DETACH, _NEW_USER = 2, 0x10000000
+_LISTENER, _PATIENT = 8, 32
+"""A filter with somebody who listens; a call that is being reported waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
 
 
@@ -44,7 +49,9 @@ def landlock_version() -> int:
 
 
 def enter(orders: dict[str, "Any"]) -> None:
-    """Limits this process for good. `orders` is made by `confine.launch`. Raises OSError."""
+    """Limits this process for good. `orders` is made by `limits.launch`. Raises OSError."""
+    if orders["layers"]:
+        _mount_layers(orders)
     prctl = _function("prctl")
     _checked(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name and loses its powers: they would read other processes' memory and
@@ -55,11 +62,72 @@ def enter(orders: dict[str, "Any"]) -> None:
     _checked(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
-    steps = orders["filter"]
-    kept = (_Char * len(steps)).from_buffer_copy(steps)
-    address = _ctypes.addressof(kept)
-    program = _number(len(steps) // 8, 2) + bytes(6) + _number(address, 8)
+    if orders["report"] is not None:
+        _report(*orders["report"])
+    _memory, program = _program(orders["filter"])
     _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
+
+
+def _mount_layers(orders: dict[str, "Any"]) -> None:
+    """Puts the layers over the folders of work, then the masks over the files with keys, and hides
+    where the layers lie. Done as root of a namespace that knows no other user; after it, the
+    process has its own name again."""
+    mount = _function("mount")
+    stage = orders["layers"][0][0].rpartition("/")[0]
+    for holder, root, options in orders["layers"]:
+        posix.chdir(holder)
+        _checked(mount(b"kode", _name(root), b"overlay", _PLAIN, options.encode()))
+    for path, mask in orders["masks"]:
+        if mask:
+            _checked(mount(_name(mask), _name(path), None, _BIND, None))
+            _checked(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
+        else:
+            _checked(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
+    posix.chdir(orders["cwd"])
+    _checked(_function("umount2")(_name(stage), _DETACH))
+    user, group = orders["ids"]
+    if user or group:
+        _checked(_function("unshare")(_NEW_USER))
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} 0 1"),
+            ("gid_map", f"{group} 0 1"),
+        ):
+            descriptor = posix.open(f"/proc/self/{name}", posix.O_WRONLY)
+            posix.write(descriptor, text.encode())
+            posix.close(descriptor)
+
+
+def _name(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _program(steps: bytes) -> "tuple[Any, bytes]":
+    """The structure that the kernel reads, and the memory it points to."""
+    kept = (_Char * len(steps)).from_buffer_copy(steps)
+    return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
+
+
+def _report(report_to: int, steps: bytes) -> None:
+    """Has the kernel report what the command tries to somebody outside. Where it cannot, nothing
+    is reported: the limits hold without."""
+    import _socket
+
+    _memory, program = _program(steps)
+    syscall = _function("syscall")
+    number = 317 if posix.uname().machine == "x86_64" else 277
+    listener = -1
+    for flags in (_LISTENER | _PATIENT, _LISTENER):
+        listener = syscall(number, 1, flags, program)
+        if listener >= 0:
+            break
+    if listener < 0:
+        return
+    sender = _socket.socket(fileno=report_to)
+    rights = listener.to_bytes(4, sys.byteorder)
+    sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    posix.close(listener)
+    sender.detach()
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:

@@ -1,0 +1,254 @@
+"""A command: tried in the sandbox, looked at, and run outside where somebody allows it.
+
+    sandboxed   nobody allowed this very command. It runs in the sandbox, on a copy of the project.
+                When it failed and ran into the wall, the gate may let it run again outside; what it
+                changed in the copy becomes real as far as the gate says, originals kept.
+    outside     a person or a rule allowed it; what it may lose is kept before.
+
+Whether and what to ask is the gate's, the sandbox is `kode.sandbox`'s.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kode.contracts import AtStake, Attempt, FileChange, Tool, ToolContext, ToolOutput, Verdict
+from kode.engine.agent import Agent
+from kode.errors import SandboxError
+from kode.events import Notice
+from kode.tools.diffs import unified
+
+MAX_DIFF_CHARS = 200_000
+MAX_DIFF_FILE_BYTES = 1_000_000
+MAX_NAMED = 20
+"""So many changed files are named to the model; of more, how many."""
+
+
+async def run_command(
+    agent: Agent, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, verdict: Verdict
+) -> ToolOutput:
+    """Runs a command as the gate has decided. Raises: what the tool raises."""
+    if not verdict.sandboxed or agent.sandbox is None:
+        return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+    attempt = await asyncio.to_thread(agent.sandbox.begin)
+    output: ToolOutput | None = None
+    try:
+        output = await _run(tool, arguments, replace(context, wrap_command=attempt.wrap))
+        if not attempt.ended.is_set():
+            return output
+        return await _look_at(agent, tool, arguments, context, attempt, output)
+    finally:
+        if output is None or attempt.ended.is_set():
+            await asyncio.to_thread(attempt.close)
+        else:
+            _settle_later(agent, tool, arguments, context, attempt)
+
+
+async def _run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    output = await tool.run(context, arguments)
+    return ToolOutput(text=output) if isinstance(output, str) else output
+
+
+async def _run_outside(
+    agent: Agent,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    at_stake: AtStake,
+) -> ToolOutput:
+    if agent.sandbox is not None:
+        await asyncio.to_thread(agent.sandbox.forget)
+    if agent.keeper is None:
+        return await _run(tool, arguments, context)
+    async with agent.keeper.keeping(at_stake):
+        return await _run(tool, arguments, context)
+
+
+async def _look_at(
+    agent: Agent,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    attempt: Attempt,
+    output: ToolOutput,
+) -> ToolOutput:
+    """What becomes of an attempt that has ended."""
+    hits = attempt.hits
+    notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
+    if hits and output.exit_status != 0:
+        verdict = await agent.gate.check_outside(tool, arguments, context, hits)
+        if verdict.allowed:
+            return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+        notes.append(f"[{verdict.reason}]")
+    try:
+        changes = await asyncio.to_thread(attempt.changes)
+    except (SandboxError, OSError) as error:
+        return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
+    settled = await _settle(agent, tool, arguments, context, attempt, changes, may_ask=True)
+    changed = tuple(one.path for one in settled.made if not one.ignored)
+    return replace(
+        _with_notes(output, [*notes, *_about(context.cwd, settled)]),
+        files_changed=(*output.files_changed, *changed),
+        diff=output.diff or settled.diff,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settled:
+    """What became of a command's changes."""
+
+    changes: tuple[FileChange, ...] = ()
+    made: tuple[FileChange, ...] = ()
+    """Those that are real now."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Path → why it could not be made real."""
+    reason: str = ""
+    """Why the gate dropped the others."""
+    diff: str = ""
+    """Of what is real now."""
+
+
+async def _settle(
+    agent: Agent,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    attempt: Attempt,
+    changes: tuple[FileChange, ...],
+    *,
+    may_ask: bool,
+) -> _Settled:
+    """Makes real what the gate allows; of the rest, ignored files stay for the next command."""
+    if not changes:
+        return _Settled()
+    shown = [one for one in changes if not one.ignored]
+    diff = await asyncio.to_thread(diff_of, context.cwd, attempt, shown)
+    allowed = await agent.gate.check_changes(
+        tool, arguments, context, changes, diff, may_ask=may_ask
+    )
+    left = await _make_real(agent, attempt, allowed.changes) if allowed.changes else {}
+    made = tuple(one for one in allowed.changes if one.path not in left)
+    dropped = [one for one in changes if one.ignored and one not in allowed.changes]
+    await asyncio.to_thread(attempt.carry_over, dropped)
+    whole = all(one in made for one in shown)
+    return _Settled(
+        changes=changes, made=made, left=left, reason=allowed.reason, diff=diff if whole else ""
+    )
+
+
+async def _make_real(
+    agent: Agent, attempt: Attempt, changes: Sequence[FileChange]
+) -> Mapping[str, str]:
+    if agent.keeper is None:
+        return await asyncio.to_thread(attempt.apply, changes)
+    async with agent.keeper.keeping_files([one.path for one in changes]):
+        applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, changes))
+        try:
+            return await asyncio.shield(applying)
+        except asyncio.CancelledError:
+            await applying  # half of it would be neither the old state nor the new
+            raise
+
+
+def _settle_later(
+    agent: Agent,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    attempt: Attempt,
+) -> None:
+    """A command that the person sent to the background: what it changed becomes real at its end, as
+    far as that needs no question."""
+
+    async def settle() -> None:
+        await attempt.ended.wait()
+        try:
+            changes = await asyncio.to_thread(attempt.changes)
+            settled = await _settle(
+                agent, tool, arguments, context, attempt, changes, may_ask=False
+            )
+            for note in _about(context.cwd, settled):
+                context.emit(Notice(text=note.strip("[]"), level="info"))
+        except (SandboxError, OSError) as error:
+            context.emit(Notice(text=f"What a command changed was not kept: {error}"))
+        finally:
+            await asyncio.to_thread(attempt.close)
+
+    task = asyncio.ensure_future(settle())
+    _LATE.add(task)
+    task.add_done_callback(_LATE.discard)
+
+
+_LATE: set["asyncio.Task[None]"] = set()
+"""Held, since the loop holds its tasks only weakly."""
+
+
+def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
+    """The unified diff of what a command changed in its copy; files that are no text are named."""
+    parts: list[str] = []
+    size = 0
+    for one in changes:
+        name = _relative(cwd, one.path)
+        new = attempt.version(one.path) if one.change != "deleted" else None
+        before, after = _text(Path(one.path)), _text(new) if new is not None else ""
+        if one.change == "created":
+            before = ""
+        if before is None or after is None:
+            part = f"--- a/{name}\n+++ b/{name}\n@@ {one.change}; no text to show @@\n"
+        else:
+            part = unified(name, before, after) or f"{name}: {one.change}\n"
+        size += len(part)
+        if size > MAX_DIFF_CHARS:
+            parts.append(f"[and {len(changes) - len(parts)} more files]\n")
+            break
+        parts.append(part)
+    return "".join(parts)
+
+
+def _text(path: Path) -> str | None:
+    """None for what is no text; a link shows where it leads."""
+    try:
+        if path.is_symlink():
+            return f"-> {path.readlink()}\n"
+        if not path.is_file():
+            return ""
+        if path.stat().st_size > MAX_DIFF_FILE_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _about(cwd: Path, settled: _Settled) -> list[str]:
+    """What the model has to know of a command's changes."""
+    notes = []
+    real = [one for one in settled.made if not one.ignored]
+    dropped = [
+        one
+        for one in settled.changes
+        if not one.ignored and one not in settled.made and one.path not in settled.left
+    ]
+    if real:
+        notes.append(f"[It changed {_names(cwd, real)}.]")
+    if dropped:
+        notes.append(f"[Not kept of what it changed: {_names(cwd, dropped)}. {settled.reason}]")
+    for path, reason in settled.left.items():
+        notes.append(f"[{_relative(cwd, path)} was left alone: {reason}.]")
+    return notes
+
+
+def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
+    words = {"created": " (new)", "deleted": " (deleted)"}
+    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in changes[:MAX_NAMED]]
+    more = len(changes) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def _relative(cwd: Path, path: str) -> str:
+    return str(Path(path).relative_to(cwd)) if Path(path).is_relative_to(cwd) else path
+
+
+def _with_notes(output: ToolOutput, notes: Sequence[str]) -> ToolOutput:
+    return replace(output, text="\n".join([output.text, *notes])) if notes else output

@@ -1,0 +1,435 @@
+"""A throw-away copy of the folders of work: an overlay that takes what a command writes there.
+
+The kernel puts an empty folder on top of the real one. Whatever the command creates, changes or
+deletes lands in that folder, and the real one stays as it is until somebody applies the changes.
+Which of them become real is decided in `kode.permissions`; keeping originals for undo is
+`kode.session`'s. The mounts live in a namespace of the command and go with it.
+
+What is written where, from the kernel's documentation of overlayfs: a deleted path is a character
+device 0:0, a folder that replaces another has the attribute `user.overlay.opaque`.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.contracts import FileChange
+from kode.errors import SandboxError
+from kode.session.git import GitError, run_git
+
+MAX_CHANGES = 20_000
+"""Of a command that changes more files, none is shown or applied."""
+
+CACHES = frozenset(
+    "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .eggs "
+    "node_modules .parcel-cache .turbo .gradle .next .nuxt .svelte-kit .nyc_output".split()
+)
+"""Folders that tools fill and fill again: ignored, whatever git says."""
+
+STAGE = "/dev/.kode"
+"""Where the store of layers is, in the command's namespace, until the layers are mounted."""
+
+_VOLATILE_SINCE = (5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """The overlay over one folder, for one command."""
+
+    root: Path
+    """The real folder."""
+    holder: Path
+    """Holds `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
+    folder is mounted within the command's namespace."""
+    below: Path | None = None
+    """Ignored files that earlier commands of the session wrote: between the two."""
+
+    @property
+    def upper(self) -> Path:
+        return self.holder / "upper"
+
+    def mount(self) -> tuple[str, str, str]:
+        """What the launcher mounts: where it works, the real folder, the options."""
+        lower = f"../{self.below.name}:lower" if self.below is not None else "lower"
+        volatile = ",volatile" if _kernel() >= _VOLATILE_SINCE else ""
+        options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work{volatile}"
+        return f"{STAGE}/{self.holder.name}", str(self.root), options
+
+
+def make_layer(store: Path, root: Path, below: Path | None) -> Layer:
+    """An empty layer over `root`; nothing is mounted yet. Raises: OSError."""
+    holder = store / secrets.token_hex(6)
+    for name in ("upper", "work", "lower"):
+        (holder / name).mkdir(parents=True, mode=0o700)
+    status = root.stat()
+    os.chmod(holder / "upper", stat.S_IMODE(status.st_mode))
+    return Layer(root=root, holder=holder, below=below)
+
+
+def discard(layer: Layer) -> None:
+    """Removes a layer with all that the command wrote. Never raises."""
+    _remove_tree(layer.holder)
+
+
+# ── where layers lie ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """A folder for the layers of one process; the lock says that it is in use."""
+
+    folder: Path
+    lock: int
+
+    def close(self) -> None:
+        _remove_tree(self.folder)
+        os.close(self.lock)
+
+
+def open_store(parents: Iterable[Path]) -> Store | None:
+    """A store below the first of `parents` that can be written; None when none can. What a killed
+    process left there is removed."""
+    for parent in parents:
+        with contextlib.suppress(OSError):
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _remove_abandoned(parent)
+            folder = parent / f"layers-{secrets.token_hex(6)}"
+            folder.mkdir(mode=0o700)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return Store(folder=folder, lock=lock)
+    return None
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in parent.glob("layers-*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.geteuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove_tree(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Never raises; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        _give_rights(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _give_rights(folder: Path) -> None:
+    """The kernel's own folders, and those of a command, may let nobody in."""
+    os.chmod(folder, 0o700)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _give_rights(Path(entry.path))
+
+
+# ── what a command changed ───────────────────────────────────────────────────────────────────
+
+
+def changes(layer: Layer) -> tuple[FileChange, ...]:
+    """What a command changed, sorted by path; a file written with what it held before is none.
+
+    Raises: SandboxError when there is too much of it.
+    """
+    found: list[FileChange] = []
+    for path, change in _walk(layer, Path()):
+        found.append(FileChange(path=str(layer.root / path), change=change))
+        if len(found) > MAX_CHANGES:
+            raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
+
+
+def version(layer: Layer, path: str) -> Path:
+    """Where the command's version of a real path lies."""
+    return layer.upper / Path(path).relative_to(layer.root)
+
+
+def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
+    above, under = layer.upper / folder, _Under(layer, folder)
+    with os.scandir(above) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            status = entry.stat(follow_symlinks=False)
+            before = under.status(entry.name)
+            if _is_whiteout(status):
+                if before is not None:
+                    yield from _deleted(layer.root, path)
+            elif stat.S_ISDIR(status.st_mode):
+                yield from _changes_of_folder(layer, path, before)
+            elif before is None:
+                if _is_plain(status):
+                    yield path, "created"
+            elif _is_plain(status) and _differs(above / entry.name, layer.root / path, before):
+                if stat.S_ISDIR(before.st_mode):
+                    yield from _deleted(layer.root, path)
+                yield path, "changed"
+
+
+def _changes_of_folder(
+    layer: Layer, path: Path, before: os.stat_result | None
+) -> Iterator[tuple[Path, str]]:
+    if before is not None and not stat.S_ISDIR(before.st_mode):
+        yield path, "deleted"
+        before = None
+    if before is not None and _is_opaque(layer.upper / path):
+        for name in os.listdir(layer.root / path):
+            if not os.path.lexists(layer.upper / path / name):
+                yield from _deleted(layer.root, path / name)
+    if path.name in CACHES and before is None:
+        yield path, "created"  # a whole folder, ignored
+        return
+    empty = True
+    for one in _walk(layer, path):
+        empty = False
+        yield one
+    if empty and before is None:
+        yield path, "created"
+
+
+@dataclass(frozen=True)
+class _Under:
+    """The real folder below one of a layer."""
+
+    layer: Layer
+    folder: Path
+
+    def status(self, name: str) -> os.stat_result | None:
+        try:
+            return os.lstat(self.layer.root / self.folder / name)
+        except OSError:
+            return None
+
+
+def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder with all that is in it, the folder last."""
+    real = root / path
+    if os.path.isdir(real) and not os.path.islink(real):
+        for name in os.listdir(real):
+            yield from _deleted(root, path / name)
+    yield path, "deleted"
+
+
+def _is_plain(status: os.stat_result) -> bool:
+    """Sockets, pipes and devices never become real."""
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+
+
+def _is_whiteout(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def _is_opaque(path: Path) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
+    status = os.lstat(version)
+    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(before.st_mode):
+        return True
+    if stat.S_ISLNK(status.st_mode):
+        return os.readlink(version) != os.readlink(real)
+    if status.st_size != before.st_size or stat.S_IMODE(status.st_mode) != stat.S_IMODE(
+        before.st_mode
+    ):
+        return True
+    try:
+        with open(version, "rb") as new, open(real, "rb") as old:
+            while chunk := new.read(1 << 20):
+                if chunk != old.read(len(chunk)):
+                    return True
+    except OSError:
+        return True
+    return False
+
+
+def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ...]:
+    """Says which of the changes are to files that git ignores, or that tools make again."""
+    names = {one.path: os.path.relpath(one.path, layer.root) for one in found}
+    by_name = {one.path for one in found if _is_noise(layer, one, names[one.path])}
+    asked = [name for name in names.values() if ".git" not in name.split("/")]
+    by_git = _ignored_by_git(layer.root, asked)
+    return tuple(
+        one.as_ignored() if one.path in by_name or names[one.path] in by_git else one
+        for one in found
+    )
+
+
+def _is_noise(layer: Layer, one: FileChange, name: str) -> bool:
+    """A cache, an empty folder, or git's index, which `git status` writes."""
+    if not CACHES.isdisjoint(name.split("/")) or name == ".git/index":
+        return True
+    return one.change == "created" and version(layer, one.path).is_dir()
+
+
+def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:
+    if not names or not (root / ".git").exists():
+        return frozenset()
+    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    try:
+        arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+        said = run_git(root, arguments, given=given)
+    except GitError:  # also its way to say that none is
+        return frozenset()
+    return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)
+
+
+# ── making changes real ──────────────────────────────────────────────────────────────────────
+
+
+def apply(layer: Layer, wanted: Iterable[FileChange], started_ns: int) -> dict[str, str]:
+    """Makes changes real; returns those that were left alone, each with the reason. A file that
+    somebody else changed since `started_ns` (the time of day) is theirs."""
+    left: dict[str, str] = {}
+    ordered = sorted(wanted, key=lambda one: one.path)
+    gone = [one for one in reversed(ordered) if one.change == "deleted"]
+    for one in (*gone, *(one for one in ordered if one.change != "deleted")):
+        try:
+            why = _apply_one(layer, one, started_ns)
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why:
+            left[one.path] = why
+    return left
+
+
+def _apply_one(layer: Layer, one: FileChange, started_ns: int) -> str:
+    """Why it was left alone; "" when it was applied."""
+    real = Path(one.path)
+    if one.change != "deleted":
+        real.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.realpath(real.parent) != str(real.parent):
+        return "its folder is a link"
+    try:
+        before = os.lstat(real)
+    except FileNotFoundError:
+        before = None
+    if before is not None and not stat.S_ISDIR(before.st_mode) and before.st_ctime_ns > started_ns:
+        return "somebody else changed it meanwhile"
+    if one.change == "deleted":
+        return _delete(real, before)
+    new = version(layer, one.path)
+    status = os.lstat(new)
+    if stat.S_ISDIR(status.st_mode):
+        return _move_folder(new, real)
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        real.rmdir()
+    _clean(new, status)
+    _move(new, real)
+    return ""
+
+
+def _delete(real: Path, before: os.stat_result | None) -> str:
+    if before is None:
+        return ""
+    if stat.S_ISDIR(before.st_mode):
+        try:
+            real.rmdir()
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return ""  # something else was put there, or was not to be deleted
+            raise
+    else:
+        real.unlink()
+    return ""
+
+
+def _move_folder(new: Path, real: Path) -> str:
+    real.mkdir(exist_ok=True)
+    for name in sorted(os.listdir(new)):
+        status = os.lstat(new / name)
+        if stat.S_ISDIR(status.st_mode):
+            _move_folder(new / name, real / name)
+        elif _is_plain(status):
+            _clean(new / name, status)
+            _move(new / name, real / name)
+    return ""
+
+
+def _clean(new: Path, status: os.stat_result) -> None:
+    """A file takes along no marks of the overlay, and no right to run as its owner."""
+    if stat.S_ISLNK(status.st_mode):
+        return
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        os.chmod(new, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(new):
+            if name.startswith("user.overlay."):
+                os.removexattr(new, name)
+
+
+def _move(new: Path, real: Path) -> None:
+    try:
+        os.rename(new, real)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = real.with_name(f".kode-tmp-{secrets.token_hex(4)}")
+        shutil.copy2(new, beside, follow_symlinks=False)
+        os.rename(beside, real)
+        new.unlink()
+
+
+def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:
+    """Moves ignored files that a command wrote to where the next command of the session finds
+    them: what a build made is there for the tests, and the real folder knows nothing of it. Never
+    raises: what cannot be moved is made again."""
+    for one in ignored:
+        path = Path(one.path).relative_to(layer.root)
+        with contextlib.suppress(OSError):
+            _merge(layer.upper / path, below / path)
+    for path in _whiteouts(layer.upper, below):
+        with contextlib.suppress(OSError):
+            _remove(below / path)
+
+
+def _whiteouts(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
+    """What a command deleted of the files that earlier ones left."""
+    with contextlib.suppress(OSError), os.scandir(upper / folder) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            if not os.path.lexists(below / path):
+                continue
+            if _is_whiteout(entry.stat(follow_symlinks=False)):
+                yield path
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _whiteouts(upper, below, path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _merge(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir() and not source.is_symlink() and target.is_dir() and not target.is_symlink():
+        for name in os.listdir(source):
+            _merge(source / name, target / name)
+        return
+    if os.path.lexists(target):
+        _remove(target)
+    os.rename(source, target)
+
+
+def _kernel() -> tuple[int, int]:
+    major, _, rest = os.uname().release.partition(".")
+    minor = rest.split(".")[0].split("-")[0]
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)

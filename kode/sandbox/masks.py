@@ -1,0 +1,101 @@
+"""Which files of a folder hold keys, by their names: nothing shows in their place in the sandbox.
+
+The folder is looked through once; after that, only what of it has changed. Which names those are
+is `kode.permissions.sensitive`'s.
+"""
+
+import os
+import stat
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode.permissions import sensitive
+
+MAX_ENTRIES = 50_000
+"""So many names are looked at, those near the top first."""
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """One folder as it was when it was looked at."""
+
+    changed_ns: int
+    folders: tuple[str, ...]
+    masked: tuple[str, ...]
+    entries: int
+
+
+@dataclass
+class Masks:
+    """The files with keys below one folder."""
+
+    root: Path
+    also: Callable[[str], bool] = lambda path: False
+    """Whether a rule of the person keeps this path from being read."""
+    _known: dict[str, _Folder] = field(default_factory=dict)
+
+    def paths(self) -> tuple[Path, ...]:
+        """What is there now, files and folders."""
+        masked: list[Path] = []
+        left = MAX_ENTRIES
+        waiting = deque([str(self.root)])
+        known: dict[str, _Folder] = {}
+        while waiting and left > 0:
+            path = waiting.popleft()
+            folder = self._look(path)
+            if folder is None:
+                continue
+            known[path] = folder
+            left -= folder.entries
+            masked += map(Path, folder.masked)
+            waiting.extend(folder.folders)
+        self._known = known
+        return tuple(masked)
+
+    def _look(self, path: str) -> _Folder | None:
+        try:
+            changed_ns = os.stat(path, follow_symlinks=False).st_mtime_ns
+            known = self._known.get(path)
+            if known is not None and known.changed_ns == changed_ns:
+                return known
+            return self._read(path, changed_ns)
+        except OSError:
+            return None
+
+    def _read(self, path: str, changed_ns: int) -> _Folder:
+        folders, masked, entries = [], [], 0
+        with os.scandir(path) as found:
+            for entry in found:
+                entries += 1
+                if entry.is_symlink():
+                    continue  # what it leads to is masked where it lies, or hidden
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if self._is_masked(entry, is_folder=is_folder):
+                    masked.append(entry.path)
+                elif is_folder and not sensitive.is_made_by_tools(entry.name):
+                    folders.append(entry.path)
+        return _Folder(changed_ns, tuple(folders), tuple(masked), entries)
+
+    def _is_masked(self, entry: "os.DirEntry[str]", *, is_folder: bool) -> bool:
+        if self.also(entry.path):
+            return True
+        if is_folder:
+            return sensitive.is_secret_folder(entry.path)
+        return sensitive.has_secret_name(entry.name) and stat.S_ISREG(
+            entry.stat(follow_symlinks=False).st_mode
+        )
+
+
+def make_mask(store: Path, path: Path) -> Path:
+    """An empty file without any rights, as long and as old as `path`: it cannot be read, and git
+    does not take it for a changed one. Raises: OSError."""
+    status = os.stat(path, follow_symlinks=False)
+    mask = store / f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+    if not mask.exists():
+        with open(mask, "wb") as file:
+            file.truncate(min(status.st_size, 1 << 30))
+        os.chmod(mask, 0)
+        os.utime(mask, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return mask

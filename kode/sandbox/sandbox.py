@@ -1,0 +1,488 @@
+"""What sandbox this machine has, and attempts at commands in it.
+
+    bubblewrap   the whole: root read-only, the home and kode's folder hidden, a private temporary
+                 folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
+                 the folders of work in a throw-away layer where the kernel can make one
+    landlock     where bubblewrap is missing or not allowed: Landlock and seccomp alone; nothing but
+                 the temporary folder can be changed
+    none         neither: then only plain reading commands run unasked
+
+Which one holds is found out by trying it on this machine, once a process. There is one sandbox for
+every mode: what becomes of the changes in a layer is decided in `kode.permissions`.
+"""
+
+import asyncio
+import atexit
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any, Literal
+
+from kode import paths
+from kode.contracts import FileChange, Wrapped
+from kode.sandbox import layer as layers
+from kode.sandbox import limits, view
+from kode.sandbox.launcher import landlock_version
+from kode.sandbox.layer import Layer, Store
+from kode.sandbox.masks import Masks, make_mask
+from kode.sandbox.view import Ground
+from kode.sandbox.wall import View, Wall, listening_ports
+
+Kind = Literal["bubblewrap", "landlock", "none"]
+
+TEST_TIMEOUT_S = 10.0
+
+_WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
+"""Where programs are looked for: a project's folder on PATH must not supply them."""
+
+_LEFT_OUT = (
+    "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+"""Variables that name what is out of reach."""
+
+_QUIET = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "npm_config_update_notifier": "false",
+    "DO_NOT_TRACK": "1",
+}
+"""Keeps tools from asking the network for news of themselves, which there is none of."""
+
+
+_TRUST_SIZES = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.checkStat",
+    "GIT_CONFIG_VALUE_0": "minimal",
+    "GIT_CONFIG_KEY_1": "core.trustctime",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+"""A masked file that git tracks is as long and as old as the real one: to git it is unchanged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a sandbox is worth on this machine."""
+
+    kind: Kind
+    why: str
+    """For `none` and `landlock`: why it is no better, with the next step."""
+    gaps: tuple[str, ...] = ()
+    """What it does not cover."""
+    layered: bool = False
+    """Whether commands can change a throw-away copy of the project."""
+
+
+@dataclass
+class Sandbox:
+    """The sandbox of one process; found out when first needed."""
+
+    ground: Ground
+    denied: Callable[[str], bool] = lambda path: False
+    """Whether a rule of the person keeps a path from being read."""
+    _standing: Standing | None = None
+    _temporary: str = ""
+    _store: Store | None = None
+    _masks: tuple[Masks, ...] = ()
+    _below: dict[Path, Path] = field(default_factory=dict)
+    """Folder of work → ignored files that commands of this session wrote."""
+
+    def standing(self) -> Standing:
+        """What holds here; the first call tries it (about 0.1 s)."""
+        if self._standing is None:
+            self._standing = self._find_out()
+        return self._standing
+
+    def holds(self) -> bool:
+        """Whether there is a sandbox to try commands in."""
+        return self.standing().kind != "none"
+
+    def begin(self) -> "Attempt":
+        """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
+        standing = self.standing()
+        return self.attempt(standing.kind, layered=standing.layered)
+
+    def attempt(
+        self,
+        kind: Kind,
+        *,
+        layered: bool,
+        probe: tuple[CodeType, dict[str, Any]] | None = None,
+    ) -> "Attempt":
+        """An attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`.
+
+        Raises: OSError.
+        """
+        over: tuple[Layer, ...] = ()
+        if layered and kind == "bubblewrap":
+            store = self.store()
+            if store is None:
+                raise OSError("there is no place for a copy of the project")
+            over = tuple(
+                layers.make_layer(store, folder, self._below.get(folder))
+                for folder in self.ground.folders
+            )
+        return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
+
+    def layered(self) -> bool:
+        return self.standing().layered
+
+    def keep_ignored(self, over: Sequence[Layer], ignored: Sequence[FileChange]) -> None:
+        """Has ignored files that a command wrote be there for the next ones."""
+        store = self.store()
+        for one in over:
+            own = [each for each in ignored if Path(each.path).is_relative_to(one.root)]
+            if store is None or (not own and one.root not in self._below):
+                continue
+            below = store / f"below-{paths.path_hash(one.root)}"
+            below.mkdir(exist_ok=True)
+            layers.carry_over(one, own, below)
+            self._below[one.root] = below
+
+    def forget(self) -> None:
+        """Drops ignored files of earlier commands: what a build made outside is newer."""
+        for below in self._below.values():
+            shutil.rmtree(below, ignore_errors=True)
+        self._below = {}
+
+    # ── what holds here ──────────────────────────────────────────────────────────────────────
+
+    def _find_out(self) -> Standing:
+        faults = {}
+        for kind in ("bubblewrap", "landlock"):
+            fault = self.fault(kind)
+            faults[kind] = fault
+            if not fault and kind == "bubblewrap":
+                no_layer = self.fault(kind, layered=True)
+                gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
+                gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
+                return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
+            if not fault:
+                return Standing(
+                    kind=kind, why=f"bubblewrap: {faults['bubblewrap']}.", gaps=_GAPS_ALONE
+                )
+        said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
+        return Standing(kind="none", why=f"{said}. Install bubblewrap (package `bubblewrap`).")
+
+    def fault(self, kind: Kind, *, layered: bool = False) -> str:
+        """What is wrong with one kind, by trying it; "" when it holds."""
+        if sys.platform != "linux":
+            return "needs Linux"
+        if kind == "bubblewrap" and not shutil.which("bwrap", path=_WHERE):
+            return "not installed"
+        if kind == "landlock" and (fault := self._fault_of_landlock()):
+            return fault
+        if layered and (fault := _fault_of_layers(self.ground)):
+            return fault
+        try:
+            done = self._run_probe(kind, layered=layered)
+            leaks = json.loads(done.stdout or "null")
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            return f"its self-test failed ({error!r})"
+        if leaks is None:
+            said = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
+            return f"it does not start ({said})"
+        return f"its self-test found that it {', '.join(leaks)}" if leaks else ""
+
+    def _fault_of_landlock(self) -> str:
+        version = landlock_version()
+        if version < limits.SUFFICES_ALONE:
+            return (
+                "this kernel's is too old (Linux 6.12 is needed)"
+                if version
+                else "not in this kernel"
+            )
+        inside = view.cannot_hide(self.ground)
+        return f"it cannot hide {inside} inside of the working folder" if inside else ""
+
+    def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
+        """The self-test, run inside; it prints what leaks."""
+        probe = (limits.code_of("probe"), self._probe(kind, layered=layered))
+        attempt = self.attempt(kind, layered=layered, probe=probe)
+        wrapped = attempt.wrap(())
+        try:
+            return subprocess.run(
+                wrapped.argv,
+                env={"PATH": _WHERE},
+                pass_fds=wrapped.descriptors,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TEST_TIMEOUT_S,
+                check=False,
+            )
+        finally:
+            wrapped.settle()
+            attempt.close()
+
+    def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
+        ground = self.ground
+        hidden = [ground.kode_home / name for name in ("config.json", "memory", "history")]
+        for home in ground.homes:
+            names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
+            hidden += [home / name for name in names]
+        fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
+        above = [p for p in fixed if not any(p.is_relative_to(f) for f in ground.folders)]
+        kept = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
+        fixed_work = [] if layered else [ground.cwd]
+        return {
+            "hidden": [str(path) for path in hidden],
+            "fixed": [*map(str, above), *map(str, fixed_work)],
+            "kept": [*map(str, kept), self.temporary_inside(kind)],
+            "network": ground.network,
+            "outer_pid": os.getpid(),
+        }
+
+    # ── what an attempt is made of ───────────────────────────────────────────────────────────
+
+    def masked(self) -> list[Path]:
+        """The files and folders with keys in the folders of work, as they are now."""
+        if not self._masks:
+            self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
+        return [path for masks in self._masks for path in masks.paths()]
+
+    def temporary_inside(self, kind: Kind) -> str:
+        return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
+
+    def temporary_folder(self) -> str:
+        """One folder for all commands of a process, since one leaves files for the next."""
+        if not os.path.isdir(self._temporary):  # never made, or swept away
+            self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
+            atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
+        return self._temporary
+
+    def store(self) -> Path | None:
+        """The folder for layers and masks; None when none can be had."""
+        if self._store is None:
+            self._store = layers.open_store(_places_for_layers(self.ground))
+            if self._store is not None:
+                atexit.register(self._store.close)
+        return None if self._store is None else self._store.folder
+
+
+@dataclass
+class Attempt:
+    """One command in the sandbox: what it hit, and what it changed in its layers. `close` drops
+    what was not applied; it must be called once the command has ended."""
+
+    sandbox: Sandbox
+    kind: Kind
+    layers: tuple[Layer, ...]
+    probe: tuple[CodeType, dict[str, Any]] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the command and all it started have ended."""
+    started_ns: int = 0
+    _wall: Wall | None = None
+    _descriptors: list[int] = field(default_factory=list)
+
+    def wrap(self, argv: tuple[str, ...]) -> Wrapped:
+        """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
+        self.started_ns = time.time_ns()
+        if self.probe is None:
+            self._wall = Wall(self._view())
+        try:
+            launcher = self._launcher()
+        except BaseException:
+            self._settle()
+            raise
+        if self._wall is not None:
+            self._wall.start()
+        reporting = () if self._wall is None else (self._wall.descriptor,)
+        return Wrapped(
+            argv=(*launcher, *argv),
+            descriptors=(*self._descriptors, *reporting),
+            settle=self._settle,
+        )
+
+    @property
+    def hits(self) -> tuple[str, ...]:
+        """What the command ran into, each a phrase that completes "it ..."."""
+        return tuple(self._wall.hits) if self._wall is not None else ()
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """What it changed in the folders of work. Raises: SandboxError."""
+        return tuple(change for one in self.layers for change in layers.changes(one))
+
+    def version(self, path: str) -> Path | None:
+        """Where its version of a real path lies; None for a path outside of the layers."""
+        for one in self.layers:
+            if Path(path).is_relative_to(one.root):
+                return layers.version(one, path)
+        return None
+
+    def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        left: dict[str, str] = {}
+        for one in self.layers:
+            own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
+            left |= layers.apply(one, own, self.started_ns)
+        return left
+
+    def carry_over(self, ignored: Sequence[FileChange]) -> None:
+        self.sandbox.keep_ignored(self.layers, ignored)
+
+    def close(self) -> None:
+        for one in self.layers:
+            layers.discard(one)
+
+    def _settle(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+        if self._wall is not None and not self.ended.is_set():
+            self._wall.stop()
+        self.ended.set()
+
+    def _view(self) -> View:
+        sandbox = self.sandbox
+        inside = sandbox.temporary_inside(self.kind)
+        writable = [inside]
+        if self.kind == "bubblewrap":
+            roots = (one.root for one in self.layers)
+            writable = view.writable_in_bubblewrap(sandbox.ground, roots)
+        return View(
+            writable=tuple(writable), network=sandbox.ground.network, services=listening_ports
+        )
+
+    def _launcher(self) -> tuple[str, ...]:
+        """What the argument list of a command begins with; keeps the descriptors it names."""
+        sandbox, ground = self.sandbox, self.sandbox.ground
+        alone = self.kind == "landlock"
+        inside = sandbox.temporary_inside(self.kind)
+        masked = sandbox.masked()
+        masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
+        if alone:
+            write = view.landlock_write(inside)
+        else:
+            roots = (one.root for one in self.layers)
+            write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
+        orders = limits.launch(
+            write=write,
+            read=view.landlock_read(ground, masked) if alone else None,
+            listed=view.landlock_listed(ground, masked) if alone else (),
+            internet=ground.network or not alone,
+            alone=alone,
+            environment={
+                **dict.fromkeys(_LEFT_OUT),
+                **_QUIET,
+                **(_TRUST_SIZES if masked else {}),
+                "TMPDIR": inside,
+                "XDG_CACHE_HOME": f"{inside}/.cache",
+            },
+            layers=[one.mount() for one in self.layers],
+            masks=[(str(path), self._staged(mask)) for path, mask in masks] if self.layers else (),
+            cwd=str(ground.cwd),
+            report_to=self._wall.descriptor if self._wall is not None else None,
+            probe=self.probe,
+        )
+        python = os.path.realpath(sys.executable)
+        launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
+        return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
+
+    def _staged(self, mask: str) -> str:
+        """A mask as the launcher finds it."""
+        return mask.replace(str(self.sandbox.store()), layers.STAGE) if mask else ""
+
+    def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
+        sandbox = self.sandbox
+        mounts = view.bubblewrap_arguments(
+            sandbox.ground,
+            sandbox.temporary_folder(),
+            masks=masks,
+            store=str(sandbox.store()) if self.layers else "",
+            lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
+        )
+        carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
+        bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
+        return (bubblewrap, "--args", str(carried), "--")
+
+
+def open_sandbox(
+    *,
+    cwd: Path,
+    roots: Sequence[Path],
+    repository: Path | None,
+    kode_home: Path,
+    outputs: Path,
+    network: bool,
+    denied: Callable[[str], bool] = lambda path: False,
+) -> Sandbox:
+    """A sandbox for a session; nothing is tried yet."""
+    homes = [Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)]
+    around = (repository,) if repository else ()
+    folders = dict.fromkeys(_real(folder) for folder in (*around, cwd, *roots))
+    ground = Ground(
+        cwd=_real(cwd),
+        folders=tuple(f for f in folders if not any(other in f.parents for other in folders)),
+        homes=tuple(
+            home for home in dict.fromkeys(map(_real, homes)) if home != Path("/") and home.is_dir()
+        ),
+        kode_home=_real(kode_home),
+        outputs=_real(outputs),
+        own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
+        network=network,
+    )
+    return Sandbox(ground, denied)
+
+
+_GAPS_ALONE = (
+    "commands cannot write in the project, and have no network of their own",
+    "names and arguments of other processes can be seen",
+)
+
+
+def _fault_of_layers(ground: Ground) -> str:
+    """Why the folders of work cannot be copied on write; "" when they may be."""
+    for folder in ground.folders:
+        if any(path.is_relative_to(folder) for path in (ground.kode_home, *ground.homes)):
+            return f"{folder} holds a home, or kode's own folder"
+        if inside := _mounted_inside(folder):
+            return f"{inside} is a file system of its own"
+    return ""
+
+
+def _mounted_inside(folder: Path) -> str:
+    """A mount below a folder, which an overlay would not show."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            points = [line.split()[4].encode().decode("unicode_escape") for line in file]
+    except (OSError, IndexError, UnicodeError):
+        return ""
+    return next((point for point in points if point.startswith(f"{folder}/")), "")
+
+
+def _places_for_layers(ground: Ground) -> list[Path]:
+    """Where layers may lie: not in a folder of work, and hidden from commands."""
+    places = [paths.sandbox_folder(ground.kode_home)]
+    places += [Path(os.path.realpath(p)) / f"kode-{os.getuid()}" for p in ("/tmp", "/dev/shm")]
+    return [p for p in places if not any(p.is_relative_to(f) for f in ground.folders)]
+
+
+def _mask_for(path: Path, store: Path | None) -> str:
+    """The empty file to show in place of one with keys; "" for a folder."""
+    if path.is_dir() or store is None:
+        return "" if path.is_dir() else "/dev/null"
+    try:
+        return str(make_mask(store, path))
+    except OSError:
+        return "/dev/null"
+
+
+def _carried(data: bytes, descriptors: list[int]) -> int:
+    """A descriptor of a file in memory that holds `data`, to be read from its beginning."""
+    descriptor = os.memfd_create("kode")
+    descriptors.append(descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -1,0 +1,292 @@
+"""What a command in the sandbox sees of this machine: as mounts for bubblewrap, as rules for
+Landlock alone. Which of the two there is, `sandbox` finds out.
+
+Nothing of the machine can be changed in it but a private temporary folder and an empty home; the
+folders of work can be changed where a `layer` lies over them, and are read-only elsewhere.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from glob import glob
+from pathlib import Path
+
+from kode.sandbox.layer import STAGE
+
+SHOWN_IN_HOME = (
+    ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools",
+    ".local/share/pipx", ".local/share/mise/installs", ".local/share/fnm", ".local/share/pnpm",
+    ".cargo/bin", ".cargo/registry", ".cargo/git", ".rustup", ".nvm/versions", ".pyenv", ".rbenv",
+    ".asdf", ".volta", ".deno/bin", ".bun/bin", ".sdkman/candidates", ".m2/repository", ".opam",
+    ".ghcup", ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin",
+    "go/pkg", ".local/go", "sdk",
+)  # fmt: skip
+"""The tool chains that commands need of a home: programs and libraries. Never keys."""
+
+GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
+"""Who commits, and how; not shown where there is a key in them."""
+
+SECRET_IN_HOME = (
+    ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".config/gcloud",
+    ".config/gh", ".mozilla", ".config/google-chrome",
+)  # fmt: skip
+"""Hidden even where the home itself is the folder of work."""
+
+SECRET_IN_SYSTEM = (
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh/ssh_host_*_key",
+    "/etc/ssl/private", "/etc/sudoers.d", "/etc/NetworkManager/system-connections",
+    "/run/secrets", "/var/run/secrets",
+)  # fmt: skip
+"""Keys of the machine and of its containers, which root could read."""
+
+TEMPORARY = ("/tmp", "/var/tmp")
+
+MAX_BESIDE = 1000
+"""Landlock can only allow, one path at a time. Of a folder with more beside what is hidden,
+nothing is shown: every path costs a command time."""
+
+_HOMES = ("/home", "/root")
+_HOME_SHOWN = ("/home/linuxbrew",)
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The folders a sandbox is made for, all real paths."""
+
+    cwd: Path
+    folders: tuple[Path, ...]
+    """The folders of work and the repository around them, none inside another."""
+    homes: tuple[Path, ...]
+    """Hidden, but for what tools need."""
+    kode_home: Path
+    """Hidden."""
+    outputs: Path
+    """May be read: the kept outputs of this session."""
+    own: tuple[Path, ...]
+    """May be read: what the launcher is made of."""
+    network: bool = False
+
+
+# ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
+
+
+def bubblewrap_arguments(
+    ground: Ground,
+    temporary: str,
+    *,
+    masks: Sequence[tuple[Path, str]],
+    store: str = "",
+    lowers: Sequence[tuple[Path, str]] = (),
+) -> list[str]:
+    """The mounts and namespaces. Order matters: what comes later lies on top.
+
+    `masks` are files and folders with keys, each with the empty file that is shown in its place (""
+    for a folder). `store` holds layers for the folders of work, "" for none: then the launcher puts
+    layers and masks over what is mounted here, and each of `lowers` says where it finds a folder.
+    """
+    homes = _hidden_homes(ground)
+    wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
+    arguments = ["--ro-bind", "/", "/"]
+    for folder in wide:
+        arguments += ["--ro-bind", str(folder), str(folder)]
+    arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
+    if os.geteuid() == 0:  # settings of the whole machine, which root could change
+        arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
+    for name in ("/var/tmp", "/run/user"):
+        if is_plain(Path(name)):
+            arguments += ["--tmpfs", name]
+    for name in _secrets_of_system(ground):
+        arguments += ["--tmpfs", name] if os.path.isdir(name) else ["--ro-bind", "/dev/null", name]
+    for home in homes:
+        arguments += ["--tmpfs", str(home)]
+    for path in _shown(ground):
+        arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
+    for folder in ground.folders:
+        if folder not in wide:
+            arguments += ["--ro-bind", str(folder), str(folder)]
+    for path, empty in masks if not store else ():
+        arguments += ["--ro-bind-try", empty, str(path)] if empty else _hidden(path)
+    for path in _secrets_in_folders(ground):
+        arguments += _hidden(path)
+    if ground.kode_home.is_dir():
+        arguments += ["--tmpfs", str(ground.kode_home)]
+        if ground.outputs.is_dir():
+            arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
+        arguments += ["--remount-ro", str(ground.kode_home)]
+    for path in _own_hidden(ground):
+        arguments += ["--ro-bind", str(path), str(path)]
+    if store:
+        arguments += ["--bind", store, STAGE]
+        arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
+    arguments += ["--unshare-all", "--die-with-parent"]
+    # The launcher mounts the layers, as the root of a namespace, then gives up all powers.
+    arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]
+    arguments += ["--cap-add", "ALL"] if store else []
+    if ground.network:
+        arguments.append("--share-net")
+    return [*arguments, "--chdir", str(ground.cwd)]
+
+
+def _hidden(path: Path) -> list[str]:
+    return ["--tmpfs", str(path), "--remount-ro", str(path)]
+
+
+@cache
+def _own_hidden(ground: Ground) -> list[Path]:
+    """What of the launcher would be hidden by the mounts, or could be changed."""
+    covering = {*_hidden_homes(ground), *ground.folders, ground.kode_home, *map(Path, TEMPORARY)}
+    shown = {*_shown(ground), *ground.own}
+    return [
+        path
+        for path in ground.own
+        if not covering.isdisjoint(path.parents) and shown.isdisjoint(path.parents)
+    ]
+
+
+def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
+    """The folders that a command may write in, real or not."""
+    return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
+
+
+@cache
+def _hidden_homes(ground: Ground) -> list[Path]:
+    """One's own homes, and where the others' are; the outer first."""
+    others = [Path(name) for name in _HOMES if is_plain(Path(name))]
+    others = [home for home in others if home not in ground.folders and _entries(str(home))]
+    return sorted(dict.fromkeys((*others, *ground.homes)), key=lambda home: len(home.parts))
+
+
+@cache
+def _shown(ground: Ground) -> tuple[Path, ...]:
+    """What stays readable of hidden homes; found out once a process."""
+    there = {path for path in _each_shown(ground) if path.exists()}
+    outermost = (path for path in there if not there.intersection(path.parents))
+    return tuple(sorted(outermost))
+
+
+def _each_shown(ground: Ground) -> Iterator[Path]:
+    yield from map(Path, _HOME_SHOWN)
+    for home in ground.homes:
+        yield from (home / name for name in SHOWN_IN_HOME)
+        yield from (home / name for name in GIT_SETTINGS if not _holds_key(home / name))
+    for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
+        folder = Path(os.path.realpath(name or "/"))
+        if any(home in folder.parents and _is_of_programs(folder, home) for home in ground.homes):
+            yield folder
+
+
+def _is_of_programs(folder: Path, home: Path) -> bool:
+    return folder.is_dir() and folder.relative_to(home).parts[0] not in (
+        name.split("/")[0] for name in SECRET_IN_HOME if "/" not in name
+    )
+
+
+def _holds_key(path: Path) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return _KEY_IN_SETTINGS.search(file.read(1 << 20)) is not None
+    except OSError:
+        return False
+
+
+def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
+    for home in ground.homes:
+        if any(home.is_relative_to(folder) for folder in ground.folders):
+            paths = (home / name for name in SECRET_IN_HOME)
+            yield from (path for path in paths if is_plain(path) and path.is_dir())
+
+
+@cache
+def _secrets_of_system(ground: Ground) -> list[str]:
+    found = []
+    for name in (name for pattern in SECRET_IN_SYSTEM for name in glob(pattern)):
+        path = Path(os.path.realpath(name))
+        if os.access(path, os.R_OK) and not any(f.is_relative_to(path) for f in ground.folders):
+            found.append(str(path))
+    return list(dict.fromkeys(found))
+
+
+# ── Landlock alone ───────────────────────────────────────────────────────────────────────────
+
+
+def cannot_hide(ground: Ground) -> str:
+    """A home or kode's own folder that lies in a folder of work, where Landlock alone could not
+    hide new files of it; "" when there is none."""
+    hidden = (ground.kode_home, *ground.homes)
+    inside = [path for path in hidden if any(path.is_relative_to(f) for f in ground.folders)]
+    return str(inside[0]) if inside else ""
+
+
+def landlock_write(temporary: str) -> list[tuple[str, bool]]:
+    """May be changed, each with whether it is a folder."""
+    return [(temporary, True), *_of_devices(("null", "zero", "full", "tty"))]
+
+
+def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, bool]]:
+    """May be read and executed, each with whether it is a folder: of the folders of work, all but
+    what is masked."""
+    hidden = {str(path) for path in masked}
+    work: list[tuple[str, bool]] = []
+    for folder in map(str, ground.folders):
+        inside = {path for path in hidden if path.startswith(f"{folder}/")}
+        work += _beside(folder, inside) if inside else [(folder, True)]
+    return [*_readable_outside(ground), *work]
+
+
+def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
+    """Folders whose names may be read though not all of their files: those above what is masked."""
+    above = {parent for path in masked for parent in path.parents}
+    return [str(p) for p in above if any(p.is_relative_to(f) for f in ground.folders)]
+
+
+@cache
+def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
+    """Found out once a process: what is new since then is not shown."""
+    hidden = {
+        str(ground.kode_home),
+        *map(str, _hidden_homes(ground)),
+        *map(str, ground.folders),
+        *(*TEMPORARY, "/dev", "/run/user"),
+        *_secrets_of_system(ground),
+    }
+    named = [(str(p), p.is_dir()) for p in (*_shown(ground), ground.outputs, *ground.own)]
+    return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
+
+
+def _of_devices(names: Iterable[str]) -> list[tuple[str, bool]]:
+    """Only these: root could read whole disks there, and anybody the terminals of their own."""
+    return [(f"/dev/{name}", False) for name in names]
+
+
+def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
+    """Everything there is but the hidden. Links are left out, since what they lead to would be
+    allowed with them."""
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    found: list[tuple[str, bool]] = []
+    for entry in _entries(folder):
+        if entry.is_symlink() or entry.path in hidden:
+            continue
+        if entry.path in above:
+            found += _beside(entry.path, hidden)
+        else:
+            found.append((entry.path, entry.is_dir(follow_symlinks=False)))
+    if len(found) > MAX_BESIDE:
+        return []
+    return found
+
+
+def is_plain(path: Path) -> bool:
+    """Whether it is there, and no link is on the way: a mount follows links."""
+    return os.path.lexists(path) and os.path.realpath(path) == str(path)
+
+
+def _entries(folder: str) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []

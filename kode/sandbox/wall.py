@@ -1,0 +1,201 @@
+"""What a command ran into in the sandbox, as the kernel reports it.
+
+A filter of seccomp tells this process of each call that opens a file for writing, changes a folder
+or connects, before it is carried out; the answer is always "go ahead". Nothing is decided here: the
+limits hold by other means, and what is read of the calling process may have changed by the time the
+kernel reads it. So a report serves a question and never a permission. (seccomp_unotify(2))
+"""
+
+import array
+import contextlib
+import fcntl
+import ipaddress
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kode.sandbox.limits import WATCHED
+
+MAX_HITS = 20
+_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
+_CONTINUE = 1
+_CALL = struct.Struct("=QIIiIQ6Q")
+_REPLY = struct.Struct("=QqiI")
+_PATH_BYTES = 4096
+_WITHOUT_HARM = ("/__pycache__", "/var/cache/")
+"""Programs try to keep what they compiled beside what they were given, and do without."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a command may change, to tell what it could not."""
+
+    writable: tuple[str, ...]
+    """Folders, as the command sees them."""
+    network: bool
+    services: Callable[[], frozenset[int]]
+    """The ports on this machine's loopback that programs outside listen on."""
+
+
+@dataclass
+class Wall:
+    """Listens while one command runs. `hits` are phrases that complete "it ...", each once."""
+
+    view: View
+    hits: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._stop, self._stopping = os.pipe()
+        self._thread = threading.Thread(target=self._listen, name="kode-wall", daemon=True)
+
+    @property
+    def descriptor(self) -> int:
+        """To be passed to the launcher, which sends the listening end through it."""
+        return self._theirs.fileno()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends listening; `hits` are complete then. Called once, when the command has ended."""
+        os.close(self._stopping)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._theirs.close()
+        self._ours.close()
+        os.close(self._stop)
+
+    def _listen(self) -> None:
+        listener = self._receive()
+        if listener < 0:
+            return
+        try:
+            poll = select.poll()
+            poll.register(listener, select.POLLIN)
+            poll.register(self._stop, select.POLLHUP)
+            while True:
+                ready = dict(poll.poll())
+                if ready.get(listener, 0) & select.POLLIN:
+                    self._take(listener)
+                elif ready:  # stopped, or nobody is left to listen to
+                    return
+        finally:
+            os.close(listener)
+
+    def _receive(self) -> int:
+        poll = select.poll()
+        poll.register(self._ours, select.POLLIN)
+        poll.register(self._stop, select.POLLHUP)
+        if self._ours.fileno() not in dict(poll.poll()):
+            return -1
+        size = array.array("i").itemsize
+        _, ancillary, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(size))
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                return int(array.array("i", data[:size])[0])
+        return -1
+
+    def _take(self, listener: int) -> None:
+        asked = bytearray(_CALL.size)
+        with contextlib.suppress(OSError):  # it was interrupted, or has ended
+            fcntl.ioctl(listener, _RECEIVE, asked, True)
+            call = _CALL.unpack(asked)
+            with contextlib.suppress(Exception):  # what cannot be understood is not reported
+                self._note(call[1], call[3], call[6:])
+            fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, 0, _CONTINUE))
+
+    def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
+        if len(self.hits) >= MAX_HITS:
+            return
+        watched = WATCHED.get(number)
+        if watched is None:
+            return
+        name, folder_at, path_at = watched
+        if name in ("connect", "sendto"):
+            address_at, size_at = (1, 2) if name == "connect" else (4, 5)
+            hit = self._of_address(_read(pid, arguments[address_at], min(arguments[size_at], 128)))
+        else:
+            folder = arguments[folder_at] if folder_at >= 0 else _HERE
+            hit = self._of_path(_path(pid, folder, arguments[path_at]))
+        if hit:
+            self.hits[hit] = None
+
+    def _of_path(self, path: str) -> str:
+        if not path or any(part in path for part in _WITHOUT_HARM):
+            return ""
+        folder, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(folder), name)
+        if any(_below(real, allowed) for allowed in (*self.view.writable, "/dev", "/proc")):
+            return ""
+        # What it could not change outside of the sandbox either is no wall of ours.
+        target = real if os.path.lexists(real) else os.path.dirname(real)
+        return f"wrote to {path}" if os.access(target, os.W_OK) else ""
+
+    def _of_address(self, address: bytes) -> str:
+        if self.view.network or len(address) < 8:
+            return ""
+        family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
+        if family == socket.AF_INET:
+            host: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv4Address(
+                address[4:8]
+            )
+        elif family == socket.AF_INET6 and len(address) >= 24:
+            host = ipaddress.IPv6Address(address[8:24])
+        else:
+            return ""
+        if port == 53:
+            return "looked up a name on the network"
+        if host.is_loopback or host.is_unspecified:
+            if port in self.view.services():
+                return f"connected to port {port} of this machine"
+            return ""
+        return f"opened a connection to {host}:{port}" if port else ""
+
+
+_HERE = (1 << 64) - 100
+"""AT_FDCWD."""
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _path(pid: int, folder: int, address: int) -> str:
+    text = os.fsdecode(_read(pid, address, _PATH_BYTES).partition(b"\0")[0])
+    if not text or text.startswith("/"):
+        return os.path.normpath(text) if text else ""
+    number = folder & 0xFFFFFFFF
+    base = "cwd" if number == _HERE & 0xFFFFFFFF else f"fd/{number}"
+    return os.path.normpath(os.path.join(os.readlink(f"/proc/{pid}/{base}"), text))
+
+
+def _read(pid: int, address: int, size: int) -> bytes:
+    """Of the memory of another process, up to the end of its page at least."""
+    descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        room = 4096 - address % 4096
+        data = os.pread(descriptor, min(size, room), address)
+        if size > room and b"\0" not in data:
+            with contextlib.suppress(OSError):
+                data += os.pread(descriptor, size - room, address + room)
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def listening_ports() -> frozenset[int]:
+    """The ports that programs of this machine listen on, on any of its addresses."""
+    ports = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError, ValueError), open(name) as file:
+            next(file, "")
+            for line in file:
+                fields = line.split()
+                if fields[3] == "0A":
+                    ports.add(int(fields[1].rpartition(":")[2], 16))
+    return frozenset(ports)
