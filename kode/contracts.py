@@ -212,6 +212,12 @@ class Sandbox(Protocol):
     def holds(self) -> bool:
         """Whether this machine has one. The first call finds out, by trying (about 0.1 s)."""
 
+    def cannot_hold(self) -> str:
+        """Why there is surely none, without trying; "" where one has to try."""
+
+    def why_missing(self) -> str:
+        """Once tried: why there is none, with the next step; "" where there is one."""
+
     def layered(self) -> bool:
         """Whether commands in it can write in a copy of the project."""
 

@@ -57,6 +57,15 @@ from kode.tools.background import BackgroundCommands
 if TYPE_CHECKING:
     from kode.subagents.delegation import Delegation
 
+
+def no_sandbox(why: str) -> Notice:
+    """Says that commands cannot be tried, which makes for more questions."""
+    return Notice(
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without a "
+        "question. `kode doctor` says what to do."
+    )
+
+
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0
 MAINTAIN_EVERY_S = 6 * 3600.0
@@ -137,6 +146,15 @@ class Conversation:
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
+            self.in_background(self._try_sandbox())
+
+    async def _try_sandbox(self) -> None:
+        """Finds out what sandbox there is while the model is still at its first reply."""
+        sandbox = self.agent.sandbox
+        if sandbox is not None and not sandbox.cannot_hold():
+            await asyncio.to_thread(sandbox.holds)
+            if why := sandbox.why_missing():
+                self.emit(no_sandbox(why))
 
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.

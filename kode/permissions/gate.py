@@ -213,7 +213,7 @@ class PersonGate:
             if decision.outcome != "ask":
                 return _verdict(decision)
             kept = ""
-            if self._keep_first is not None and decision.at_stake.is_lost:
+            if self._keep_first is not None and decision.dangers:
                 kept = await self._keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
             question = replace(question, reason=f"{question.reason}\n{visible(kept)}".strip())
