@@ -34,7 +34,7 @@ def add_conversation_flags(parser: Parser) -> None:
         "--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach; folders as lists"
     )
     add("--add-dir", metavar="DIR", action="append", default=[], help="work there too")
-    add("--sandbox", action="store_true", help="run commands in a sandbox, or not at all")
+    add("--sandbox", action="store_true", help="keep commands in the sandbox, in mode full too")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--no-session", action="store_true", help="keep nothing on disk of this session")
     add("--no-memory", action="store_true", help="neither read nor write memory")
