@@ -1,24 +1,19 @@
-"""What would a command line do? `classify`, a pure function: a text in, its class and those of its
-parts out. It decides nothing: `kode.permissions.decide` does.
+"""What would a command line do? `judge`, a pure function, takes a text and returns its parts, each
+with a risk and a reason. It decides nothing: `kode.permissions.decide` does.
 
-    walk.py         read this first: over the syntax tree, from part to part
-    syntax.py       what kinds of nodes there are; the parser
-    flow.py         lists, branches, loops, functions
-    assignments.py  variables          redirects.py  redirections, here-documents
-    output.py       what a command prints, where that can be known
-    state.py        folder, variables and functions, and what becomes of them on two ways
-    words.py        what a word is when the line runs
-    classes.py      the classes, worst last
-    verbs.py        one command, by its name → its judge
-    judge.py        what a judge is given, and its findings
-    table.py        commands that need no judge, as data
-    options.py      the options of a command            paths.py  where a path leads
+It only saves a try or a question. What keeps a command from doing harm is the sandbox; where there
+is none, only a line in the closed grammar runs unasked.
 
-The judges: readers, find, search, filters, pipes, archives, writers, builtins, wrappers, scripts,
-environment, git and git_commands, remote, services; and, for what projects are built with, tools,
-development, packages, interpreters.
+    judge.py       read this first: from a text to its parts
+    line.py        what is returned
+    plain.py       the closed grammar and a little more: literal words, operators, redirections
+    tree.py        every other text: the programs that the grammar of bash finds in it
+    programs.py    programs.toml: who only reads, who changes, sends, destroys
+    wrappers.py    programs that run another: env, sudo, xargs, bash -c, find -exec
+    paths.py       where a word leads, and what reading or writing there means
 """
 
-from kode.permissions.shell.walk import MAX_PARTS, classify
+from kode.permissions.shell.judge import judge
+from kode.permissions.shell.line import Line, Part, Risk, worst
 
-__all__ = ["MAX_PARTS", "classify"]
+__all__ = ["Line", "Part", "Risk", "judge", "worst"]
