@@ -149,9 +149,8 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
     complete = bool(offers) and all(offer is not None for offer in offers)
     hint = _hint(parts)
-    if call.mode != "auto-edit" and all(
-        part.risk in ("write", "safe", "unknown") for part in parts
-    ):
+    free = replace(call, mode="auto-edit")
+    if call.mode != "auto-edit" and not any(_asks_at_once(free, part) for part in parts):
         hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     grave = [part for part in parts if part.risk == "destructive"]
     return Decision(
@@ -184,7 +183,7 @@ def offered_rule(part: Part) -> Rule | None:
     none is on offer."""
     if part.argv is None or part.risk in ("system", "destructive"):
         return None
-    if part.offer:
+    if part.offer and part.offer != part.argv:
         return grammar.shell_rule(part.offer, prefix=True)
     return grammar.shell_rule(part.argv, prefix=False)
 
