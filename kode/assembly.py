@@ -24,8 +24,9 @@ from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate, path_denier
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
+from kode.provider_registry import provider_row
 from kode.providers import open_provider
-from kode.providers.models import DEFAULT_MODELS, cost_usd
+from kode.providers.models import cost_usd
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
@@ -58,7 +59,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         }
         for model, price in config.prices.items()
     }
-    model = choice.model or DEFAULT_MODELS[choice.name]
+    row = provider_row(choice.name)
+    model = choice.model or (row.default_model if row else "")
     if config.context.window is not None:
         overrides.setdefault(model, {})["context_window"] = config.context.window
     if config.context.sees_images is not None:
