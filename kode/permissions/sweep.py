@@ -15,9 +15,6 @@ from collections.abc import Iterable, Iterator
 from kode.permissions import sensitive
 from kode.permissions.shell.classes import Sweep
 
-MAX_ENTRIES = 20_000
-"""So many names are looked at, those near the top first: about 15 ms."""
-
 MAX_FOLDERS_UNSEEN = 300
 """In so many of those the likeliest names are looked for all the same."""
 
@@ -25,16 +22,11 @@ _LIKELY = (".env", ".env.local", ".env.production", "id_rsa", "credentials.json"
 
 MAX_SAMPLE_BYTES = 65_536
 
-_SETTINGS = frozenset({".npmrc", ".yarnrc.yml", ".pypirc", ".yarnrc"})
-"""Files of many projects that hold keys only now and then: these are looked into."""
-
-_KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
-
 
 def meets(sweeps: Iterable[Sweep], where: sensitive.Ground) -> str | None:
     """The first file likely to hold keys among those that some sweeps read; None when there is
     none. Folders that a build or an installation fills are left out. Never raises."""
-    left = [MAX_ENTRIES]
+    left = [sensitive.MAX_ENTRIES]
     for sweep in dict.fromkeys(sweeps):
         for path in _starts(sweep, left):
             if sensitive.place(path, where) == "system":
@@ -144,16 +136,7 @@ def _matches(name: str, sweep: Sweep) -> bool:
 
 
 def _holds_keys(path: str, where: sensitive.Ground) -> bool:
-    """An empty file holds nothing."""
-    try:
-        if not sensitive.is_secret(path, where) or os.path.getsize(path) == 0:
-            return False
-        if os.path.basename(path) not in _SETTINGS:
-            return True
-        with open(path, "rb") as file:
-            return _KEY_IN_SETTINGS.search(file.read(MAX_SAMPLE_BYTES)) is not None
-    except (OSError, ValueError):
-        return False
+    return sensitive.is_secret(path, where) and sensitive.holds_keys(path)
 
 
 def _is_ignored(path: str, where: sensitive.Ground) -> bool:

@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.permissions import sensitive
+from kode.permissions import places, sensitive
 from kode.permissions.decide import decide
 from kode.permissions.decision import Decision
 from kode.permissions.rules import Rules, parse_all
+from kode.permissions.sensitive import MAX_ENTRIES
 from kode.permissions.shell.classes import Sweep
-from kode.permissions.sweep import MAX_ENTRIES, meets
+from kode.permissions.sweep import meets
 from kode.tools.shell import shell
 
-_NAMES = sensitive._SECRET_NAMES  # each kind of name that there is
+_NAMES = places.KEY_FILES  # each kind of name that there is
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_a_link_to_keys_elsewhere_is_found(project):
 
 
 def test_the_look_is_bounded(project, monkeypatch):
-    monkeypatch.setattr("kode.permissions.sweep.MAX_ENTRIES", 3)
+    monkeypatch.setattr("kode.permissions.sensitive.MAX_ENTRIES", 3)
     (project / "a").mkdir()
     (project / "a" / "z.pem").write_text("-----BEGIN\n")
 
@@ -220,7 +221,7 @@ def test_the_look_is_bounded(project, monkeypatch):
 
 
 def test_the_likeliest_names_are_found_behind_the_bound_too(project, monkeypatch):
-    monkeypatch.setattr("kode.permissions.sweep.MAX_ENTRIES", 4)
+    monkeypatch.setattr("kode.permissions.sensitive.MAX_ENTRIES", 4)
     for name in ("a", "b"):
         (project / name).mkdir()
     (project / "b" / ".env").write_text("API_KEY=abc\n")
@@ -245,10 +246,10 @@ def test_a_glob_meets_what_the_shell_would_find(project, pattern):
 
 @given(st.sampled_from(_NAMES), st.text("abx._-0", max_size=4))
 def test_a_name_that_is_secret_is_never_overlooked_at_first_sight(pattern, filling):
-    name = pattern.replace("*", filling)
+    path = Path("/p") / pattern.replace("*", filling)
     where = sensitive.ground(Path("/p"), (Path("/p"),), Path("/home/me"))
 
-    assert sensitive.may_be_secret_name(name) or not sensitive.is_secret(f"/p/{name}", where)
+    assert sensitive.may_be_secret_name(path.name) or not sensitive.is_secret(str(path), where)
 
 
 def test_a_loop_of_links_ends(project):
