@@ -49,8 +49,8 @@ KEYS_AMONG_SETTINGS = (".npmrc", ".yarnrc.yml", ".pypirc")
 KEY_FOLDERS = (
     ".ssh .gnupg .aws .azure .kube .docker/contexts .oci .password-store .terraform.d "
     ".subversion/auth .config/gcloud .config/gh .config/glab-cli .config/hub .config/op "
-    ".config/sops .config/doctl .config/rclone .local/share/keyrings .local/share/kwalletd .electrum "
-    ".mozilla .thunderbird .config/google-chrome .config/chromium .config/microsoft-edge "
+    ".config/sops .config/doctl .config/rclone .local/share/keyrings .local/share/kwalletd "
+    ".electrum .mozilla .thunderbird .config/google-chrome .config/chromium .config/microsoft-edge "
     ".config/BraveSoftware Library/Keychains Library/Cookies"
 ).split()
 """Folders in which everything counts as a key. A copy of one is as secret."""
