@@ -30,6 +30,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
+from kode.session.marks import Marks
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def make_agent(
         wrap_command=None if sandbox is None else sandbox.wrap,
         background=background,
         keeper=keeper,
+        marks=Marks(home=home, folders=roots, source=lambda: session.tainted_by, emit=emit),
         report_bug=write_report,
     )
 

@@ -254,6 +254,8 @@ class Verdict:
     """Whether a command in a sandbox may use the network: True when a person allowed one that talks
     to other machines, by a yes or a rule; False when it runs only because the sandbox holds what it
     does; None: as the settings say."""
+    untrusted: str = ""
+    """What outside text a command's output may hold, as in `ToolOutput.untrusted`."""
 
 
 class Gate(Protocol):

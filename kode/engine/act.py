@@ -121,7 +121,7 @@ async def _run_one(
     call: ToolCall,
 ) -> None:
     started = time.monotonic()
-    subject = ""
+    subject = untrusted = ""
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
@@ -137,19 +137,22 @@ async def _run_one(
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
         context = replace(context, network=verdict.network)
+        untrusted = verdict.untrusted
         output = await _run_kept(agent, tool, arguments, context, verdict.at_stake)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
+        untrusted = output.untrusted or untrusted or _marked(agent, output)
         failed = False
     except KodeError as error:
-        untrusted = error.untrusted if isinstance(error, ToolError) else ""
-        summary = _first_line(str(error))
-        output, failed = ToolOutput(text=str(error), summary=summary, untrusted=untrusted), True
+        untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
+        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
-    if output.untrusted:
-        tally.untrusted.append(output.untrusted)
+    if untrusted:
+        tally.untrusted.append(untrusted)
+    if agent.marks is not None:
+        agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
-    told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
+    told = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(session_id)):
         told = f"{told}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
@@ -190,6 +193,13 @@ async def _run_kept(
         return output
     finally:
         keeper.after_edit(path, state)
+
+
+def _marked(agent: Agent, output: ToolOutput) -> str:
+    """The outside source behind files of the project that were read."""
+    if agent.marks is None or not output.files_read:
+        return ""
+    return agent.marks.among(output.files_read)
 
 
 def _as_output(output: ToolOutput | str) -> ToolOutput:

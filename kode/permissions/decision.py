@@ -30,6 +30,8 @@ class Decision:
     at_stake: AtStake = NOTHING_AT_STAKE
     network: bool | None = None
     """As in `contracts.Verdict`; with `ask`, what a yes makes of it."""
+    untrusted: str = ""
+    """As in `contracts.Verdict`."""
 
 
 @dataclass(frozen=True, kw_only=True)

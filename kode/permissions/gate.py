@@ -199,7 +199,8 @@ class PersonGate:
             question = self._question(tool, arguments, preview, decision)
             question = replace(question, reason=f"{question.reason} {visible(kept)}".strip())
             answer = await self._ask(question)
-            return replace(self._answered(answer, decision), at_stake=decision.at_stake)
+            verdict = self._answered(answer, decision)
+            return replace(verdict, at_stake=decision.at_stake, untrusted=decision.untrusted)
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """A path is judged as written and as the real path the tool is bound to: the links on the
@@ -328,12 +329,18 @@ def _verdict(decision: Decision) -> Verdict:
         reason=decision.reason,
         at_stake=decision.at_stake,
         network=decision.network,
+        untrusted=decision.untrusted,
     )
 
 
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
-        return Verdict(allowed=True, reason="The mode allows it.", at_stake=decision.at_stake)
+        return Verdict(
+            allowed=True,
+            reason="The mode allows it.",
+            at_stake=decision.at_stake,
+            untrusted=decision.untrusted,
+        )
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,
