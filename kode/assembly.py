@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
 from kode.contracts import AskModel, AskReply, Background, MemoryContext, Provider, Request
-from kode.credentials import is_key
+from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
@@ -379,4 +379,4 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
     """Values that are masked wherever a tool returns them."""
-    return (choice.api_key,) if choice.api_key and is_key(choice.api_key) else ()
+    return spellings(choice.api_key) if choice.api_key and is_key(choice.api_key) else ()
