@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
 from kode.contracts import AskModel, AskReply, Background, MemoryContext, Provider, Request
-from kode.credentials import is_key
+from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
@@ -31,6 +31,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
+from kode.session.marks import Marks
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def make_agent(
         sandbox=sandbox,
         background=background,
         keeper=keeper,
+        marks=Marks(home=home, folders=roots, source=lambda: session.tainted_by, emit=emit),
         report_bug=write_report,
     )
 
@@ -377,4 +379,4 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
     """Values that are masked wherever a tool returns them."""
-    return (choice.api_key,) if choice.api_key and is_key(choice.api_key) else ()
+    return spellings(choice.api_key) if choice.api_key and is_key(choice.api_key) else ()

@@ -333,6 +333,9 @@ class Verdict:
     """For a command: whether it runs in the sandbox, since nobody allowed this very command."""
     untrusted: str = ""
     """Names the outside source that a command reads from; see `ToolOutput.untrusted`."""
+    reads: tuple[str, ...] | None = None
+    """The files and folders that a command reads, as far as its words tell; None: it could read
+    anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

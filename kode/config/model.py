@@ -14,7 +14,6 @@ from kode.contracts import PermissionMode
 from kode.credentials import redact
 from kode.provider_registry import provider_names
 
-
 if TYPE_CHECKING:
     ProviderName = str
 else:
