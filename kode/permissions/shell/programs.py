@@ -279,7 +279,7 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
 
 def offer(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
-    empty where they would not be."""
+    empty where only all of its words are."""
     known = table()
     name = os.path.basename(words[0])
     if name in known.interpreters or re.sub(r"[0-9.]+$", "", name) in known.interpreters:
@@ -296,7 +296,7 @@ def offer(words: Sequence[str]) -> tuple[str, ...]:
             return ()
         longer = words[at[0]] in known.with_longer_subcommand and len(at) > 1
         return tuple(words[: at[1 if longer else 0] + 1])
-    return tuple(words)
+    return ()
 
 
 def _rules_for(name: str, whole: str) -> list[Rule]:
