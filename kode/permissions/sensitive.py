@@ -4,8 +4,10 @@ Pure judgments over absolute paths, by the lists in `places`. File tools, shell 
 sandbox are judged by the same ones.
 """
 
+import contextlib
 import fnmatch
 import glob
+import itertools
 import os
 import re
 import unicodedata
@@ -179,10 +181,10 @@ def find_places(root: str | Path) -> Iterator[tuple[Kind, Path]]:
     left = MAX_ENTRIES
     folders = deque([os.path.abspath(root)])
     while folders and left > 0:
-        for entry in _entries(folders.popleft())[:left]:
-            left -= 1
+        entries = _entries(folders.popleft(), left)
+        left -= len(entries)
+        for entry, is_folder in entries:
             name = _folded(entry.name)
-            is_folder = entry.is_dir(follow_symlinks=False)
             kinds = _kinds(entry, name, is_folder=is_folder)
             yield from ((kind, Path(entry.path)) for kind in kinds)
             if not is_folder:
@@ -322,9 +324,10 @@ def _later_inside(folder: str, name: str) -> Iterator[Path]:
             yield from (Path(folder, found) for found in glob.glob(rest, root_dir=folder))
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+def _entries(folder: str, most: int) -> list[tuple[os.DirEntry[str], bool]]:
+    """What is in a folder, each with whether it is a folder itself."""
+    found: list[tuple[os.DirEntry[str], bool]] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in itertools.islice(entries, most):
+            found.append((entry, entry.is_dir(follow_symlinks=False)))
+    return found
