@@ -52,7 +52,7 @@ Item = Command | Redirect | Assignment
 _BARE = r"[A-Za-z0-9_./,:+@%=-]"
 _SINGLE = r"'[^'\x00-\x08\x0b-\x1f\x7f]*'"
 _DOUBLE = r'"(?:[^"\\$`!\x00-\x08\x0b-\x1f\x7f]|\\[^$`!\n\x00-\x1f\x7f])*+"'
-_ESCAPE = r"\\[!-/:-@\[-`{-~ ]"
+_ESCAPE = r"\\[ -~]"
 _WORD = rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE})++"
 _END = r"(?=[ \t\n;|&]|\Z)"
 
