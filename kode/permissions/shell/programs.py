@@ -5,10 +5,8 @@ exact tables, else None)? And what does this command do by its name (`find_rule`
 """
 
 import functools
-import importlib.resources
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -354,6 +352,10 @@ def _in_path(name: str) -> str:
 
 @functools.cache
 def table() -> Table:
+    """What `programs.toml` says."""
+    import importlib.resources
+    import tomllib
+
     text = importlib.resources.files("kode.permissions.shell").joinpath("programs.toml")
     data = tomllib.loads(text.read_text("utf-8"))
     offers, shells = data["offers"], data["shells"]

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kode.permissions.shell.line import TooLong
-from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word, word_of
+from kode.permissions.shell.plain import (
+    KEYWORDS,
+    Assignment,
+    Command,
+    Item,
+    Redirect,
+    Word,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
@@ -21,6 +29,8 @@ MAX_PARSE_S = 0.015
 
 MAX_NODES = 4_000
 MAX_CHILDREN = 1_000
+
+_OPENERS = KEYWORDS | {"!", "{", "[["}
 
 
 def parse(text: str) -> Iterator[Item]:
@@ -60,6 +70,8 @@ def _words(command: "Node") -> tuple[Word, ...]:
         if child.type in own:
             continue
         words.append(word_of(_source(child)))
+    while words and words[0].text in _OPENERS:  # the grammar takes `! if ls; then` for commands
+        del words[0]
     return tuple(words)
 
 
