@@ -13,6 +13,7 @@ every mode: what becomes of the changes in a layer is decided in `kode.permissio
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import pwd
@@ -54,9 +55,10 @@ _QUIET = {
     "NO_UPDATE_NOTIFIER": "1",
     "npm_config_update_notifier": "false",
     "DO_NOT_TRACK": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
 }
-"""Keeps tools from asking the network for news of themselves, which there is none of."""
-
+"""Keeps tools from asking the network for news of themselves, which there is none of, and git from
+writing an index that nobody asked it to write."""
 
 _TRUST_SIZES = {
     "GIT_CONFIG_COUNT": "2",
@@ -425,7 +427,9 @@ def open_sandbox(
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
     """A sandbox for a session; nothing is tried yet."""
-    homes = [Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)]
+    homes = [Path.home()]
+    with contextlib.suppress(KeyError):  # a user without an entry, as in containers
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
     around = (repository,) if repository else ()
     folders = dict.fromkeys(_real(folder) for folder in (*around, cwd, *roots))
     ground = Ground(
