@@ -22,7 +22,6 @@ from kode.assembly import (
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.config.choice import OWN_MODELS, owner_of
 from kode.contracts import InjectReason, PermissionMode, Tool
 from kode.conversation.late_results import late_results
 from kode.conversation.sessions import (
@@ -45,6 +44,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
+from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry
 from kode.session.file_diffs import FileDiff
@@ -255,9 +255,10 @@ class Conversation:
         """The provider that a model's name belongs to, where requests go to providers' own servers;
         else the one in use."""
         current = self.agent.provider.name
-        if current not in OWN_MODELS or self.config.base_url:
+        row, owner = provider_row(current), owner_of(model)
+        if owner is None or row is None or not row.models or self.config.base_url:
             return current
-        return owner_of(model) or current
+        return owner.name
 
     @property
     def mode(self) -> PermissionMode:

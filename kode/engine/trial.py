@@ -80,7 +80,8 @@ async def _look_at(
     if hits and output.exit_status != 0:
         verdict = await agent.gate.check_outside(tool, arguments, context, hits)
         if verdict.allowed:
-            return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+            output = await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+            return replace(output, untrusted=output.untrusted or verdict.untrusted)
         notes.append(f"[{verdict.reason}]")
     try:
         changes = await asyncio.to_thread(attempt.changes)

@@ -188,6 +188,8 @@ _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 """The families of ioctl that change flags, versions and subvolumes through a file opened to be read:
 of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+_IN_FAMILY = -1
+"""Not of the kernel: equal in its second byte."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
 """Where the call's number, and the low words of its arguments, are."""
 
@@ -220,9 +222,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     if alone:  # the limits of other processes; 0 is oneself
         program += _judged(number["prlimit64"], [(_FIRST, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
-    if alone:
-        families_of_files = [(_EQUAL, len(_FLAGS_OF_FILES) - at, 0, family) for at, family in enumerate(_FLAGS_OF_FILES)]
-    program += _judged(number["ioctl"], terminal)
+    of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
+    program += _judged(number["ioctl"], [*terminal, *of_files])
     # A pair needs no socket of another, but one end of a datagram pair can be pointed anywhere, and
     # of other families than unix it is a socket like any. Streams are connected for good.
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
@@ -245,11 +246,12 @@ def _deny(error: int) -> Step:
 def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
     """Denies a call by its arguments: where one is, how it is compared, and with what. Other calls
     go on behind it."""
-    body: list[Step] = []
-    for at, (argument, code, value) in enumerate(denied):
-        to_the_end = 2 * (len(denied) - at) - 1
-        body += [(_LOAD, 0, 0, argument), (code, to_the_end, 0, value)]
-    body += [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
+    body = [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
+    for argument, code, value in reversed(denied):
+        test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
+        if code == _IN_FAMILY:
+            test.insert(0, (_AND, 0, 0, 0xFF00))
+        body = [(_LOAD, 0, 0, argument), *test, *body]
     return [(_EQUAL, 0, len(body), number), *body]
 
 

@@ -5,7 +5,7 @@ is `kode.permissions.sensitive`'s.
 """
 
 import os
-import stat
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,14 +16,18 @@ from kode.permissions import sensitive
 MAX_ENTRIES = 50_000
 """So many names are looked at, those near the top first."""
 
+_TICK_NS = 2_000_000_000
+
 
 @dataclass(frozen=True)
 class _Folder:
     """One folder as it was when it was looked at."""
 
-    changed_ns: int
+    at: tuple[int, int]
+    """Its inode and when it last changed, which no program can set."""
     folders: tuple[str, ...]
-    masked: tuple[str, ...]
+    candidates: tuple[str, ...]
+    """What holds keys by its name, if it holds anything; or what a rule denies."""
     entries: int
 
 
@@ -49,43 +53,44 @@ class Masks:
                 continue
             known[path] = folder
             left -= folder.entries
-            masked += map(Path, folder.masked)
+            masked += [Path(found) for found in folder.candidates if self._holds(found)]
             waiting.extend(folder.folders)
         self._known = known
         return tuple(masked)
 
     def _look(self, path: str) -> _Folder | None:
         try:
-            changed_ns = os.stat(path, follow_symlinks=False).st_mtime_ns
+            status = os.stat(path, follow_symlinks=False)
+            at = (status.st_ino, status.st_ctime_ns)
             known = self._known.get(path)
-            if known is not None and known.changed_ns == changed_ns:
+            if known is not None and known.at == at:
                 return known
-            return self._read(path, changed_ns)
+            # One that is changing now may change again within the same tick of its clock.
+            is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
+            return self._read(path, (0, 0) if is_new else at)
         except OSError:
             return None
 
-    def _read(self, path: str, changed_ns: int) -> _Folder:
-        folders, masked, entries = [], [], 0
+    def _read(self, path: str, at: tuple[int, int]) -> _Folder:
+        folders, candidates, entries = [], [], 0
         with os.scandir(path) as found:
             for entry in found:
                 entries += 1
                 if entry.is_symlink():
                     continue  # what it leads to is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self._is_masked(entry, is_folder=is_folder):
-                    masked.append(entry.path)
+                if self.also(entry.path) or sensitive.is_named_like_keys(
+                    entry.path, is_folder=is_folder
+                ):
+                    candidates.append(entry.path)
                 elif is_folder and not sensitive.is_made_by_tools(entry.name):
                     folders.append(entry.path)
-        return _Folder(changed_ns, tuple(folders), tuple(masked), entries)
+        return _Folder(at, tuple(folders), tuple(candidates), entries)
 
-    def _is_masked(self, entry: "os.DirEntry[str]", *, is_folder: bool) -> bool:
-        if self.also(entry.path):
-            return True
-        if is_folder:
-            return sensitive.is_secret_folder(entry.path)
-        return sensitive.has_secret_name(entry.name) and stat.S_ISREG(
-            entry.stat(follow_symlinks=False).st_mode
-        )
+    def _holds(self, path: str) -> bool:
+        if self.also(path) or os.path.isdir(path):
+            return os.path.exists(path)
+        return os.path.isfile(path) and sensitive.holds_keys(path)
 
 
 def make_mask(store: Path, path: Path) -> Path:
