@@ -335,8 +335,11 @@ class Attempt:
         left: dict[str, str] = {}
         for one in self.layers:
             own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
-            left |= layers.apply(one, own, self.started_ns)
+            left |= layers.apply(one, own, self.started_ns, self._is_hidden)
         return left
+
+    def _is_hidden(self, path: str) -> bool:
+        return view.is_hidden(self.sandbox.ground, Path(path))
 
     def carry_over(self, ignored: Sequence[FileChange]) -> None:
         self.sandbox.keep_ignored(self.layers, ignored)

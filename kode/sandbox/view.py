@@ -141,6 +141,16 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
     return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
 
 
+def is_hidden(ground: Ground, path: Path) -> bool:
+    """Whether a real path lies where commands see nothing of it."""
+    if path.is_relative_to(ground.kode_home):
+        return True
+    if any(path.is_relative_to(shown) for shown in (*ground.folders, *_shown(ground))):
+        return False
+    hidden = (*_hidden_homes(ground), *map(Path, _secrets_of_system(ground)))
+    return any(path.is_relative_to(folder) for folder in hidden)
+
+
 @cache
 def _hidden_homes(ground: Ground) -> list[Path]:
     """One's own homes, and where the others' are; the outer first."""
