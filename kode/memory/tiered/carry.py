@@ -18,7 +18,7 @@ from kode.memory.tiered.write import SYSTEM, checked
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-MAX_NARRATIVE_BYTES = 20_000
+MAX_NARRATIVE_CHARS = 20_000
 _HASH = re.compile(r"[0-9a-f]{16}")
 
 
@@ -146,7 +146,7 @@ class TieredCarrier:
         session = piece.session if valid_id(piece.session) else _session_like(piece)
         while session in episodes and episodes[session].narrative != piece.content:
             session += "-more"
-        scan.check(piece.content, max_bytes=MAX_NARRATIVE_BYTES)
+        scan.check(piece.content, max_chars=MAX_NARRATIVE_CHARS)
         known = self._episodes.read(session)
         if known is not None:
             return Carried(piece=piece, done="known", why=f"episodes/{session}.md is there")
@@ -284,7 +284,7 @@ def _episode_of(row: Row) -> Episode:
         approved=row.get("untrusted") == "approved",
     )
     for text in (episode.narrative, *episode.facts, created, episode.updated_at):
-        scan.check(text, max_bytes=MAX_NARRATIVE_BYTES)
+        scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
     return episode
 
 
