@@ -238,14 +238,14 @@ def _count_merged(
 
 def _by_cosine(new: str, entries: Sequence[str], cosines: Sequence[float]) -> Decision:
     if not entries:
-        return Decision("add", (), 0.0, "the file is empty")
+        return Decision("add", (), "the file is empty")
     index = max(range(len(entries)), key=lambda at: cosines[at])
     nearness = cosines[index]
     if nearness > 0.7:
-        return Decision("duplicate", (index,), nearness, "cosine above 0.7")
+        return Decision("duplicate", (index,), "cosine above 0.7")
     if nearness < 0.3:
-        return Decision("add", (), nearness, "cosine below 0.3")
-    return Decision("judge", (index,), nearness, "cosine between")
+        return Decision("add", (), "cosine below 0.3")
+    return Decision("judge", (index,), "cosine between")
 
 
 def _words(text: str) -> list[str]:

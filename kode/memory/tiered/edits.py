@@ -109,7 +109,6 @@ def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
         entries=entries,
         before=file.entries,
         after=tuple(entries),
-        position=0,
     )
 
 

@@ -26,8 +26,9 @@ from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.pending import Pending, PendingFolder
-from kode.memory.tiered.transcript import Recording, count_turns, transcript
+from kode.memory.tiered.transcript import Recording
 from kode.memory.tiered.write import SYSTEM, Outcome
+from kode.memory.transcript import count_turns, transcript
 from kode.messages import Message
 
 if TYPE_CHECKING:

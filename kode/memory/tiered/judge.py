@@ -43,11 +43,6 @@ class Judge:
         self._settings = settings
         self._similarities = similarities
 
-    @property
-    def usable(self) -> bool:
-        """Whether there is a model to ask."""
-        return self._door.usable
-
     async def compare(self, text: str, entries: Sequence[str]) -> Plan:
         """What to do with a text, by at most one question."""
         if text in entries:
@@ -82,8 +77,7 @@ class Judge:
     async def review(
         self, pairs: Sequence[tuple[str, str]], timeout_s: float
     ) -> Sequence[merge.Word | None]:
-        """A word on each pair of an entry and a new text, by one question; None where there is
-        none."""
+        """The word on each pair of an entry and a new text, or None, by one question."""
         if not pairs:
             return ()
         system, prompt = merge.review_prompt(pairs)

@@ -42,8 +42,6 @@ class Decision:
     candidates: tuple[int, ...]
     """Positions of the entries concerned, nearest first: for `judge` one or two of them, for
     `duplicate` the one, for `add` none."""
-    similarity: float
-    """Nearness to the nearest entry, between 0 and 1."""
     reason: str
     """Why, in plain words for the person and the history."""
 
@@ -63,19 +61,19 @@ def decide(
     on only where the two are not the same text.
     """
     if not entries:
-        return Decision("add", (), 0.0, "the file is empty")
+        return Decision("add", (), "the file is empty")
     if similarities is None:
         near = local_nearness(new, entries)
     else:
         near = [0.0 if math.isnan(value) else value for value in similarities]
     for index, entry in enumerate(entries):
         if same(new, entry) and (similarities is None or near[index] >= merge_threshold):
-            return Decision("duplicate", (index,), 1.0, "it is the same text")
+            return Decision("duplicate", (index,), "it is the same text")
     nearest = sorted(range(len(entries)), key=lambda at: -near[at])[:MAX_CANDIDATES]
     candidates = tuple(at for at in nearest if near[at] >= add_threshold)
     if not candidates:
-        return Decision("add", (), near[nearest[0]], "it is about something else")
-    return Decision("judge", candidates, near[nearest[0]], "it is near, and not the same text")
+        return Decision("add", (), "it is about something else")
+    return Decision("judge", candidates, "it is near, and not the same text")
 
 
 def same(one: str, other: str) -> bool:
@@ -97,13 +95,11 @@ def folded(text: str) -> str:
         word
         for at, word in enumerate(words)
         # Not the last word, nor the value of an option: `plan a`, `tar -f a b`.
-        if not (word in EMPTY_WORDS and at + 1 < len(words) and not _is_option(words, at - 1))
+        if word not in EMPTY_WORDS
+        or at + 1 == len(words)
+        or (at > 0 and words[at - 1].startswith("-"))
     ]
     return _CLOSED.sub("", " ".join(kept))
-
-
-def _is_option(words: Sequence[str], at: int) -> bool:
-    return at >= 0 and words[at].startswith("-")
 
 
 # ── the judge ────────────────────────────────────────────────────────────────────────────────

@@ -53,14 +53,11 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
     texts = len(bags) + BACKGROUND_TEXTS
     weight = {term: math.log((1 + texts) / count) ** 2 for term, count in holding.items()}
     lengths = [math.sqrt(math.fsum(weight[term] for term in bag)) for bag in bags]
+    shared = (math.fsum(weight[term] for term in bag & bags[-1]) for bag in bags[:-1])
     return [
-        min(1.0, COSINE_SCALE * _shared(bag, bags[-1], weight) / (length * lengths[-1] or 1.0))
-        for bag, length in zip(bags[:-1], lengths, strict=False)
+        min(1.0, COSINE_SCALE * common / (length * lengths[-1] or 1.0))
+        for common, length in zip(shared, lengths, strict=False)
     ]
-
-
-def _shared(one: frozenset[str], other: frozenset[str], weight: dict[str, float]) -> float:
-    return math.fsum(weight[term] for term in one & other)
 
 
 async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:

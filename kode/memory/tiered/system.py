@@ -28,7 +28,7 @@ from kode.errors import KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import embed, frame, scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change, History, Who
 from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -195,11 +195,11 @@ class Tiered:
 
     def author(self) -> Author:
         """The model, in this turn."""
-        return Author(who="model", session=self._context.session_id, turn=self._turn or None)
+        return self._author("model")
 
     def person(self) -> Author:
         """The user, by a command."""
-        return Author(who="user", session=self._context.session_id, turn=self._turn or None)
+        return self._author("user")
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
@@ -233,7 +233,7 @@ class Tiered:
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
         self._check_writable()
-        author = Author(who="undo", session=self._context.session_id, turn=self._turn or None)
+        author = self._author("undo")
         if change.target.startswith("episodes/"):
             return self._told(await self._episodes.undo(change, author))
         return self._told(await self.writer.undo(change, author))
@@ -276,9 +276,8 @@ class Tiered:
         """The pairs of the files that this session's model has been shown."""
         if self._context.read_only or timeout_s < LEAST_SETTLING_S:
             return
-        author = Author(who="merge", session=self._context.session_id, turn=self._turn or None)
         targets = [self._store.name_of(file) for file in self.layers()]
-        merges, given_up = await self.writer.settle(targets, author, timeout_s)
+        merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
         for outcome in merges:
             self._told(outcome)
         if given_up:
@@ -286,6 +285,10 @@ class Tiered:
                 f"Of {given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
+
+    def _author(self, who: Who) -> Author:
+        """Somebody, in this turn of this session."""
+        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
 
     def _told(self, outcome: Outcome) -> str:
         if outcome.change_id:

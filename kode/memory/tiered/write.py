@@ -147,7 +147,7 @@ class FactWriter:
         was not answered waits on, but for pairs asked about in vain too often, whose number comes
         back with the merges. Raises: StorageError, BusyError; CancelledError.
         """
-        taken = await self._review.take(targets) if self._judge.usable else []
+        taken = await self._review.take(targets) if self._door.usable else []
         standing = [pair for pair in taken if self._both_stand(pair)]
         words = await self._judge.review([(pair.entry, pair.new) for pair in standing], timeout_s)
         merges: list[Outcome] = []

@@ -9,7 +9,7 @@ from kode.errors import MemoryError_, ProviderError
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.episodes import read_note
-from kode.memory.tiered.transcript import MAX_CHARS, transcript
+from kode.memory.transcript import MAX_CHARS, transcript
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from tests.memory.life import (
     NOON,
