@@ -199,8 +199,9 @@ class EpisodeKeeper:
             episode = self.files.read(found)
             if episode is None:
                 raise MemoryError_(f"The episode {found} has gone.")
-            approved = _changed(episode, approved=True)
-            return self._write(approved, "approve", author, "recalled from now on")
+            return self._write(
+                replace(episode, approved=True), "approve", author, "recalled from now on"
+            )
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryError_, StorageError, BusyError."""
@@ -435,7 +436,3 @@ def _raw_note(text: str) -> str:
 
 def _cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
-
-
-def _changed(episode: Episode, *, approved: bool) -> Episode:
-    return Episode(**{**episode.__dict__, "approved": approved})
