@@ -31,9 +31,7 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
     return "\n\n".join(parts)
 
 
-def status(
-    root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], *, pairs: int
-) -> str:
+def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:
     """The system, its fill levels and what is pending."""
     episodes, waiting, pending = counts
     lines = ["system: tiered", f"folder: {root}"]

@@ -58,9 +58,7 @@ class Review:
 
     async def take(self, targets: Collection[str]) -> list[WaitingPair]:
         """The pairs of these files to ask about now, up to `MAX_PAIRS`. They stay on disk, with the
-        attempt counted: one whose answer never comes is not asked about for ever.
-
-        Raises: StorageError, BusyError.
+        attempt counted: one whose answer never comes is not asked about for ever. Raises as `note`.
         """
         if not self._path.exists():
             return []
@@ -72,7 +70,7 @@ class Review:
         return list(taken.values())
 
     async def remove(self, pairs: Collection[WaitingPair]) -> None:
-        """Forgets pairs. Raises: StorageError, BusyError."""
+        """Forgets pairs. Raises as `note`."""
         gone = {pair.key for pair in pairs}
         async with locked(self._folder):
             self._write([pair for pair in self._read_or_set_aside() if pair.key not in gone])

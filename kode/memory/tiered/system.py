@@ -227,7 +227,7 @@ class Tiered:
             self._context.root,
             self.layers(notice=True),
             await self._episodes.counts(),
-            pairs=len(self._review.waiting()),
+            len(self._review.waiting()),
         )
 
     async def undo_change(self, change: Change) -> str:
