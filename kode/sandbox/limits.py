@@ -185,8 +185,8 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
-"""The families of ioctl that change flags, versions and subvolumes through a file opened to be read:
-of `chattr`, xfs and btrfs."""
+"""The families of ioctl that change flags, versions and subvolumes through a file opened to be
+read: of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _IN_FAMILY = -1
 """Not of the kernel: equal in its second byte."""
