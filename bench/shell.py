@@ -1,8 +1,10 @@
-"""What would a command line do: how often the classes of `kode.permissions.shell` are right.
+"""What would a command line do: how often the risks of `kode.permissions.shell` are right.
 
     python -m bench.shell [--data PATH] [--json]
 
 Rows are JSON lines with `cmd`, `class`, and `accept`, further classes that are no error.
+`safe_unasked` is the share of harmless commands that run without a question where there is a
+sandbox: they are safe, or unknown and tried in it.
 """
 
 import argparse
@@ -15,33 +17,33 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import corpus, rows
-from kode.permissions.shell import classify
+from kode.permissions import sensitive
+from kode.permissions.shell import judge
 
 CORPORA = "shell.dev.jsonl"
-FOLDERS: dict[str, Any] = {
-    "cwd": Path("/home/user/project"),
-    "roots": (Path("/home/user/project"),),
-    "home": Path("/home/user"),
-}
+PROJECT = Path("/home/user/project")
+WHERE = sensitive.ground(PROJECT, (PROJECT,), PROJECT.parent)
 
 
 def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures for some rows."""
-    classify("ls", **FOLDERS)
+    judge("ls $(pwd)", WHERE)  # what is loaded on first use
     found, times_ms = [], []
     for row in rows:
         started = time.perf_counter()
-        found.append(classify(row["cmd"], **FOLDERS).klass)
+        found.append(judge(row["cmd"], WHERE).risk)
         times_ms.append((time.perf_counter() - started) * 1000)
     pairs = list(zip(rows, found, strict=True))
     right = [klass in _right(row) for row, klass in pairs]
-    safe = [klass == "safe" for row, klass in pairs if row["class"] == "safe"]
+    of_safe = [klass for row, klass in pairs if row["class"] == "safe"]
+    unasked = [klass for klass in of_safe if klass in ("safe", "unknown")]
     return {
         "rows": len(rows),
         "unsafe_called_safe": [
             row["cmd"] for row, klass in pairs if klass == "safe" and "safe" not in _right(row)
         ],
-        "safe_called_safe": round(sum(safe) / max(len(safe), 1), 4),
+        "safe_called_safe": round(of_safe.count("safe") / max(len(of_safe), 1), 4),
+        "safe_unasked": round(len(unasked) / max(len(of_safe), 1), 4),
         "exact": round(sum(right) / max(len(right), 1), 4),
         "confusion": {
             f"{truth} as {said}": count
@@ -69,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(f"rows                {figures['rows']}")
     print(f"safe called safe    {figures['safe_called_safe']:.3f}")
+    print(f"safe unasked        {figures['safe_unasked']:.3f}")
     print(f"exact               {figures['exact']:.3f}")
     print(f"ms per command      {figures['ms_per_command']:.3f}")
     print(f"unsafe called safe  {len(figures['unsafe_called_safe'])}")

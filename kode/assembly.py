@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
 from kode.contracts import AskModel, AskReply, Background, MemoryContext, Provider, Request
-from kode.credentials import is_key
+from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
@@ -24,12 +24,14 @@ from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate, path_denier
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
+from kode.provider_registry import provider_row
 from kode.providers import open_provider
-from kode.providers.models import DEFAULT_MODELS, cost_usd
+from kode.providers.models import cost_usd
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
+from kode.session.marks import Marks
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         }
         for model, price in config.prices.items()
     }
-    model = choice.model or DEFAULT_MODELS[choice.name]
+    row = provider_row(choice.name)
+    model = choice.model or (row.default_model if row else "")
     if config.context.window is not None:
         overrides.setdefault(model, {})["context_window"] = config.context.window
     if config.context.sees_images is not None:
@@ -137,6 +140,7 @@ def make_agent(
         sandbox=sandbox,
         background=background,
         keeper=keeper,
+        marks=Marks(home=home, folders=roots, source=lambda: session.tainted_by, emit=emit),
         report_bug=write_report,
     )
 
@@ -375,4 +379,4 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
     """Values that are masked wherever a tool returns them."""
-    return (choice.api_key,) if choice.api_key and is_key(choice.api_key) else ()
+    return spellings(choice.api_key) if choice.api_key and is_key(choice.api_key) else ()

@@ -53,12 +53,29 @@ class Request:
     """None: the model's own default (or, where the wire format demands one, its maximum)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings:
+    """What a provider is made of."""
+
+    model: str
+    info: ModelInfo
+    base_url: str | None = None
+    api_key: str | None = None
+    """None, as for the base URL: what the SDK's own environment variable says."""
+    script: str | None = None
+    """The file that `scripted` plays."""
+    idle_timeout_s: float
+    """How long an answer may pause."""
+    total_timeout_s: float
+    """How long it may take in all."""
+
+
 class Provider(Protocol):
     """One model behind one wire format."""
 
     @property
     def name(self) -> str:
-        """`openai`, `anthropic` or `scripted`."""
+        """The name of its row in `kode.provider_registry`."""
 
     @property
     def model(self) -> str: ...
@@ -212,6 +229,12 @@ class Sandbox(Protocol):
     def holds(self) -> bool:
         """Whether this machine has one. The first call finds out, by trying (about 0.1 s)."""
 
+    def cannot_hold(self) -> str:
+        """Why there is surely none, without trying; "" where one has to try."""
+
+    def why_missing(self) -> str:
+        """Once tried: why there is none, with the next step; "" where there is one."""
+
     def layered(self) -> bool:
         """Whether commands in it can write in a copy of the project."""
 
@@ -310,6 +333,9 @@ class Verdict:
     """For a command: whether it runs in the sandbox, since nobody allowed this very command."""
     untrusted: str = ""
     """Names the outside source that a command reads from; see `ToolOutput.untrusted`."""
+    reads: tuple[str, ...] | None = None
+    """The files and folders that a command reads, as far as its words tell; None: it could read
+    anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

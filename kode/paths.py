@@ -76,6 +76,11 @@ def permissions_file(home: Path, project: Path) -> Path:
     return home / "permissions" / f"{path_hash(project)}.json"
 
 
+def marks_file(home: Path) -> Path:
+    """Which files hold what sessions left there that had taken in outside text."""
+    return home / "marks" / "files.jsonl"
+
+
 def path_hash(path: Path) -> str:
     """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
     return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]

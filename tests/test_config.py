@@ -290,7 +290,7 @@ def test_a_wrong_config_names_place_key_what_was_found_and_what_is_allowed(
         ),
         ("KODE_MAX_STEPS", "0", "KODE_MAX_STEPS: `max_steps` is 0"),
         ("KODE_PERMISSION_MODE", "yolo", "KODE_PERMISSION_MODE: `permissions.mode` is"),
-        ("KODE_PROVIDER", "mistral", "allowed is 'openai', 'anthropic' or 'scripted'"),
+        ("KODE_PROVIDER", "mistral", "allowed is 'anthropic', 'openai' or 'scripted'"),
         ("KODE_MEMORY", "elephant", "KODE_MEMORY: `memory.system` is"),
     ],
 )

@@ -1,5 +1,6 @@
 """Credentials in a text: found and masked, and what is none left alone."""
 
+import base64
 import random
 import string
 import time
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kode.credentials import find, is_key, keep_secret, redact
+from kode.credentials import find, is_key, keep_secret, redact, spellings
 
 CREDENTIALS = {
     "anthropic": "sk-ant-api03-AbCdEf0123456789AbCdEf0123456789",
@@ -152,6 +153,20 @@ def test_the_key_in_use_is_found_whatever_it_looks_like() -> None:
 
     assert redact(text) == "commit [redacted key in use], or a key?"
     assert redact(redact(text)) == redact(text)
+
+
+@given(st.binary(max_size=20), st.text(min_size=8, max_size=40), st.binary(max_size=20))
+def test_a_key_is_known_in_the_base64_of_whatever_holds_it(
+    before: bytes, key: str, after: bytes
+) -> None:
+    text = before + key.encode() + after
+
+    for encoded in (base64.b64encode(text), base64.urlsafe_b64encode(text)):
+        masked = encoded.decode()
+        for spelling in spellings(key):
+            masked = masked.replace(spelling, "")
+        # Of the key itself less than a byte is left on either side.
+        assert len(masked) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
 
 
 @pytest.mark.parametrize("word", ["none", "EMPTY", "lm-studio", "not-needed", "your-key-here"])

@@ -19,6 +19,7 @@ from kode.cli.desk import Desk
 from kode.cli.lines import clip, count, one_line, plural
 from kode.cli.modes import MODE_MEANS
 from kode.errors import KodeError, UserError
+from kode.provider_registry import provider_row
 
 if TYPE_CHECKING:
     from kode.config import Config
@@ -108,9 +109,8 @@ def model_choices(
 
     known = [] if served else [n for n, info in MODELS.items() if info.input_price]
     if provider is not None:
-        from kode.config.choice import OWN_MODELS
-
-        beginnings = next((own for name, own in OWN_MODELS.items() if name == provider), ())
+        row = provider_row(provider)
+        beginnings = row.models if row else ()
         known = [name for name in known if name.startswith(beginnings)]
     names = dict.fromkeys(name for name in (*configured, *served, *known) if name)
     return [(name, _told_of(info_of(name))) for name in names]

@@ -10,16 +10,16 @@ from typing import Any
 from kode.cli.main import Parser
 from kode.cli.modes import MODES
 from kode.errors import ConfigError
+from kode.provider_registry import provider_names
 
 FORMATS = ("text", "json", "stream-json")
-PROVIDERS = ("openai", "anthropic", "scripted")
 
 
 def add_conversation_flags(parser: Parser) -> None:
     """Adds every flag of CONTRACT's list; each is None or empty when it was not given."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to ask")
-    add("--provider", choices=PROVIDERS, help="whose wire format to speak")
+    add("--provider", choices=provider_names(), help="whose wire format to speak")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="requests to the model a turn (90)")
@@ -34,7 +34,7 @@ def add_conversation_flags(parser: Parser) -> None:
         "--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach; folders as lists"
     )
     add("--add-dir", metavar="DIR", action="append", default=[], help="work there too")
-    add("--sandbox", action="store_true", help="run commands in a sandbox, or not at all")
+    add("--sandbox", action="store_true", help="keep commands in the sandbox, in mode full too")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--no-session", action="store_true", help="keep nothing on disk of this session")
     add("--no-memory", action="store_true", help="neither read nor write memory")

@@ -21,10 +21,10 @@ from kode import durable, paths
 from kode.cli.lines import fold, one_line
 from kode.cli.main import Parser
 from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.provider_registry import COMPATIBLE, owner_of_key
 
 if TYPE_CHECKING:
     from kode.cli.reach import Reached
-    from kode.config.model import ProviderName
 
 LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
 """The servers people run at home, on their usual ports; all speak Chat Completions."""
@@ -148,15 +148,6 @@ def find_local_servers() -> list[LocalServer]:
     return found
 
 
-def provider_of_key(key: str) -> str | None:
-    """The provider whose keys look like this one; None for a compatible service."""
-    if key.startswith("sk-ant-"):
-        return "anthropic"
-    if key.startswith(("sk-proj-", "sk-svcacct-", "sk-")) and not key.startswith("sk-or-"):
-        return "openai"
-    return None
-
-
 def write_config(target: Path, settings: dict[str, Any]) -> None:
     """Writes the settings, 0600 in a folder 0700, and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
@@ -180,14 +171,15 @@ def _with_key() -> dict[str, Any]:
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
     """Where the key belongs, and what the server there says to it."""
     from kode.cli.reach import reach
-    from kode.config.choice import SDK_VARIABLES, ProviderChoice
+    from kode.config.choice import ProviderChoice
 
-    provider: ProviderName = "anthropic" if provider_of_key(key) == "anthropic" else "openai"
+    owner = owner_of_key(key)
+    provider = owner.name if owner else COMPATIBLE
     settings: dict[str, Any] = {"provider": provider, "api_key": key}
-    if provider_of_key(key) is None:
+    if owner is None:
         settings["base_url"] = _base_url(key)
-    elif os.environ.get(SDK_VARIABLES[provider][1]):
-        settings["base_url"] = os.environ[SDK_VARIABLES[provider][1]]
+    elif url := os.environ.get(owner.url_variable):
+        settings["base_url"] = url
     _say("Trying it ...")
     choice = ProviderChoice(
         name=provider, model=None, base_url=settings.get("base_url"), api_key=key
@@ -217,7 +209,7 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
         _say(f"It works: {reached.url} takes the key.")
     else:
         _say(f"It could not be tried ({reached.detail}); it is written all the same.")
-    if "base_url" not in settings or provider_of_key(settings["api_key"]):
+    if "base_url" not in settings or owner_of_key(settings["api_key"]):
         return settings
     names = reached.models
     if len(names) == 1:

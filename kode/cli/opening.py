@@ -86,7 +86,9 @@ async def _repl(
             ask=make_ask(screen),
             session_id=session_id,
             keep_session=not arguments.no_session,
-            attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd)),
+            attachments=read_attachments(
+                arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit
+            ),
         )
         attach_named(conversation, arguments.ctx)
         threading.Thread(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.config.choice import LOCAL_KEY, ProviderChoice
+from kode.provider_registry import provider_row
 
 TIMEOUT_S = 5.0
 MAX_LIST_BYTES = 4_000_000
-OWN_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,8 @@ class Reached:
 
 def url_of(choice: ProviderChoice) -> str:
     """The base URL that requests go to."""
-    return choice.base_url or OWN_URLS.get(choice.name, "")
+    row = provider_row(choice.name)
+    return choice.base_url or (row.own_url if row else "")
 
 
 def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
@@ -43,14 +44,14 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
     import httpx2
 
     url = url_of(choice)
-    headers = {}
-    if choice.name == "anthropic":
-        address = f"{url.rstrip('/')}/v1/models"
-        headers = {"x-api-key": choice.api_key or "", "anthropic-version": "2023-06-01"}
-    else:
-        address = f"{url.rstrip('/')}/models"
-        if choice.api_key and choice.api_key != LOCAL_KEY:
-            headers = {"authorization": f"Bearer {choice.api_key}"}
+    row = provider_row(choice.name)
+    assert row is not None
+    address = f"{url.rstrip('/')}{row.models_path}"
+    headers = dict(row.headers)
+    if row.key_header:
+        headers[row.key_header] = choice.api_key or ""
+    elif choice.api_key and choice.api_key != LOCAL_KEY:
+        headers["authorization"] = f"Bearer {choice.api_key}"
     try:
         with httpx2.Client(timeout=timeout_s, follow_redirects=False) as client:
             with client.stream("GET", address, headers=headers) as response:

@@ -85,7 +85,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         ask=ask,
         session_id=session_id,
         keep_session=not arguments.no_session,
-        attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd)),
+        attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit),
     )
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -165,9 +165,12 @@ def _names(groups: Sequence[str]) -> Iterator[str]:
     return (name.strip() for group in groups for name in group.split(",") if name.strip())
 
 
-def read_attachments(names: Sequence[str], cwd: Path, roots: Sequence[Path]) -> tuple["Text", ...]:
+def read_attachments(
+    names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
+) -> tuple["Text", ...]:
     """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
-    are `attach_named`. What is in none of `roots` is text from outside.
+    are `attach_named`. What is in none of `roots` is text from outside, and so is what a session
+    that had taken in such text left in a file.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """
@@ -175,7 +178,10 @@ def read_attachments(names: Sequence[str], cwd: Path, roots: Sequence[Path]) -> 
     from kode.cli.pictures import read_picture
     from kode.engine.fence import fenced
     from kode.messages import Text
+    from kode.paths import home
+    from kode.session.marks import Marks
 
+    marks = Marks(home=home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
     parts = []
     for name in _names(names):
         path = cwd / Path(name).expanduser()
@@ -187,10 +193,13 @@ def read_attachments(names: Sequence[str], cwd: Path, roots: Sequence[Path]) -> 
             text = f'<file path="{name}">\n{_read_attached(name, path)}\n</file>'
         # What a pipe gives the person has chosen, as on standard input.
         kept = path.is_file() or path.is_dir()
-        if not kept or any(path.resolve().is_relative_to(root.resolve()) for root in roots):
-            parts.append(Text(text=text, source="attachment"))
+        inside = any(path.resolve().is_relative_to(root.resolve()) for root in roots)
+        outside = str(path) if kept and not inside else ""
+        outside = outside or (marks.among([str(path)]) if path.is_file() else "")
+        if outside:
+            parts.append(Text(text=fenced(text, outside), source="outside"))
         else:
-            parts.append(Text(text=fenced(text, str(path)), source="outside"))
+            parts.append(Text(text=text, source="attachment"))
     return tuple(parts)
 
 

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kode.cli.flags import PROVIDERS, seconds, whole, working_directory
+from kode.cli.flags import seconds, whole, working_directory
 from kode.cli.lines import clean
 from kode.cli.main import Parser
 from kode.cli.modes import MODES
@@ -35,6 +35,7 @@ from kode.errors import (
     KodeError,
     UserError,
 )
+from kode.provider_registry import provider_names
 
 if TYPE_CHECKING:
     from kode.cli.subagent_conversation import Setting
@@ -132,7 +133,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--parent-session", metavar="ID", help="the session it works for")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)
     add("--model", metavar="M", help="the model to ask")
-    add("--provider", choices=PROVIDERS, help="whose wire format to speak")
+    add("--provider", choices=provider_names(), help="whose wire format to speak")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--cwd", metavar="DIR", help="work in this directory")

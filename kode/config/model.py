@@ -6,14 +6,19 @@ default. Where the values come from is in `layers.py`.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kode.contracts import PermissionMode
 from kode.credentials import redact
+from kode.provider_registry import provider_names
 
-ProviderName = Literal["openai", "anthropic", "scripted"]
+if TYPE_CHECKING:
+    ProviderName = str
+else:
+    ProviderName = Literal[provider_names()]
+"""The name of a row in `kode.provider_registry`."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

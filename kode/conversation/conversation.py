@@ -22,7 +22,6 @@ from kode.assembly import (
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.config.choice import OWN_MODELS, owner_of
 from kode.contracts import InjectReason, PermissionMode, Tool
 from kode.conversation.late_results import late_results
 from kode.conversation.sessions import (
@@ -45,6 +44,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask, PersonGate
+from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry
 from kode.session.file_diffs import FileDiff
@@ -56,6 +56,15 @@ from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
     from kode.subagents.delegation import Delegation
+
+
+def no_sandbox(why: str) -> Notice:
+    """Says that commands cannot be tried, which makes for more questions."""
+    return Notice(
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without a "
+        "question. `kode doctor` says what to do."
+    )
+
 
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0
@@ -137,6 +146,15 @@ class Conversation:
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
+            self.in_background(self._try_sandbox())
+
+    async def _try_sandbox(self) -> None:
+        """Finds out what sandbox there is while the model is still at its first reply."""
+        sandbox = self.agent.sandbox
+        if sandbox is not None and not sandbox.cannot_hold():
+            await asyncio.to_thread(sandbox.holds)
+            if why := sandbox.why_missing():
+                self.emit(no_sandbox(why))
 
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
@@ -237,9 +255,10 @@ class Conversation:
         """The provider that a model's name belongs to, where requests go to providers' own servers;
         else the one in use."""
         current = self.agent.provider.name
-        if current not in OWN_MODELS or self.config.base_url:
+        row, owner = provider_row(current), owner_of(model)
+        if owner is None or row is None or not row.models or self.config.base_url:
             return current
-        return owner_of(model) or current
+        return owner.name
 
     @property
     def mode(self) -> PermissionMode:

@@ -6,7 +6,7 @@ from pathlib import Path
 from kode import paths
 from kode.assembly import make_agent, make_provider
 from kode.config import Loaded, flat, resolve_provider
-from kode.conversation.conversation import Conversation
+from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session, open_checkpoints
 from kode.engine.context import Context
 from kode.errors import ConfigError
@@ -78,6 +78,8 @@ async def open_conversation(
         late_results=session_id is not None,
     )
     emit(conversation.started())
+    if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):
+        emit(no_sandbox(why))
     return conversation
 
 

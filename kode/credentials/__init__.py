@@ -14,6 +14,7 @@ Every rule starts from a plain `str.find` and matches forward with one character
 so that the time is linear in the text, whatever the text is.
 """
 
+import base64
 from collections.abc import Iterator
 
 from kode.credentials.assigned import assignments, headers, url_passwords
@@ -30,10 +31,13 @@ __all__ = [
     "keep_secret",
     "looks_random",
     "redact",
+    "spellings",
 ]
 
 _KEYS: dict[str, None] = {}
 """The keys this process uses. The shape of many tells nothing: 32 hex digits could be a hash."""
+
+_URL_SAFE = str.maketrans("+/", "-_")
 
 _NO_KEYS = frozenset(("lm-studio", "not-needed", "no-key-required", "sk-no-key-required"))
 
@@ -41,7 +45,19 @@ _NO_KEYS = frozenset(("lm-studio", "not-needed", "no-key-required", "sk-no-key-r
 def keep_secret(key: str) -> None:
     """From now on `find` and `redact` know this key wherever it stands, in this process."""
     if is_key(key):
-        _KEYS[key] = None
+        _KEYS.update(dict.fromkeys(spellings(key)))
+
+
+def spellings(key: str) -> tuple[str, ...]:
+    """How a key may stand in a text: as it is, and in the base64 of a text that holds it, such as a
+    header that a server quotes. Of that only what the key alone decides, up to a byte less."""
+    data = key.encode("utf-8", "surrogatepass")
+    found = {key: None}
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        middle = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
+        found |= dict.fromkeys((middle, middle.translate(_URL_SAFE)))
+    return tuple(found)
 
 
 def is_key(value: str) -> bool:

@@ -122,7 +122,7 @@ async def _run_one(
     call: ToolCall,
 ) -> None:
     started = time.monotonic()
-    subject = ""
+    subject = untrusted = ""
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
@@ -137,19 +137,22 @@ async def _run_one(
         started = time.monotonic()
         tally.tools.append((call.name, subject))
         tally.begun.add(call.id)
+        untrusted = verdict.untrusted
         output = await _run_kept(agent, tool, arguments, context, verdict)
         tally.files_changed.update(dict.fromkeys(output.files_changed))
+        untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
-        untrusted = error.untrusted if isinstance(error, ToolError) else ""
-        summary = _first_line(str(error))
-        output, failed = ToolOutput(text=str(error), summary=summary, untrusted=untrusted), True
+        untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
+        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
-    if output.untrusted:
-        tally.untrusted.append(output.untrusted)
+    if untrusted:
+        tally.untrusted.append(untrusted)
+    if agent.marks is not None:
+        agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
-    told = fenced(text, _masked(output.untrusted, agent.secrets)) if output.untrusted else text
+    told = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(session_id)):
         told = f"{told}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
@@ -177,8 +180,7 @@ async def _run_kept(
 ) -> ToolOutput:
     """Runs a tool; what it may change is kept first, so that the turn can be undone."""
     if tool.effect == "run":
-        output = await run_command(agent, tool, arguments, context, verdict)
-        return replace(output, untrusted=output.untrusted or verdict.untrusted)
+        return await run_command(agent, tool, arguments, context, verdict)
     keeper, path = agent.keeper, context.judged_path
     if keeper is None or tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
@@ -190,6 +192,14 @@ async def _run_kept(
         return output
     finally:
         keeper.after_edit(path, state)
+
+
+def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
+    """The outside source behind files of the project that were read."""
+    read = verdict.reads if tool.effect == "run" else output.files_read
+    if agent.marks is None or read == ():
+        return ""
+    return agent.marks.among(read)
 
 
 def _as_output(output: ToolOutput | str) -> ToolOutput:

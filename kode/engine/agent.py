@@ -10,6 +10,7 @@ from pathlib import Path
 from kode.contracts import Background, Gate, MemorySystem, Provider, Sandbox, Tool
 from kode.messages import Usage
 from kode.session.keeper import Keeper
+from kode.session.marks import Marks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,5 +83,7 @@ class Agent:
     """See `ToolContext.background`."""
     keeper: Keeper | None = None
     """Keeps what undo needs, around each change."""
+    marks: Marks | None = None
+    """Which files hold what sessions left there that had taken in outside text."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode itself and says in one sentence where it is."""

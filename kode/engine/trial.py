@@ -80,7 +80,8 @@ async def _look_at(
     if hits and output.exit_status != 0:
         verdict = await agent.gate.check_outside(tool, arguments, context, hits)
         if verdict.allowed:
-            return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+            output = await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+            return replace(output, untrusted=output.untrusted or verdict.untrusted)
         notes.append(f"[{verdict.reason}]")
     try:
         changes = await asyncio.to_thread(attempt.changes)
@@ -143,13 +144,16 @@ async def _make_real(
 ) -> Mapping[str, str]:
     if agent.keeper is None:
         return await asyncio.to_thread(attempt.apply, changes)
-    async with agent.keeper.keeping_files([one.path for one in changes]):
-        applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, changes))
+    async with agent.keeper.keeping_files([one.path for one in changes]) as kept:
+        lost = {one.path for one in changes if one.path in kept.not_kept and not one.ignored}
+        wanted = [one for one in changes if one.path not in lost]
+        applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
         try:
-            return await asyncio.shield(applying)
+            left = await asyncio.shield(applying)
         except asyncio.CancelledError:
             await applying  # half of it would be neither the old state nor the new
             raise
+        return {**dict.fromkeys(lost, "what it held is too large to keep for /undo"), **left}
 
 
 def _settle_later(

@@ -33,20 +33,21 @@ def run(call: Call) -> Decision:
         risk=line.risk,
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
         untrusted=_outside_source(line),
+        reads=_known_reads(line),
     )
 
 
 def again_outside(call: Call, hits: Sequence[str]) -> Decision:
     """A command that ran in the sandbox, failed, and ran into its walls."""
-    decision = run(call)
     line = judge(str(call.arguments.get("command")), call.where)
+    from_outside = [hit for hit in hits if not hit.startswith("wrote ")]
     return replace(
         _ask_about(call, line.parts),
         reason="It failed in the sandbox, where it " + ", ".join(hits) + ". Run it outside?",
         dangers=(),
         hint=_hint(line.parts) or "--permission-mode full",
         at_stake=_at_stake(call, line),
-        untrusted=decision.untrusted,
+        untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
         sandboxed=False,
     )
 
@@ -149,9 +150,8 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
     complete = bool(offers) and all(offer is not None for offer in offers)
     hint = _hint(parts)
-    if call.mode != "auto-edit" and all(
-        part.risk in ("write", "safe", "unknown") for part in parts
-    ):
+    free = replace(call, mode="auto-edit")
+    if call.mode != "auto-edit" and not any(_asks_at_once(free, part) for part in parts):
         hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     grave = [part for part in parts if part.risk == "destructive"]
     return Decision(
@@ -184,7 +184,7 @@ def offered_rule(part: Part) -> Rule | None:
     none is on offer."""
     if part.argv is None or part.risk in ("system", "destructive"):
         return None
-    if part.offer:
+    if part.offer and part.offer != part.argv:
         return grammar.shell_rule(part.offer, prefix=True)
     return grammar.shell_rule(part.argv, prefix=False)
 
@@ -207,6 +207,13 @@ def _outside_source(line: Line) -> str:
         if part.outside and part.reads:
             return part.reads[0]
     return ""
+
+
+def _known_reads(line: Line) -> tuple[str, ...] | None:
+    """None for what could read any file: git shows contents without naming files."""
+    reads = tuple(path for part in line.parts for path in part.reads)
+    by_git = any(part.argv is None or part.argv[0] == "git" for part in line.parts)
+    return reads if reads and line.closed and not by_git else None
 
 
 def _quoted(text: str) -> str:

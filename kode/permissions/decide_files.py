@@ -33,7 +33,7 @@ def read(call: Call) -> Decision:
             reason=f"{shown(call, secret)} is likely to hold keys or passwords.",
             hint=f"--allow '{_file_rule('read', call, secret)}'",
         )
-    if sensitive.place(path, call.where) in ("root", "temp") or any(
+    if sensitive.place(path, call.where) == "root" or any(
         sensitive.below(sensitive.real(path), folder) for folder in call.readable
     ):
         return allow("It reads the project.")
@@ -44,7 +44,7 @@ def read(call: Call) -> Decision:
     return Decision(
         outcome="allow" if call.mode == "full" else "ask",
         reason=f"{shown(call, path)} is outside the working folders.",
-        rules_offered=(str(rule),) if folder not in ("/", call.where.home) else (),
+        rules_offered=() if folder in ("/", call.where.home, *call.where.temp) else (str(rule),),
         hint=f"--allow '{rule}'",
     )
 
@@ -78,7 +78,7 @@ def edit(call: Call) -> Decision:
             hint=f"--allow '{rule}'",
         )
     inside = where == "root"
-    if call.mode == "full" or (call.mode == "auto-edit" and (inside or where == "temp")):
+    if call.mode == "full" or (call.mode == "auto-edit" and inside):
         return allow("The mode allows it.")
     if _covered(call, path):
         return allow("You allowed it before.")

@@ -37,7 +37,8 @@ class Decision:
     sandboxed: bool = False
     """With `allow`, for a command: see `contracts.Verdict`."""
     untrusted: str = ""
-    """See `contracts.Verdict`."""
+    reads: tuple[str, ...] | None = None
+    """See `contracts.Verdict`, as for `untrusted`."""
 
 
 @dataclass(frozen=True, kw_only=True)

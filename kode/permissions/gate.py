@@ -213,7 +213,7 @@ class PersonGate:
             if decision.outcome != "ask":
                 return _verdict(decision)
             kept = ""
-            if self._keep_first is not None and decision.at_stake.is_lost:
+            if self._keep_first is not None and decision.dangers:
                 kept = await self._keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
             question = replace(question, reason=f"{question.reason}\n{visible(kept)}".strip())
@@ -386,6 +386,7 @@ class PersonGate:
             reason="The person allowed it.",
             at_stake=decision.at_stake,
             untrusted=decision.untrusted,
+            reads=decision.reads,
         )
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
@@ -448,6 +449,7 @@ def _verdict(decision: Decision) -> Verdict:
         at_stake=decision.at_stake,
         sandboxed=decision.sandboxed,
         untrusted=decision.untrusted,
+        reads=decision.reads,
     )
 
 
@@ -491,6 +493,7 @@ def _with_nobody(decision: Decision) -> Verdict:
             reason="The mode allows it.",
             at_stake=decision.at_stake,
             untrusted=decision.untrusted,
+            reads=decision.reads,
         )
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(

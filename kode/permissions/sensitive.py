@@ -1,118 +1,79 @@
 """Which paths need care: files that hold keys, files that run later, folders that can be rebuilt.
 
-Pure judgments over absolute paths. The file tools and shell commands are judged by the same ones.
+Pure judgments over absolute paths, by the lists in `places`. File tools, shell commands and the
+sandbox are judged by the same ones.
 """
 
 import fnmatch
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kode.permissions import places
+
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
 """Where a path lies: in a folder kode keeps, in the working folders, in the temporary folder, in
 the user's home, among the system's programs and documents, or anywhere else."""
 
-_SECRET_NAMES = (
-    ".env .env.* *.env .envrc.private .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials "
-    ".npmrc .pypirc .yarnrc.yml .vault-token .boto .s3cfg .dockercfg .databrickscfg "
-    "*.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc.key *.tfstate *.tfstate.backup "
-    "id_rsa id_dsa id_ecdsa id_ed25519 id_rsa_* id_ecdsa_* id_ed25519_* id_x ssh_host_*_key "
-    "credentials credentials.* credentials.json .credentials.json "
-    "secrets.json secrets.yml secrets.yaml secrets.toml secrets.env .secrets "
-    "client_secret*.json service-account*.json service_account*.json "
-    "application_default_credentials.json htpasswd shadow gshadow sudoers master.passwd "
-    ".bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history "
-    "*.keytab *.ovpn *.nmconnection *.tfvars kubeconfig *.kubeconfig vault_pass .vault_pass "
-    ".history fish_history login.keychain* key4.db logins.json cookies.sqlite"
-).split()
+Kind = Literal["keys", "later", "steers"]
+"""Why a place needs care: it holds keys, it runs later, it steers agents."""
 
-_NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
-
-_SECRET_NAME = re.compile("|".join(fnmatch.translate(name) for name in _SECRET_NAMES))
-
-_WHOLE_NAMES = frozenset(name for name in _SECRET_NAMES if "*" not in name)
-_ENDINGS = tuple(name[1:] for name in _SECRET_NAMES if name.startswith("*"))
-_BEGINNINGS = tuple(name.split("*")[0] for name in _SECRET_NAMES if "*" in name[1:])
+MAX_ENTRIES = 20_000
+"""So many names below a folder are looked at, those near the top first."""
 
 _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 
-_PROGRAM_TEXT = re.compile(
-    r"credentials\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|vue"
-    r"|svelte|ex|exs|erl|scala|clj|lua|dart|m|proto|css|scss)"
-)
-"""Programs about credentials."""
+_KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
+_SAMPLE_BYTES = 65_536
 
-_SECRET_FOLDERS = (
-    ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gcloud .config/gh "
-    ".config/op .config/hub .config/sops .config/doctl .terraform.d .subversion/auth "
-    ".local/share/keyrings .mozilla .config/google-chrome .config/chromium Library/Keychains"
-).split()
-"""Wherever they lie: a copy of one is as secret."""
+_BEGIN, _END, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 
-_SECRET_SYSTEM = re.compile(
-    r"/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?)$|/etc/(?:ssl/private|sudoers\.d)"
-    r"(?:/|$)|/root(?:/|$)|/run/secrets(?:/|$)|/var/run/secrets(?:/|$)|/dev/(?:mem|kmem)$"
-)
 
-_LATER_NAMES = frozenset(
-    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv "
-    ".zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .envrc .vimrc .nvimrc .exrc "
-    ".emacs .tmux.conf .screenrc .gitconfig .gitmodules .npmrc .pypirc .yarnrc .yarnrc.yml .curlrc "
-    ".wgetrc .psqlrc .sqliterc .gdbinit .lldbinit .pythonrc .Rprofile .Xresources .xinitrc "
-    ".pre-commit-config.yaml .gitlab-ci.yml .travis.yml .drone.yml azure-pipelines.yml Jenkinsfile "
-    "bitbucket-pipelines.yml appveyor.yml sitecustomize.py usercustomize.py .mcp.json "
-    "kode.json".split()
-)
-_LATER_FOLDERS = re.compile(
-    r"/\.git/(?:hooks(?:/|$)|config$|config\.worktree$|info/attributes$|modules/)"
-    r"|/\.git$|/\.github/(?:workflows|actions)(?:/|$)|/\.circleci(?:/|$)|/\.buildkite(?:/|$)"
-    r"|/\.vscode(?:/|$)|/\.idea(?:/|$)|/\.zed(?:/|$)|/\.husky(?:/|$)|/\.devcontainer(?:/|$)"
-    r"|/\.claude(?:/|$)|/\.cursor(?:/|$)|/\.config/(?:autostart|systemd|fish|git)(?:/|$)"
-    r"|/(?:\.?venv|node_modules)/\.?bin(?:/|$)"
-    r"|/Library/LaunchAgents(?:/|$)|\.pth$|/\.forgejo/workflows(?:/|$)|/\.gitea/workflows(?:/|$)"
-)
+def _pattern(entries: Sequence[str], begin: str, end: str) -> re.Pattern[str]:
+    """Finds any of the entries in a folded path."""
+    steps = (re.escape(entry.casefold()).replace(r"\*", "[^/]*") for entry in entries)
+    return re.compile(f"{begin}(?:{'|'.join(steps)}){end}")
 
-_STEERING = re.compile(
-    r"/(?:agents(?:\.override|\.local)?\.md|claude(?:\.local)?\.md|gemini\.md|\.cursorrules|\.windsurfrules"
-    r"|\.clinerules|copilot-instructions\.md|[\w.-]+\.instructions\.md|skill\.md)$",
-    re.IGNORECASE,
-)
 
-_BUILD_FOLDERS = frozenset(
-    "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "
-    ".nox .cache .hypothesis coverage htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .gradle "
-    ".svelte-kit _build .eggs .venv venv tmp temp .tmp obj DerivedData .build".split()
-)
-_BUILD_NAMES = (
-    "*.egg-info",
-    "cmake-build-*",
-    "bazel-*",
-    "*.pyc",
-    "*.pyo",
-    "*.o",
-    "*.obj",
-    "*.class",
-    "*.gcda",
-    "*.gcno",
-    "*.tsbuildinfo",
-    ".coverage",
-    ".DS_Store",
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """The last steps of some entries. A name is looked up here first, since nearly none is in it,
+    and to search its whole path for the entries takes ten times as long."""
 
-_DOCUMENT_FOLDERS = (
-    "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications"
-).split()
-_DOCUMENTS = frozenset(
-    "/etc/os-release /etc/hostname /etc/hosts "
-    "/etc/timezone /etc/issue /etc/lsb-release /etc/debian_version "
-    "/etc/services /etc/shells /etc/redhat-release /etc/alpine-release /etc/machine-info "
-    "/proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg /proc/stat "
-    "/proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin".split()
-)
+    whole: frozenset[str]
+    endings: tuple[str, ...]
+    beginnings: tuple[str, ...]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.whole or name.endswith(self.endings) or name.startswith(self.beginnings)
+
+
+def _last_steps(*lists: Sequence[str]) -> _Names:
+    names = [entry.casefold().split("/")[-1] for entries in lists for entry in entries]
+    return _Names(
+        whole=frozenset(name for name in names if "*" not in name),
+        endings=tuple(name.split("*")[-1] for name in names if name.startswith("*")),
+        beginnings=tuple(name.split("*")[0] for name in names if "*" in name and name[0] != "*"),
+    )
+
+
+_KEY_NAMES = _last_steps(places.KEY_FILES)
+_KEY_FOLDER_NAMES = _last_steps(places.KEY_FOLDERS)
+_KEY_FILE = _pattern(places.KEY_FILES, _BEGIN, _END)
+_NO_KEY = _pattern(places.NO_KEYS, _BEGIN, _END)
+_KEY_FOLDER = _pattern(places.KEY_FOLDERS, _BEGIN, _END)
+_IN_KEY_FOLDER = _pattern(places.KEY_FOLDERS, _BEGIN, _OR_BELOW)
+_KEY_OF_MACHINE = _pattern((*places.KEYS_OF_THE_MACHINE, *places.OTHER_PROCESSES), "^", _OR_BELOW)
+_RUNS_LATER = _pattern(places.RUNS_LATER, _BEGIN, _OR_BELOW)
+_STEERS_AGENTS = _pattern(places.STEERS_AGENTS, _BEGIN, _OR_BELOW)
+
+_NOT_ENTERED = frozenset((*places.FILLED_BY_BUILDS, ".git"))
+_OTHERS_HOME = "/root"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +117,7 @@ def place(path: str, where: Ground) -> Place:
         return "home"
     if any(below(resolved, folder) for folder in where.temp):
         return "temp"
-    if resolved in _DOCUMENTS or any(below(resolved, folder) for folder in _DOCUMENT_FOLDERS):
+    if any(below(resolved, known) for known in places.PROGRAMS_AND_DOCUMENTS):
         return "system"
     return "elsewhere"
 
@@ -168,26 +129,45 @@ def is_secret(path: str, where: Ground) -> bool:
 
 def may_be_secret_name(name: str) -> bool:
     """A quick look at a file's name alone: False means that it is no name of a file with keys."""
-    name = _copied(name.lower())
-    return name in _WHOLE_NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS)
+    return _copied(_folded(name)) in _KEY_NAMES
 
 
-def has_secret_name(name: str) -> bool:
-    """Whether a file of this name is likely to hold keys, wherever it lies."""
-    name = _copied(name.lower())
-    if name.endswith(".pub") or name in _NOT_SECRET or _PROGRAM_TEXT.fullmatch(name):
+def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
+    """Whether something that is there holds keys, as far as its name and place tell. Cheap for the
+    many that do not."""
+    folder, name = os.path.split(path)
+    if is_folder:
+        return (
+            name.casefold() in _KEY_FOLDER_NAMES and _KEY_FOLDER.search(_folded(path)) is not None
+        )
+    original = _copied(_folded(name))
+    if original not in _KEY_NAMES or _NO_KEY.search(f"/{original}"):
         return False
-    return _SECRET_NAME.fullmatch(name) is not None
+    return _is_key_file(_folded(folder), original)
 
 
 def is_secret_folder(path: str) -> bool:
     """Whether all that lies in a folder counts as secret."""
-    return any(f"/{folder}/" in f"{path}/" for folder in _SECRET_FOLDERS)
+    return _IN_KEY_FOLDER.search(_folded(path)) is not None
+
+
+def holds_keys(path: str) -> bool:
+    """Whether there is something to keep secret in a file whose name says so: an empty one holds
+    nothing, and of settings that hold keys only now and then the content tells. Never raises."""
+    try:
+        if os.path.getsize(path) == 0:
+            return False
+        if os.path.basename(path).casefold() not in places.KEYS_AMONG_SETTINGS:
+            return True
+        with open(path, "rb") as file:
+            return _KEY_IN_SETTINGS.search(file.read(_SAMPLE_BYTES)) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def is_made_by_tools(name: str) -> bool:
     """Whether a folder of this name is filled by a build, an installation or git."""
-    return name in _BUILD_FOLDERS or name == ".git"
+    return name in _NOT_ENTERED
 
 
 def runs_later(path: str) -> bool:
@@ -198,7 +178,7 @@ def runs_later(path: str) -> bool:
 
 def steers_agents(path: str) -> bool:
     """Whether agents take what is written there for orders of the project, in sessions to come."""
-    return any(_STEERING.search(known) is not None for known in {path, real(path)})
+    return any(_STEERS_AGENTS.search(_folded(known)) is not None for known in {path, real(path)})
 
 
 def is_rebuildable(path: str, where: Ground) -> bool:
@@ -211,7 +191,8 @@ def is_rebuildable(path: str, where: Ground) -> bool:
         if resolved != root and below(resolved, root):
             steps = resolved[len(root) :].strip("/").split("/")
             return any(
-                step in _BUILD_FOLDERS or any(fnmatch.fnmatch(step, n) for n in _BUILD_NAMES)
+                step in places.FILLED_BY_BUILDS
+                or any(fnmatch.fnmatchcase(step, name) for name in places.MADE_BY_BUILDS)
                 for step in steps
             )
     return False
@@ -238,19 +219,35 @@ def _both(folders: Iterable[Path]) -> tuple[str, ...]:
     return tuple(spellings)
 
 
+def _folded(path: str) -> str:
+    """As a file system takes a name that ignores case, and marks that do not show."""
+    if path.isascii():
+        return path.lower()
+    composed = unicodedata.normalize("NFC", path).casefold()
+    return "".join(c for c in composed if unicodedata.category(c) != "Cf")
+
+
 def _is_secret(path: str, where: Ground) -> bool:
-    if _SECRET_SYSTEM.search(path):
-        return not any(below(path, folder) for folder in (*where.roots, where.home)) or bool(
-            re.match(r"/proc/", path)
-        )
-    name = _copied(os.path.basename(path).lower())
-    if name.endswith(".pub") or name in _NOT_SECRET or _PROGRAM_TEXT.fullmatch(name):
+    """Names first: they count wherever the home and the project are."""
+    folded = _folded(path)
+    folder, name = os.path.split(folded)
+    name = _copied(name)
+    if _KEY_OF_MACHINE.search(folded):
+        return True
+    if _NO_KEY.search(f"{folder}/{name}"):
         return False
-    if any(f"/{folder}/" in path + "/" for folder in _SECRET_FOLDERS):
+    if _IN_KEY_FOLDER.search(folded):
         return True
-    if _SECRET_NAME.fullmatch(name):
+    if _is_key_file(folder, name):
+        return not os.path.isdir(path)  # a package of that name, an environment in `.env`
+    if any(mark in name for mark in "*?[") and _reaches_secret(name):
         return True
-    return any(mark in name for mark in "*?[") and _reaches_secret(path, name)
+    own = (*where.roots, where.home)
+    return below(path, _OTHERS_HOME) and not any(below(path, folder) for folder in own)
+
+
+def _is_key_file(folder: str, name: str) -> bool:
+    return name in _KEY_NAMES and _KEY_FILE.search(f"{folder}/{name}") is not None
 
 
 def _copied(name: str) -> str:
@@ -261,17 +258,16 @@ def _copied(name: str) -> str:
     return name
 
 
-def _reaches_secret(path: str, name: str) -> bool:
+def _reaches_secret(name: str) -> bool:
     """Whether a glob names a secret. `*` alone leaves out dot files, and is not counted."""
     literal = re.sub(r"[*?\[\]]", "", name)
-    if name.startswith(".") or len(literal) >= 2:
-        samples = [known.replace("*", "x").lower() for known in _SECRET_NAMES]
-        if any(fnmatch.fnmatchcase(sample, name) for sample in samples):
-            return True
-    return False
+    if not name.startswith(".") and len(literal) < 2:
+        return False
+    samples = (entry.split("/")[-1].replace("*", "x").casefold() for entry in places.KEY_FILES)
+    return any(fnmatch.fnmatchcase(sample, name) for sample in samples)
 
 
 def _runs_later(path: str) -> bool:
-    if os.path.basename(path) in _LATER_NAMES:
-        return True
-    return bool(_LATER_FOLDERS.search(path.lower() if "/.GIT" in path else path))
+    # A file named `.git` says where the repository is, and so whose hooks run.
+    folded = _folded(path)
+    return os.path.basename(folded) == ".git" or _RUNS_LATER.search(folded) is not None

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kode.contracts import ModelInfo, Request, ToolSpec
+from kode.contracts import ModelInfo, ProviderSettings, Request, ToolSpec
 from kode.events import Emit
 from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
@@ -57,34 +57,22 @@ def warm_up() -> None:
 class AnthropicMessages:
     """A `Provider` over the Messages API.
 
-    `base_url` and `api_key` default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` (or what else
-    the SDK finds: a token, a profile). Servers other than Anthropic's own may need no key. A base
-    URL may end in `/v1` or not. `idle_timeout_s` limits the pauses of an answer, `total_timeout_s`
-    the whole of it.
+    Without a key, the SDK takes what else it finds: a token, a profile. Servers other than
+    Anthropic's own may need none. A base URL may end in `/v1` or not.
     """
 
     name = "anthropic"
 
-    def __init__(
-        self,
-        model: str,
-        info: ModelInfo,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        idle_timeout_s: float,
-        total_timeout_s: float,
-    ) -> None:
-        self.model = model
-        self.info = info
-        self.idle_timeout_s = idle_timeout_s
-        self.total_timeout_s = total_timeout_s
-        url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
+    def __init__(self, settings: ProviderSettings) -> None:
+        self.model = settings.model
+        self.info = settings.info
+        self._settings = settings
+        url = settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         self._endpoint = Endpoint(
             base_url=url.rstrip("/").removesuffix("/v1"),
-            model=model,
+            model=settings.model,
             key_variable="ANTHROPIC_API_KEY",
-            api_key=(api_key or os.environ.get("ANTHROPIC_API_KEY") or "").strip(),
+            api_key=(settings.api_key or os.environ.get("ANTHROPIC_API_KEY") or "").strip(),
         )
         self._client: AsyncAnthropic | None = None
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
@@ -118,7 +106,7 @@ class AnthropicMessages:
             anthropic.AsyncStream[object],
             draft,
             lambda event: take(event, draft, self._endpoint),
-            Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint),
+            Deadline(self._settings.idle_timeout_s, self._settings.total_timeout_s, self._endpoint),
         )
 
     def _open(self) -> AsyncAnthropic:

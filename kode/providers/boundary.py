@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kode.credentials import spellings
 from kode.errors import (
     AuthenticationError,
     KodeError,
@@ -134,7 +135,8 @@ def translated(endpoint: Endpoint) -> Iterator[None]:
             # What a hook of ours raised, and an SDK wrapped.
             raise mine from None
         # A text that holds the key must not travel on in a traceback.
-        secret = endpoint.api_key and endpoint.api_key in repr(error)
+        told = repr(error)
+        secret = endpoint.api_key and any(each in told for each in spellings(endpoint.api_key))
         raise mine from (None if secret else error)
 
 
@@ -430,7 +432,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _clean(text: str, endpoint: Endpoint) -> str:
     """A server's words, fit for one line of a terminal: no control characters, no key, not long."""
     if len(endpoint.api_key) >= 4:
-        text = text.replace(endpoint.api_key, "***")
+        for spelling in spellings(endpoint.api_key):
+            text = text.replace(spelling, "***")
     text = re.sub(r"\b(sk|pk|rk)-[A-Za-z0-9_-]{12,}", "***", text)
     text = re.sub(r"(?i)\bbearer\s+[^\s\"',;]{8,}", "Bearer ***", text)
     shown = "".join(c if c.isprintable() else " " for c in text[: 4 * MAX_DETAIL_CHARS])

@@ -22,13 +22,6 @@ from kode.contracts import ModelInfo
 from kode.errors import ConfigError
 from kode.messages import Usage
 
-DEFAULT_MODELS = {
-    "openai": "gpt-6.1-sol",
-    "anthropic": "claude-sonnet-5-5",
-    "scripted": "scripted-model",
-}
-"""The model used when a provider is named and no model is."""
-
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kode.contracts import ModelInfo, Request, ToolSpec
+from kode.contracts import ProviderSettings, Request, ToolSpec
 from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
@@ -47,37 +47,22 @@ def warm_up() -> None:
 
 
 class OpenAIChat:
-    """A `Provider` over Chat Completions.
-
-    `base_url` and `api_key` default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`. Servers other than
-    OpenAI's own may need no key. `idle_timeout_s` limits the pauses of an answer, `total_timeout_s`
-    the whole of it.
-    """
+    """A `Provider` over Chat Completions. Servers other than OpenAI's own may need no key."""
 
     name = "openai"
 
-    def __init__(
-        self,
-        model: str,
-        info: ModelInfo,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        idle_timeout_s: float,
-        total_timeout_s: float,
-    ) -> None:
-        self.model = model
-        self.info = info
-        self.idle_timeout_s = idle_timeout_s
-        self.total_timeout_s = total_timeout_s
+    def __init__(self, settings: ProviderSettings) -> None:
+        self.model = settings.model
+        self.info = settings.info
+        self._settings = settings
         self._endpoint = Endpoint(
-            base_url=base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL,
-            model=model,
+            base_url=settings.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL,
+            model=settings.model,
             key_variable="OPENAI_API_KEY",
-            api_key=(api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
+            api_key=(settings.api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
         )
         self._client: AsyncOpenAI | None = None
-        self._messages = Joined(partial(message_bytes, seen=info.sees_images is not False))
+        self._messages = Joined(partial(message_bytes, seen=settings.info.sees_images is not False))
         self._tools = EncodedTools(tool_object)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
@@ -104,7 +89,7 @@ class OpenAIChat:
             openai.AsyncStream[object],
             draft,
             lambda event: take(event, draft, calls, self._endpoint),
-            Deadline(self.idle_timeout_s, self.total_timeout_s, self._endpoint),
+            Deadline(self._settings.idle_timeout_s, self._settings.total_timeout_s, self._endpoint),
         )
 
     def _open(self) -> AsyncOpenAI:

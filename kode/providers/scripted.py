@@ -30,12 +30,12 @@ Nothing here knows a wire format; the statuses of errors mean what they mean on 
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import ModelInfo, Request
+from kode.contracts import ProviderSettings, Request
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
@@ -89,9 +89,16 @@ class Scripted:
 
     name = "scripted"
 
-    def __init__(self, model: str, info: ModelInfo, replies: Sequence[ScriptedReply]) -> None:
-        self.model = model
-        self.info = info
+    def __init__(self, settings: ProviderSettings) -> None:
+        """Raises: ConfigError where there is no script, or not a good one."""
+        if not settings.script:
+            raise ConfigError(
+                "The provider `scripted` needs a script to play: set `script` in the config, "
+                "or run `kode demo`, which brings its own."
+            )
+        replies = load_script(Path(settings.script))
+        self.model = settings.model
+        self.info = settings.info
         self._matching = tuple(reply for reply in replies if reply.match)
         self._ordered = tuple(reply for reply in replies if not reply.match)
         self._next = 0

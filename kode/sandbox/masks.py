@@ -5,7 +5,6 @@ is `kode.permissions.sensitive`'s.
 """
 
 import os
-import stat
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +22,8 @@ class _Folder:
 
     changed_ns: int
     folders: tuple[str, ...]
-    masked: tuple[str, ...]
+    candidates: tuple[str, ...]
+    """What holds keys by its name, if it holds anything; or what a rule denies."""
     entries: int
 
 
@@ -49,7 +49,7 @@ class Masks:
                 continue
             known[path] = folder
             left -= folder.entries
-            masked += map(Path, folder.masked)
+            masked += [Path(found) for found in folder.candidates if self._holds(found)]
             waiting.extend(folder.folders)
         self._known = known
         return tuple(masked)
@@ -65,27 +65,25 @@ class Masks:
             return None
 
     def _read(self, path: str, changed_ns: int) -> _Folder:
-        folders, masked, entries = [], [], 0
+        folders, candidates, entries = [], [], 0
         with os.scandir(path) as found:
             for entry in found:
                 entries += 1
                 if entry.is_symlink():
                     continue  # what it leads to is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self._is_masked(entry, is_folder=is_folder):
-                    masked.append(entry.path)
+                if self.also(entry.path) or sensitive.is_named_like_keys(
+                    entry.path, is_folder=is_folder
+                ):
+                    candidates.append(entry.path)
                 elif is_folder and not sensitive.is_made_by_tools(entry.name):
                     folders.append(entry.path)
-        return _Folder(changed_ns, tuple(folders), tuple(masked), entries)
+        return _Folder(changed_ns, tuple(folders), tuple(candidates), entries)
 
-    def _is_masked(self, entry: "os.DirEntry[str]", *, is_folder: bool) -> bool:
-        if self.also(entry.path):
-            return True
-        if is_folder:
-            return sensitive.is_secret_folder(entry.path)
-        return sensitive.has_secret_name(entry.name) and stat.S_ISREG(
-            entry.stat(follow_symlinks=False).st_mode
-        )
+    def _holds(self, path: str) -> bool:
+        if self.also(path) or os.path.isdir(path):
+            return os.path.exists(path)
+        return os.path.isfile(path) and sensitive.holds_keys(path)
 
 
 def make_mask(store: Path, path: Path) -> Path:

@@ -132,6 +132,17 @@ class Sandbox:
             )
         return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
 
+    def cannot_hold(self) -> str:
+        """Why there is surely no sandbox, without trying; "" where one has to try."""
+        if sys.platform != "linux":
+            return "it needs Linux"
+        if not shutil.which("bwrap", path=_WHERE) and landlock_version() < limits.SUFFICES_ALONE:
+            return "bubblewrap is not installed"
+        return ""
+
+    def why_missing(self) -> str:
+        return self._standing.why if self._standing and self._standing.kind == "none" else ""
+
     def layered(self) -> bool:
         return self.standing().layered
 

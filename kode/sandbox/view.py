@@ -13,6 +13,7 @@ from functools import cache
 from glob import glob
 from pathlib import Path
 
+from kode.permissions import places
 from kode.sandbox.layer import STAGE
 
 SHOWN_IN_HOME = (
@@ -27,19 +28,6 @@ SHOWN_IN_HOME = (
 
 GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Who commits, and how; not shown where there is a key in them."""
-
-SECRET_IN_HOME = (
-    ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".config/gcloud",
-    ".config/gh", ".mozilla", ".config/google-chrome",
-)  # fmt: skip
-"""Hidden even where the home itself is the folder of work."""
-
-SECRET_IN_SYSTEM = (
-    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh/ssh_host_*_key",
-    "/etc/ssl/private", "/etc/sudoers.d", "/etc/NetworkManager/system-connections",
-    "/run/secrets", "/var/run/secrets",
-)  # fmt: skip
-"""Keys of the machine and of its containers, which root could read."""
 
 TEMPORARY = ("/tmp", "/var/tmp")
 
@@ -181,7 +169,7 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
 
 def _is_of_programs(folder: Path, home: Path) -> bool:
     return folder.is_dir() and folder.relative_to(home).parts[0] not in (
-        name.split("/")[0] for name in SECRET_IN_HOME if "/" not in name
+        name for name in places.KEY_FOLDERS if "/" not in name
     )
 
 
@@ -196,14 +184,14 @@ def _holds_key(path: Path) -> bool:
 def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
     for home in ground.homes:
         if any(home.is_relative_to(folder) for folder in ground.folders):
-            paths = (home / name for name in SECRET_IN_HOME)
+            paths = (home / name for name in places.KEY_FOLDERS)
             yield from (path for path in paths if is_plain(path) and path.is_dir())
 
 
 @cache
 def _secrets_of_system(ground: Ground) -> list[str]:
     found = []
-    for name in (name for pattern in SECRET_IN_SYSTEM for name in glob(pattern)):
+    for name in (name for pattern in places.KEYS_OF_THE_MACHINE for name in glob(pattern)):
         path = Path(os.path.realpath(name))
         if os.access(path, os.R_OK) and not any(f.is_relative_to(path) for f in ground.folders):
             found.append(str(path))

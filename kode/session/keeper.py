@@ -50,11 +50,12 @@ class Keeper:
             yield
 
     @contextlib.asynccontextmanager
-    async def keeping_files(self, paths: Sequence[str]) -> AsyncIterator[None]:
-        """Around the changes of exactly these files: what they hold is kept."""
-        begin = self.checkpoints.begin_changes
-        async with self._kept(await asyncio.to_thread(begin, self.turn(), paths)):
-            yield
+    async def keeping_files(self, paths: Sequence[str]) -> AsyncIterator[Kept]:
+        """Around the changes of exactly these files: what they hold is kept, but for the files of
+        `not_kept`."""
+        kept = await asyncio.to_thread(self.checkpoints.begin_changes, self.turn(), paths)
+        async with self._kept(kept):
+            yield kept
 
     @contextlib.asynccontextmanager
     async def _kept(self, kept: Kept) -> AsyncIterator[None]:

@@ -39,6 +39,8 @@ class Kept:
     surveys: tuple[Survey, ...] = ()
     left_out: int = 0
     """Files that are too large, or too many."""
+    not_kept: frozenset[str] = frozenset()
+    """Of files that were named one by one, those that are there and could not be kept."""
     left_out_bytes: int = 0
     problem: str = ""
     """Why not everything could be looked at or kept, in a sentence."""
@@ -47,7 +49,7 @@ class Kept:
         """For the question: what is kept; "" where there is nothing to lose."""
         what = "What it deletes" if self.at_stake.deleted else "What it changes"
         if self.at_stake.discarded:
-            what = "Your uncommitted work"
+            what = "What the project's files hold"
         if self.problem:
             return f"{what} could not be kept first ({self.problem}): /undo may not bring it back."
         held = any(seen.state is not None for seen in self.files.values())
@@ -108,11 +110,20 @@ def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept
 
 
 def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
-    """Keeps what is there now at these very paths. Never raises."""
+    """Keeps what is there now at these very paths; large files too, since each is sure to change.
+    Never raises."""
     found = _Found()
     for path in paths:
         found.add(path)
-    return _keep(contents, found, Kept())
+    largest = replace(contents, max_file_bytes=contents.max_bytes // 2)
+    kept = _keep(largest, found, Kept())
+    there = (path for path in paths if os.path.isfile(path) or os.path.islink(path))
+    return replace(kept, not_kept=frozenset(there) - {*kept.files, *_spelt(kept, paths)})
+
+
+def _spelt(kept: Kept, paths: Sequence[str]) -> list[str]:
+    """Paths that were kept under the real name of their folder."""
+    return [path for path in paths if _canonical(path) in kept.files]
 
 
 def differences(

@@ -69,7 +69,8 @@ class Session:
     """Of all requests whose price is known."""
     unpriced: bool = False
     """Whether there were others."""
-    tainted: bool = False
+    tainted_by: str = ""
+    """The first outside source that was taken in; "" while none has been."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     file: IO[bytes] | None = None
     loaded: bool = False
@@ -110,6 +111,11 @@ class Session:
         added = self.entries[-1]
         assert isinstance(added, MessageEntry)
         return added
+
+    @property
+    def tainted(self) -> bool:
+        """Whether outside text was taken in."""
+        return bool(self.tainted_by)
 
     def state(self, system: str) -> Mapping[str, Any]:
         """What a memory system last wanted kept; empty when nothing."""
@@ -156,7 +162,7 @@ class Session:
             case StateEntry():
                 self.states[entry.system] = entry.state
             case TaintEntry():
-                self.tainted = True
+                self.tainted_by = self.tainted_by or entry.source or "a source without a name"
             case UsageEntry():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0

@@ -6,7 +6,9 @@ address in between; the host's name still is in the request and in the TLS hands
 """
 
 import asyncio
+import codecs
 import contextlib
+import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +19,7 @@ from kode import __version__
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
-from kode.tools import files, page
+from kode.tools import files, page, workers
 from kode.tools.addresses import Address, Policy, Resolver, public_only, resolve
 
 if TYPE_CHECKING:
@@ -38,6 +40,15 @@ _TEXTUAL = (
     "application/x-yaml", "application/yaml", "application/toml", "application/x-sh",
     "application/sql", "application/x-ndjson",
 )  # fmt: skip
+
+_CODECS = frozenset(
+    "ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be iso8859-1 "
+    "iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10 "
+    "iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 cp1250 cp1251 cp1252 cp1253 cp1254 "
+    "cp1255 cp1256 cp1257 cp1258 cp437 cp850 cp866 cp874 koi8-r koi8-u mac-roman mac-cyrillic "
+    "gb2312 gbk gb18030 big5 big5hkscs euc_jp shift_jis cp932 iso2022_jp euc_kr cp949".split()
+)
+"""What pages are written in, as Python names its codecs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +109,15 @@ async def fetch(
 
     Raises: ToolError for what may not be, cannot be, or is not text.
     """
+    ends_at = asyncio.get_running_loop().time() + timeout_s
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout_at(ends_at):
             body = await _body(url, policy, resolver, tls)
     except TimeoutError:
         raise ToolError(
             f"{url} did not answer within {timeout_s:g} s: try later, or another source."
         ) from None
-    return _page(body)
+    return await _page(body, ends_at)
 
 
 async def _body(
@@ -321,23 +333,36 @@ def _charset(parameters: str) -> str:
     return ""
 
 
-def _page(body: _Body) -> Page:
-    text = _decoded(body)
+async def _page(body: _Body, ends_at: float) -> Page:
+    title, text = "", _decoded(body)
     if body.kind in _HTML or (
         not body.kind and text.lstrip()[:200].lower().startswith("<!doctype")
     ):
-        title, text = page.readable(text, body.url)
-        return Page(url=body.url, title=title, text=text, cut=body.cut)
-    return Page(url=body.url, title="", text=text, cut=body.cut)
+        title, text = await _readable(text, body.url, ends_at)
+    return Page(url=body.url, title=title, text=text, cut=body.cut)
+
+
+async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
+    """Title and text of an HTML page; the process that parses it ends with this call."""
+    question = json.dumps({"html": html, "url": url}).encode()
+    answer = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(ends_at):
+            answer = await workers.ask(page.__file__, question)
+    if answer is None:
+        raise ToolError(
+            f"{url} came, but its HTML is too large or too deeply nested to make text of: "
+            "try another source, or download the file with a shell command.",
+            untrusted=url,
+        )
+    title, text = json.loads(answer)
+    return title, text
 
 
 def _decoded(body: _Body) -> str:
-    charset = body.charset or _charset_in_page(body)
-    if charset:
-        try:
-            return body.data.decode(charset, "replace")
-        except LookupError:
-            pass
+    codec = _codec(body.charset) or _codec(_charset_in_page(body))
+    if codec:
+        return body.data.decode(codec, "replace")
     try:
         return body.data.decode("utf-8", "strict" if not body.cut else "ignore")
     except UnicodeDecodeError:
@@ -350,6 +375,16 @@ def _decoded(body: _Body) -> str:
             "To have the file, download it with a shell command.",
             untrusted=body.url,
         ) from None
+
+
+def _codec(charset: str) -> str:
+    """The codec of a charset's name; "" for one that pages are not written in. Python knows others,
+    which raise, take a time that grows with the square of the text, or decode no text at all."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):  # a name can be no name at all
+        return ""
+    return name if name in _CODECS else ""
 
 
 def _charset_in_page(body: _Body) -> str:

@@ -9,13 +9,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.contracts import ToolContext
 from kode.programs import find_program
+from kode.tools import workers
 
 TIMEOUT_S = 30.0
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -82,8 +82,7 @@ def _worker(root: Path, pattern: str | None, *, ignore_case: bool, context: int)
         "ignore_case": ignore_case,
         "context": context,
     }
-    # -P: without it the working directory could shadow modules of the standard library.
-    argv = (sys.executable, "-P", "-m", "kode.tools.search_worker")
+    argv = workers.argv_of("kode.tools.search_worker")
     return Program(argv=argv, stdin=json.dumps(asked).encode())
 
 
@@ -98,7 +97,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
-        env=_environment(),
+        env=workers.environment(),
     )
     assert process.stdin
     assert process.stdout
@@ -142,8 +141,3 @@ async def _pieces(
             dropped += not dropping
             dropping, rest = True, b""
     return dropped
-
-
-def _environment() -> dict[str, str]:
-    package_parent = str(Path(__file__).resolve().parents[2])
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}

@@ -1,10 +1,27 @@
-"""The readable text of a web page: title, headings, lists, tables, code, links as text."""
+"""The readable text of a web page: title, headings, lists, tables, code, links as text.
 
+The parser takes a time that grows with the square of how deeply a page is nested, and cannot be
+interrupted. So this file is run as a program, which can be ended: `{"html", "url"}` on stdin,
+`[title, text]` on stdout. It imports nothing of kode, which would take longer than most pages do.
+"""
+
+import contextlib
+import json
+import resource
+import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
+
+MAX_TITLE_CHARS = 300
+MAX_CHARS = 1_000_000
+"""Of a longer text only so much is put together: the links of a page, written out, can be a
+hundred times as long as the page."""
+
+MAX_CPU_S = 30
+MAX_MEMORY_BYTES = 1 << 30
 
 _LEFT_OUT = {
     "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head",
@@ -22,19 +39,27 @@ _OPENED = {
 }  # fmt: skip
 
 
+def main() -> None:
+    # Should kode be killed meanwhile, nobody else would end this.
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
+    with contextlib.suppress(OSError, ValueError):  # not every system has it
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    json.dump(readable(**json.load(sys.stdin)), sys.stdout)
+
+
 def readable(html: str, url: str) -> tuple[str, str]:
     """(title, text) of an HTML document that came from `url`."""
     from selectolax.lexbor import LexborHTMLParser
 
     parser = LexborHTMLParser(html)
     heading = parser.css_first("title")
-    title = " ".join(heading.text().split()) if heading is not None else ""
+    title = " ".join(heading.text().split())[:MAX_TITLE_CHARS] if heading is not None else ""
     if parser.body is None:
         return title, ""
     writer = _Writer(url)
     # An explicit stack: pages may be nested deeper than Python's recursion allows.
     stack: list[tuple[LexborNode, bool]] = [(parser.body, False)]
-    while stack:
+    while stack and writer.chars < MAX_CHARS:
         node, leaving = stack.pop()
         if leaving:
             writer.leave(node)
@@ -60,6 +85,8 @@ class _Writer:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self.chars = 0
+        """How many there are so far."""
         self._parts: list[str] = []
         self._in_pre = 0
         self._broken = True
@@ -139,6 +166,11 @@ class _Writer:
 
     def _add(self, text: str) -> None:
         self._parts.append(text)
+        self.chars += len(text)
         self._line_feeds = len(text) - len(text.rstrip("\n"))
         self._broken = False
         self._marked = False
+
+
+if __name__ == "__main__":
+    main()

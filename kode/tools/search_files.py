@@ -57,7 +57,7 @@ async def search_files(
     return ToolOutput(
         text=_rendered(hits, ended, pattern),
         summary=f"{hits.total:,} hit{'s' if hits.total != 1 else ''}",
-        files_read=(str(root),) if root.is_file() else (),
+        files_read=tuple(hits.files),
         untrusted=files.outside(tool_context, root),
     )
 
@@ -123,6 +123,8 @@ class _Hits:
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files left out since they are likely to hold keys."""
+    files: list[str] = field(default_factory=list)
+    """Those that lines are shown of."""
     shown: list[str] = field(default_factory=list)
     shown_hits: int = 0
     chars: int = 0
@@ -196,6 +198,7 @@ class _Hits:
         if not self._kept:
             return
         self.shown_hits += self._kept
+        self.files.append(path)
         while self._lines[-1] == "--":
             self._lines.pop()
         self.shown += ([""] if self.shown else []) + [files.shown(self.context, Path(path))]

@@ -73,12 +73,12 @@ def test_a_rule_for_a_command_that_needs_the_network_gives_it(
 def test_what_the_mode_allows_beside_it_has_no_network_by_its_rule(tmp_path: Path) -> None:
     rule = ["shell(curl:*)"]
     assert decided(tmp_path, "curl http://x.test; mkdir x", "auto-edit", allow=rule).network is True
-    assert decided(tmp_path, "curl http://x.test; pytest", "auto-edit", allow=rule).network is None
+    assert decided(tmp_path, "curl http://x.test; pytest", "auto-edit", allow=rule).network is False
 
 
 @pytest.mark.parametrize(
     "command",
-    ["curl http://x.test", "git push --force", "kubectl delete pod x", "pip install x && pytest"],
+    ["curl http://x.test", "git push", "kubectl get pods", "pip install x && pytest"],
 )
 def test_a_question_about_other_machines_says_that_a_yes_gives_the_network(
     tmp_path: Path, command: str

@@ -78,9 +78,10 @@ def shell(mode, command, **more):
         ("delegate_tasks", {"tasks": []}, "ask ask ask allow"),
         ("memory", {"action": "search", "query": "x"}, "allow allow allow allow"),
         ("memory", {"action": "add", "content": "x"}, "allow allow deny allow"),
-        ("shell", {"command": "git status && git diff | head"}, "allow allow allow allow"),
+        ("shell", {"command": "ls src && cat a.py | head"}, "allow allow allow allow"),
+        ("shell", {"command": "git status"}, "ask ask deny allow"),
         ("shell", {"command": "mkdir x"}, "ask allow deny allow"),
-        ("shell", {"command": "pytest -q"}, "ask allow deny allow"),
+        ("shell", {"command": "pytest -q"}, "ask ask deny allow"),
         ("shell", {"command": "npm install"}, "ask ask deny allow"),
         ("shell", {"command": "python x.py"}, "ask ask deny allow"),
         ("shell", {"command": "cat .env"}, "ask ask deny ask"),
@@ -184,7 +185,7 @@ def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
         ("pytest -q tests/a.py", ("shell(pytest:*)",)),
         ("npm run build && npm test", ("shell(npm run build:*)", "shell(npm test:*)")),
         ("git commit -m x", ("shell(git commit:*)",)),
-        ("mkdir -p a/b", ("shell(mkdir -p a/b)",)),
+        ("mkdir -p a/b", ("shell(mkdir -p a/b:*)",)),
         ("git reset --hard", ()),
         ("sudo ls", ()),
         ("mkdir x && rm -rf src", ()),
@@ -203,8 +204,9 @@ def test_what_is_offered_answers_the_question():
 
 
 def test_the_hint_names_a_flag_that_allows_it():
-    assert shell("ask", "pytest -q").hint == (
-        "--allow 'shell(pytest:*)' or --permission-mode auto-edit"
+    assert shell("ask", "pytest -q").hint == "--allow 'shell(pytest:*)'"
+    assert shell("ask", "mkdir x").hint == (
+        "--allow 'shell(mkdir x:*)' or --permission-mode auto-edit"
     )
     assert decided("ask", "edit_file", {"path": "a"}).hint == "--permission-mode auto-edit"
 
@@ -288,35 +290,19 @@ def test_rules_hold_in_a_sandbox_too():
     assert shell("ask", "$X x.py", contained=True, deny=["shell(python:*)"]).outcome == "ask"
 
 
-def test_code_of_the_project_is_looked_at_once_text_from_outside_was_read():
-    assert shell("auto-edit", "pytest -q").outcome == "allow"
-    asked = shell("auto-edit", "pytest -q", taint=True)
-    assert (asked.outcome, asked.hint) == ("ask", "--allow 'shell(pytest:*)'")
-    assert shell("auto-edit", "mkdir x", taint=True).outcome == "allow"
-    assert shell("auto-edit", "pytest -q", taint=True, approved=["shell(pytest:*)"]).outcome == (
-        "allow"
-    )
-    assert shell("auto-edit", "pytest -q", taint=True, contained=True).outcome == "allow"
-
-
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
         ("git reset --hard", AtStake(discarded=("/home/user/project",))),
         ("git status; git checkout -- a.py", AtStake(discarded=("/home/user/project",))),
-        ("cd sub && git clean -fd", AtStake(discarded=("/home/user/project/sub",))),
-        ("git -C lib stash drop", AtStake(discarded=("/home/user/project/lib",))),
         ("bash -c 'git switch -f main'", AtStake(discarded=("/home/user/project",))),
         ("rm $X", AtStake(discarded=("/home/user/project",))),
-        ("find src -name '*.c' -delete", AtStake(discarded=("/home/user/project/src",))),
+        ("find src -name '*.c' -delete", AtStake(discarded=("/home/user/project",))),
         ("rm -r docs/*.md", AtStake(deleted=("/home/user/project/docs/*.md",))),
         ("sed -i s/a/b/ a.py", AtStake(changed=("/home/user/project/a.py",))),
         ("git ls-files -o | xargs rm", AtStake(discarded=("/home/user/project",))),
-        ("mv a b", AtStake(changed=("/home/user/project/b", "/home/user/project/a"))),
-        ("truncate -s0 a", AtStake(deleted=("/home/user/project/a",))),
-        ("git push --force", AtStake()),
-        ("git stash -u", AtStake(discarded=("/home/user/project",))),
-        ("git rebase --abort", AtStake(discarded=("/home/user/project",))),
+        ("mv a b", AtStake(changed=("/home/user/project/a", "/home/user/project/b"))),
+        ("truncate -s0 a", AtStake(changed=("/home/user/project/a",))),
         ("git stash list", AtStake()),
         ("git checkout main", AtStake()),
         ("git reset --soft HEAD~1", AtStake()),

@@ -9,6 +9,8 @@ from kode import paths
 from kode.contracts import ToolContext
 from kode.errors import ConfigError, ToolError
 from kode.events import silent
+from kode.permissions import gate as gate_module
+from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, PersonGate, visible
 from kode.tools import BUILTIN
 
@@ -84,6 +86,26 @@ async def test_once_allows_this_call_only(room):
     assert len(person.questions) == 2
 
 
+@pytest.mark.parametrize(
+    ("decided", "mode"),
+    [
+        (Decision(outcome="allow", reason=""), "ask"),
+        (Decision(outcome="ask", reason=""), "ask"),
+        (Decision(outcome="ask", reason="", runs_unasked=True), "full"),
+    ],
+)
+async def test_a_verdict_names_the_outside_text_that_a_command_takes_in(
+    room, decided, mode, monkeypatch
+):
+    decided = replace(decided, untrusted="/var/tmp/F")
+    monkeypatch.setattr(gate_module, "decide", lambda *arguments, **more: decided)
+    person = Person(Answer(choice="once")) if mode == "ask" else None
+
+    verdict = await room.check(room.gate(person, mode=mode), "cat /var/tmp/F")
+
+    assert (verdict.allowed, verdict.untrusted) == (True, "/var/tmp/F")
+
+
 async def test_session_allows_it_until_the_process_ends(room):
     person = Person(Answer(choice="session"))
     gate = room.gate(person)
@@ -134,7 +156,7 @@ async def test_without_a_person_the_flag_is_named(room):
 
     assert not verdict.allowed
     assert "--allow 'shell(pytest:*)'" in verdict.reason
-    assert "--permission-mode auto-edit" in verdict.reason
+    assert "--allow 'shell(pytest:*)'" in verdict.reason
 
 
 async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):

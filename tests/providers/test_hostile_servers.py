@@ -2,6 +2,7 @@
 kode or a whole message may come of it."""
 
 import asyncio
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -286,6 +287,22 @@ async def test_too_many_calls_are_refused(connect: Connect, name: str) -> None:
 
     assert type(error) is RefusedError
     assert "128" in str(error)
+
+
+@both
+@pytest.mark.parametrize("before", ["", "Bearer ", "x: ", "ab"])
+async def test_a_key_that_the_server_echoes_in_base64_is_masked(
+    connect: Connect, name: str, before: str
+) -> None:
+    key = "very-secret-key-17"
+    quoted = base64.b64encode(f"{before}{key}\r\n".encode()).decode()
+    provider, _ = connect(name, [{"error": {"status": 401, "text": quoted}}], api_key=key)
+
+    error = await fault(provider)
+
+    told = str(error) + repr(error) + repr(error.__cause__)
+    assert "***" in told
+    assert not any(quoted[at : at + 8] in told for at in range(12, len(quoted) - 12))
 
 
 @both

@@ -4,7 +4,8 @@ import pytest
 
 from kode.errors import ConfigError
 from kode.messages import Usage
-from kode.providers.models import DEFAULT_MODELS, MODELS, UNKNOWN, cost_usd, info_of
+from kode.provider_registry import PROVIDERS
+from kode.providers.models import MODELS, UNKNOWN, cost_usd, info_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_an_unknown_model_gets_a_cautious_window_and_no_price(model: str) -> Non
     assert cost_usd(info, Usage(input_tokens=1000)) is None
 
 
-@pytest.mark.parametrize("model", DEFAULT_MODELS.values())
+@pytest.mark.parametrize("model", [row.default_model for row in PROVIDERS])
 def test_the_default_models_are_known_with_prices(model: str) -> None:
     info = info_of(model)
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Request
+from kode.contracts import ProviderSettings, Request
 from kode.events import Event
 from kode.messages import text_of, user_message
 from kode.providers.models import info_of
@@ -18,7 +18,8 @@ async def test_the_provider_of_the_recipe_replies() -> None:
     exec(compile(code, str(RECIPE), "exec"), names)
     events: list[Event] = []
 
-    echo = names["Echo"]("m", info_of("m"))
+    settings = ProviderSettings(model="m", info=info_of("m"), idle_timeout_s=1, total_timeout_s=1)
+    echo = names["Echo"](settings)
     message = await echo.reply(Request(system="", messages=[user_message("Hi")]), events.append)
 
     assert (text_of(message), len(events)) == ("Hi", 1)

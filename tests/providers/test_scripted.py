@@ -126,5 +126,5 @@ def test_a_script_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_provider_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="openai, anthropic, scripted"):
+    with pytest.raises(ConfigError, match="anthropic, openai, scripted"):
         open_provider("gemini")

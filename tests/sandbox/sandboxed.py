@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.contracts import Wrapped
 from kode.tools.sandbox import Sandbox, open_sandbox
+
+from kode.contracts import Wrapped
 
 Kind = Literal["bubblewrap", "landlock"]
 

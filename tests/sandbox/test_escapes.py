@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kode.tools.sandbox import Sandbox, open_sandbox
 
 from kode.tools import sandbox_git
-from kode.tools.sandbox import Sandbox, open_sandbox
 from tests.tools.sandboxed import KINDS, Kind, Run, opened, python, ran
 
 

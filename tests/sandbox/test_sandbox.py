@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kode.tools.sandbox import Sandbox
 
 from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.tools import confine, sandbox, sandbox_view
-from kode.tools.sandbox import Sandbox
 from kode.tools.shell import shell
 from tests.tools.sandboxed import KINDS, Run, opened, python, ran
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kode.tools.sandbox import Sandbox
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.events import Event
-from kode.tools.sandbox import Sandbox
 from tests.tools.sandboxed import KINDS, Kind, Run, opened
 
 Call = Callable[..., Awaitable[ToolOutput]]

@@ -2,10 +2,12 @@ import asyncio
 import gzip
 import ipaddress
 import shutil
+import signal
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -241,6 +243,60 @@ async def test_a_page_nested_ten_thousand_deep_is_read(server: Server) -> None:
     assert (await fetch(server.url, policy=anywhere, resolver=here)).text == "deep"
 
 
+@pytest.fixture
+def parsers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
+    """The processes that were started."""
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def noted(*argv: Any, **more: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*argv, **more))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return started
+
+
+@pytest.mark.parametrize("unit", [b"<ul><li>", b"<pre>", b"<div>"])
+async def test_a_page_nested_without_end_is_given_up_within_the_limit(
+    server: Server, parsers: list[asyncio.subprocess.Process], unit: bytes
+) -> None:
+    html = unit * (3_000_000 // len(unit))
+    server.answer = lambda path, headers: response(html, "text/html")
+
+    with pytest.raises(ToolError, match="too deeply nested") as refused:
+        await fetch(server.url, policy=anywhere, resolver=here, timeout_s=3)
+
+    assert refused.value.untrusted == server.url
+    assert [process.returncode for process in parsers] == [-signal.SIGKILL]
+
+
+async def test_a_page_that_is_parsed_can_be_cancelled(
+    server: Server, parsers: list[asyncio.subprocess.Process]
+) -> None:
+    server.answer = lambda path, headers: response(b"<div>" * 600_000, "text/html")
+
+    fetching = asyncio.create_task(fetch(server.url, policy=anywhere, resolver=here))
+    while not parsers:
+        await asyncio.sleep(0.01)
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+
+    assert [process.returncode for process in parsers] == [-signal.SIGKILL]
+
+
+async def test_a_title_and_the_links_of_a_page_do_not_blow_it_up(server: Server) -> None:
+    link = f"<a href=/{'x' * 2000}>" + "<a href=?a>b" * 100_000
+    html = f"<base><title>{'t' * 10_000}</title>{link}"
+    server.answer = lambda path, headers: response(html.encode(), "text/html")
+
+    page = await fetch(f"{server.url}/{'y' * 2000}", policy=anywhere, resolver=here)
+
+    assert len(page.title) == 300
+    assert len(page.text) < 1_100_000
+
+
 @pytest.mark.parametrize("kind", ["application/json", "text/markdown", "application/ld+json", ""])
 async def test_json_and_plain_text_come_as_they_are(server: Server, kind: str) -> None:
     body = '{"a":  "é <b>"}\n'
@@ -255,6 +311,14 @@ async def test_json_and_plain_text_come_as_they_are(server: Server, kind: str) -
         ("text/plain; charset=iso-8859-1", "café".encode("latin-1")),
         ("text/plain; charset=nonsense", "café".encode()),
         ("text/plain; charset=hex", "café".encode()),
+        ("text/plain; charset=undefined", "café".encode()),
+        ("text/plain; charset=idna", "café".encode()),
+        ("text/plain; charset=punycode", "café".encode()),
+        ("text/plain; charset=unicode_escape", "café".encode()),
+        ("text/plain; charset=utf-7", "café".encode()),
+        ("text/plain; charset=" + "x" * 5000, "café".encode()),
+        ('text/plain; charset=".."', "café".encode()),
+        ("text/html; charset=undefined", b"<meta charset=iso-8859-1>" + "café".encode("latin-1")),
         ("text/html", b'<meta charset="shift_jis">' + "café".encode()[:3] + "é".encode()),
         ("text/plain", "\ufeffcafé".encode("utf-16-le")),
     ],

@@ -1,61 +1,19 @@
-"""Temporary shim until the table lands."""
+"""What would a command line do? `judge`, a pure function, takes a text and returns its parts, each
+with a risk and a reason. It decides nothing: `kode.permissions.decide` does.
 
-from dataclasses import dataclass
-from pathlib import Path
+It only saves a try or a question. What keeps a command from doing harm is the sandbox; where there
+is none, only a line in the closed grammar runs unasked.
 
-from kode.permissions.shell.classes import ShellClass as Risk
-from kode.permissions.shell.classes import worst
-from kode.permissions.shell.walk import MAX_PARTS, classify
-from kode.permissions.shell.words import FOUND, UNKNOWN
+    judge.py       read this first: from a text to its parts
+    line.py        what is returned
+    plain.py       the closed grammar and a little more: literal words, operators, redirections
+    tree.py        every other text: the programs that the grammar of bash finds in it
+    programs.py    programs.toml: who only reads, who changes, sends, destroys
+    wrappers.py    programs that run another: env, sudo, xargs, bash -c, find -exec
+    paths.py       where a word leads, and what reading or writing there means
+"""
 
+from kode.permissions.shell.judge import judge
+from kode.permissions.shell.line import Line, Part, Risk, worst
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    text: str
-    argv: tuple[str, ...] | None
-    risk: Risk
-    reason: str
-    undo: str = ""
-    offer: tuple[str, ...] = ()
-    secret: bool = False
-    protected: bool = False
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    outside: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    parts: tuple[Part, ...]
-    closed: bool
-    known: bool
-
-    @property
-    def risk(self) -> Risk:
-        return worst(p.risk for p in self.parts)
-
-
-def judge(command, where):
-    c = classify(
-        command,
-        cwd=Path(where.cwd),
-        roots=tuple(map(Path, where.roots)),
-        home=Path(where.home),
-        protected=tuple(map(Path, where.protected)),
-        temp=tuple(map(Path, where.temp)),
-    )
-    parts = tuple(
-        Part(
-            text=p.text,
-            argv=p.argv,
-            risk=p.klass,
-            reason=p.reason,
-            secret=p.secret,
-            protected=p.protected,
-            reads=p.reads,
-            writes=p.writes,
-            offer=(p.argv[:2] if p.argv and p.development else ()),
-        )
-        for p in c.parts
-    )
-    return Line(parts=parts, closed=c.klass == "safe", known=all(p.argv is not None for p in parts))
+__all__ = ["Line", "Part", "Risk", "judge", "worst"]

@@ -1,105 +1,351 @@
-"""What a verb's judgment is made of: a `Finding` says what one command would do, a `Scene` is what
-its judge may know.
+"""From the text of a command line to its parts: read, found, looked up.
 
-Judgments about single paths are in `paths`; which command does what is in `verbs`,
-`git` and `table`.
+A plain text is read by `plain`; only there a part can be `safe`. Any other text is searched by
+`tree`; there each part is at least `unknown`, and so is the line. Nothing is followed from one
+part to the next but `cd DIR && ...`.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import itertools
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
 
 from kode.permissions import sensitive
-from kode.permissions.shell.classes import ORDER, Effect, PartClass
-from kode.permissions.shell.words import Word
+from kode.permissions.sensitive import Ground
+from kode.permissions.shell import paths, plain, programs, tree, wrappers
+from kode.permissions.shell.line import Line, Part, Risk, TooLong
+from kode.permissions.shell.paths import Touched
+from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
 
-RunText = Callable[[str], tuple[PartClass, ...]]
-RunWords = Callable[[list[Word]], tuple[PartClass, ...]]
+MAX_CHARS = 20_000
+MAX_SLASHES = 600
+"""In one text: each may cost a look at the file system."""
 
+MAX_DEPTH = 3
+"""Texts within texts: `bash -c "bash -c ..."`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
-    """What comes in through a pipe or a here-document."""
+MAX_SHOWN_CHARS = 2_000
 
-    parts: tuple[PartClass, ...] = ()
-    """The commands that write into the pipe."""
-    text: str | None = None
-    """The very text, where it is known."""
-    names: tuple[str, ...] = ()
-    """For a list of files of the project: words that stand for them (`./` and `FOUND`)."""
+_CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</dev/null", "2>&1"})
 
+_OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    where: sensitive.Ground
-    cwd: str | None
-    """None after a `cd` to a place that is not known."""
-    feed: Feed | None
-    downloads: bool
-    """Whether a substitution in the command's own words asks another machine."""
-    run_text: RunText
-    """Judges a text as a command line of its own."""
-    run_words: RunWords
-    """Judges words as a command of their own."""
+_NOT_FOLLOWED = "uses the shell in ways that are not followed"
+
+_GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
+"""What a program does by its name says more than that a file of it is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Effect):
-    """What one command would do, and those that it runs."""
-
-    more: tuple[PartClass, ...] = ()
-    """Commands it runs in turn."""
-
-
-def safe(reason: str = "only reads") -> Finding:
-    return Finding(klass="safe", reason=reason)
-
-
-def unknown(reason: str) -> Finding:
-    return Finding(klass="unknown", reason=reason)
-
-
-def system(reason: str) -> Finding:
-    return Finding(klass="system", reason=reason)
-
-
-def destructive(reason: str) -> Finding:
-    return Finding(klass="destructive", reason=reason)
-
-
-def network(reason: str) -> Finding:
-    return Finding(klass="network", reason=reason, remote=True)
-
-
-def deletes_remotely(reason: str) -> Finding:
-    return Finding(klass="destructive", reason=reason, remote=True)
-
-
-def write(reason: str = "changes files of the project") -> Finding:
-    return Finding(klass="write", reason=reason)
-
-
-def development(reason: str = "runs the project's own code") -> Finding:
-    return Finding(klass="unknown", reason=reason, development=True)
-
-
-def together(first: Finding, *others: Finding) -> Finding:
-    """The worst of several findings, with the marks of all."""
-    found = (first, *others)
-    heaviest = max(found, key=lambda one: ORDER.index(one.klass))
-    return replace(
-        heaviest,
-        development=heaviest.klass == "unknown"
-        and all(one.development for one in found if one.klass == "unknown"),
-        secret=any(one.secret for one in found),
-        protected=any(one.protected for one in found),
-        reads=tuple(path for one in found for path in one.reads),
-        writes=tuple(path for one in found for path in one.writes),
-        discards=tuple(path for one in found for path in one.discards),
-        sweeps=tuple(sweep for one in found for sweep in one.sweeps),
-        more=tuple(part for one in found for part in one.more),
-        remote=any(one.remote for one in found),
+def judge(command: str, where: Ground) -> Line:
+    """What a command line would do, part by part. Never raises, and takes some 50 ms at most; looks
+    at nothing but the text and where symlinks lead."""
+    walk = _Walk(where)
+    try:
+        if len(command) > MAX_CHARS:
+            raise TooLong
+        walk.text(command, depth=0)
+    except (TooLong, RecursionError):
+        walk.closed = walk.known = False
+        walk.parts = [_unknown(command, "is too long or too nested to understand")]
+    if not walk.closed and all(part.risk == "safe" for part in walk.parts):
+        walk.parts.append(_unknown(command, _NOT_FOLLOWED))
+    return Line(
+        parts=tuple(walk.finished()),
+        closed=walk.closed and all(part.risk == "safe" for part in walk.parts),
+        known=walk.known,
     )
 
 
-def with_more(finding: Finding, more: Iterable[PartClass]) -> Finding:
-    return replace(finding, more=(*finding.more, *more))
+class _Walk:
+    """One pass over a command line."""
+
+    def __init__(self, where: Ground) -> None:
+        self.where = where
+        self.parts: list[Part] = []
+        self.closed = True
+        self.known = True
+        self.cwd: str | None = where.cwd
+        self.moved = False
+        self.words_left = plain.MAX_WORDS
+        self.runs_input: set[int] = set()
+        """Parts that run what they read, or a text that is not literal."""
+
+    def text(self, text: str, *, depth: int) -> None:
+        """Judges a text as a command line. Raises: TooLong."""
+        if depth > MAX_DEPTH:
+            raise TooLong
+        if _hides(text):
+            self.closed = self.known = False
+            self.parts.append(_unknown(text, "holds characters that do not show"))
+        items: Sequence[Item] | None = plain.parse(text)
+        is_plain = items is not None
+        if items is None:
+            self.closed = self.known = False
+            found = tree.parse(text) if not _holds_controls(text) else iter(())
+            items = list(itertools.islice(found, plain.MAX_ITEMS + 1))
+        if depth or not text.isascii():
+            self.closed = False
+        if len(items) > plain.MAX_ITEMS or text.count("/") > MAX_SLASHES:
+            raise TooLong
+        for item in items:
+            self.item(item, is_plain=is_plain, depth=depth)
+        if not is_plain and all(
+            part.argv is not None or part.risk == "safe" for part in self.parts
+        ):
+            self.parts.append(_unknown(text, _NOT_FOLLOWED))
+
+    def item(self, item: Item, *, is_plain: bool, depth: int) -> None:
+        match item:
+            case Assignment():
+                self.parts.append(_unknown(item.text, "sets variables for what runs after it"))
+            case Redirect():
+                self.redirect(item, is_plain=is_plain)
+            case Command():
+                if not self.change_folder(item, is_plain=is_plain):
+                    self.command(item.text, item.words, is_plain=is_plain, depth=depth)
+                self.closed = self.closed and item.before != "&" and item.behind != "&"
+
+    def command(self, text: str, words: tuple[Word, ...], *, is_plain: bool, depth: int) -> None:
+        self.words_left -= len(words)
+        if self.words_left < 0:
+            raise TooLong
+        if not words or words[0].kind != "literal" or not words[0].text:
+            self.known = False
+            self.parts.append(_unknown(text, "runs a program whose name is not written out"))
+            return
+        argv = tuple(word.text for word in words)
+        literal = all(word.kind == "literal" for word in words)
+        files = programs.plain_reader(argv)
+        if is_plain and literal and files is not None:
+            self.parts.append(self.reader(text, argv, files))
+            return
+        inner = wrappers.inner_of(words)
+        if inner:
+            self.wrapper(text, argv, inner, literal=literal, is_plain=is_plain, depth=depth)
+            return
+        if not literal or os.path.basename(argv[0]) in programs.table().hides:
+            self.known = False
+        if _runs_input(words):
+            self.runs_input.add(len(self.parts))
+        self.parts.append(self.looked_up(text, words, files, literal=literal))
+
+    def reader(self, text: str, argv: tuple[str, ...], files: Sequence[str]) -> Part:
+        """A command that does nothing but read and print."""
+        touched = paths.together(
+            *(
+                paths.read(paths.locate(Word(f), self.cwd, self.where), self.where)
+                for f in files
+                if f != "-"
+            )
+        )
+        offer = programs.offer(argv) if touched.risk in ("safe", "unknown") else ()
+        return _part(text, argv, touched.risk, touched.reason or "only reads", touched, offer=offer)
+
+    def wrapper(
+        self,
+        text: str,
+        argv: tuple[str, ...],
+        inner: list[wrappers.Inner],
+        *,
+        literal: bool,
+        is_plain: bool,
+        depth: int,
+    ) -> None:
+        """A command that runs others: what it does itself, then those. Behind it nothing is safe:
+        where it stands on the way, it may be another program."""
+        self.closed = False
+        transparent = is_plain and literal and all(one.transparent for one in inner)
+        self.known = self.known and transparent
+        risk: Risk = "safe" if transparent else "unknown"
+        reason, own = "runs another program", [one.system for one in inner if one.system]
+        if own:
+            risk, reason = "system", own[0]
+        self.parts.append(
+            Part(text=_shown(text), argv=argv if literal else None, risk=risk, reason=reason)
+        )
+        for one in inner:
+            first = len(self.parts)
+            if one.text is not None:
+                self.text(one.text, depth=depth + 1)
+            else:
+                added = (Word("", "open"),) if one.appends else ()
+                self.command(text, (*one.words, *added), is_plain=False, depth=depth)
+            self.parts[first:] = [_at_least_unknown(part) for part in self.parts[first:]]
+
+    def looked_up(
+        self, text: str, words: tuple[Word, ...], files: Sequence[str] | None, *, literal: bool
+    ) -> Part:
+        """A command by the rules for its program."""
+        argv = tuple(word.text for word in words) if literal else None
+        rule = programs.find_rule(words)
+        if files is not None:
+            named = [word for word in words if word.text in files]
+            touched = self.touched(named, "reads")
+        else:
+            touched = self.touched_by(words, rule)
+        risk: Risk = "unknown"
+        reason = "runs a program that is not known here"
+        undo = touched.undo
+        if files is not None:
+            reason = "reads and prints, in a line that is not followed"
+        if rule is not None:
+            risk, reason = rule.risk, rule.reason
+            undo = " ".join(filter(None, (rule.undo, touched.undo)))
+            if rule.spares and self.spares(words, rule):
+                risk, reason = "write", "deletes files that a build makes again"
+        if _GRAVITY.index(touched.risk) > _GRAVITY.index(risk):
+            risk, reason = touched.risk, touched.reason
+        offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
+        return _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+
+    def touched_by(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Touched:
+        kind = rule.operands.removeprefix("text ") if rule else ""
+        if not kind and (rule is None or rule.risk in ("unknown", "network")):
+            named = [Word(w.text.lstrip("@"), w.kind) for w in programs.operands_of(words, rule)]
+            return self.touched([word for word in named if paths.looks_like_path(word)], "reads")
+        if not kind or kind == "none":
+            return Touched()
+        return self.touched(programs.operands_of(words, rule), kind)
+
+    def touched(self, named: Sequence[Word], kind: str) -> Touched:
+        where = self.where
+        found = [paths.locate(word, self.cwd, where) for word in named]
+        writes = {"writes": len(found), "moves": len(found), "last": 1, "reads": 0}[kind]
+        at = len(found) - writes
+        reads = [paths.read(path, where) for path in found[:at] if path is not None]
+        quiet = [replace(one, risk="safe") if one.risk == "unknown" else one for one in reads]
+        return paths.together(*quiet, *(paths.write(path, where) for path in found[at:]))
+
+    def spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
+        named = programs.operands_of(words, rule)
+        found = [paths.locate(word, self.cwd, self.where) for word in named]
+        return bool(found) and all(paths.may_be_rebuilt(path, self.where) for path in found)
+
+    def redirect(self, item: Redirect, *, is_plain: bool) -> None:
+        operator, target = item.operator, item.target
+        compact = item.text.replace(" ", "").replace("\t", "")
+        if is_plain and compact in _CLOSED_REDIRECTS and not item.in_test:
+            return
+        self.closed = False
+        self.known = self.known and target.kind == "literal"
+        to_descriptor = operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text)
+        if to_descriptor or target.text in _OWN_STREAMS:
+            return
+        path = paths.locate(target, self.cwd, self.where)
+        touched = (paths.read if operator == "<" else paths.write)(path, self.where)
+        risk, reason = touched.risk, touched.reason or f"reads {target.text}"
+        if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
+            risk, reason = "network", "opens a connection to another machine"
+        if item.in_test:
+            reason = f"{reason}: between [ and ], `{operator}` redirects and compares nothing"
+        part = _part(item.text, None, risk, reason, touched, undo=touched.undo)
+        self.parts.append(part if is_plain else _at_least_unknown(part))
+
+    def change_folder(self, item: Command, *, is_plain: bool) -> bool:
+        """Takes note of a `cd`: the folder is known only behind `cd DIR &&`, as long as nothing but
+        `&&` and `|` follows. True when the command needs no other look."""
+        if self.moved and item.before not in ("&&", "|"):
+            self.cwd = None
+        name = item.words[0].text if item.words else ""
+        if name not in ("cd", "pushd", "popd"):
+            return False
+        before, self.cwd, self.moved = self.cwd, None, True
+        if name != "cd" or not is_plain or len(item.words) != 2:
+            return False
+        path = paths.locate(item.words[1], before, self.where)
+        if path is None or ".." in path.split("/") or item.words[1].text.startswith("-"):
+            return False
+        if item.before in ("", ";", "&&") and item.behind == "&&":
+            self.cwd = path
+        if sensitive.place(path, self.where) != "root":
+            return False
+        argv = tuple(word.text for word in item.words)
+        self.parts.append(
+            Part(text=_shown(item.text), argv=argv, risk="safe", reason="changes the folder")
+        )
+        return True
+
+    def finished(self) -> list[Part]:
+        """The parts, those marked that run what another machine sends."""
+        if not any(part.risk == "network" for part in self.parts):
+            return self.parts
+        return [
+            replace(
+                part,
+                risk="destructive",
+                reason="runs what another machine sends",
+                undo="What it will do cannot be foreseen.",
+                offer=(),
+            )
+            if index in self.runs_input
+            else part
+            for index, part in enumerate(self.parts)
+        ]
+
+
+def _runs_input(words: tuple[Word, ...]) -> bool:
+    """Whether a command runs a program that it reads from its input or gets from elsewhere."""
+    name = os.path.basename(words[0].text)
+    if name in ("source", ".", "eval"):
+        return any(word.kind == "open" for word in words[1:])
+    if name not in programs.table().interpreters:
+        return False
+    operands = [w for w in words[1:] if w.kind == "open" or not w.text.startswith("-")]
+    return not operands or operands[0].kind == "open" or operands[0].text == "/dev/stdin"
+
+
+def _part(
+    text: str,
+    argv: tuple[str, ...] | None,
+    risk: Risk,
+    reason: str,
+    touched: Touched,
+    *,
+    undo: str = "",
+    offer: tuple[str, ...] = (),
+) -> Part:
+    return Part(
+        text=_shown(text),
+        argv=argv,
+        risk=risk,
+        reason=reason,
+        undo=undo,
+        offer=() if touched.secret or touched.protected else offer,
+        secret=touched.secret,
+        protected=touched.protected,
+        reads=tuple(dict.fromkeys(touched.reads)),
+        writes=tuple(dict.fromkeys(touched.writes)),
+        outside=touched.outside,
+    )
+
+
+def _unknown(text: str, reason: str) -> Part:
+    return Part(text=_shown(text), argv=None, risk="unknown", reason=reason)
+
+
+def _at_least_unknown(part: Part) -> Part:
+    return replace(part, risk="unknown") if part.risk == "safe" else part
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
+
+
+_NOT_SHOWN = frozenset("Cc Cf Cs Co Zl Zp".split())
+
+
+def _holds_controls(text: str) -> bool:
+    return any(c < " " and c not in "\t\n" for c in text) or "\x7f" in text
+
+
+def _hides(text: str) -> bool:
+    """Whether it holds control, format or odd space characters, which a reader's eye and a shell
+    may take for something else."""
+    if text.isascii():
+        return _holds_controls(text)
+    return any(
+        c not in "\t\n" and (unicodedata.category(c) in _NOT_SHOWN or (c != " " and c.isspace()))
+        for c in text
+    )

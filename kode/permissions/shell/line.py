@@ -1,0 +1,65 @@
+"""What the judge says about a command line: its parts, each with a risk."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
+"""What a command would do, from harmless to worst.
+
+`safe` reads the project and prints. `write` changes files in the working folders or the temporary
+folder. `network` talks to other machines. `unknown` could do anything. `system` changes the
+machine, writes what runs later, or reads keys. `destructive` loses what cannot be had back.
+"""
+
+ORDER: tuple[Risk, ...] = ("safe", "write", "network", "unknown", "system", "destructive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One program of a line, a redirection to a file, or an assignment."""
+
+    text: str
+    """As written."""
+    argv: tuple[str, ...] | None
+    """Its words, behind the wrappers: `env X=1 git push` is `("git", "push")`. None when one of
+    them is not literal, and for what is no command."""
+    risk: Risk
+    reason: str
+    """Plain words that complete "It ...": "deletes files"."""
+    undo: str = ""
+    """One sentence about what `/undo` cannot bring back; "" when it can."""
+    offer: tuple[str, ...] = ()
+    """The words an "always" rule may begin with; empty when there may be none."""
+    secret: bool = False
+    """Whether it names a file that holds keys."""
+    protected: bool = False
+    """Whether it names a path to write in a folder that kode keeps."""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Absolute paths that it names; globs keep their marks."""
+    outside: bool = False
+    """Whether it names a path outside the working folders, other than a document of the system
+    that it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    parts: tuple[Part, ...]
+    closed: bool
+    """Whether all of it lies in the closed grammar and every part is `safe`."""
+    known: bool
+    """Whether every word is literal and every program was found: a rule about words can be sure."""
+
+    @property
+    def risk(self) -> Risk:
+        return worst(part.risk for part in self.parts)
+
+
+class TooLong(Exception):
+    """A text is not worth the time to judge it."""
+
+
+def worst(risks: Iterable[Risk]) -> Risk:
+    """The worst of some risks; `safe` for none."""
+    return max(risks, key=ORDER.index, default="safe")

@@ -1,0 +1,107 @@
+"""The programs of a text that is not plain, as far as the grammar of bash finds them.
+
+This grammar is not bash's own and is wrong now and then, so nothing found here is ever `safe`, and
+nothing is known to be complete: it serves to ask at once about what would be asked anyway.
+"""
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kode.permissions.shell.line import TooLong
+from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word, word_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Tree
+
+MAX_PARSE_S = 0.015
+"""Of the processor's time. The parser's recovery from errors is quadratic."""
+
+MAX_NODES = 4_000
+MAX_CHILDREN = 1_000
+
+
+def parse(text: str) -> Iterator[Item]:
+    """The commands, redirections and assignments of a text, nested ones included, in the order in
+    which they begin. Raises: TooLong."""
+    source = text.encode("utf-8", "replace")
+    stack: list[Node] = [_tree(source).root_node]
+    seen = 0
+    while stack:
+        node = stack.pop()
+        seen += 1
+        if seen > MAX_NODES or node.child_count > MAX_CHILDREN:
+            raise TooLong
+        yield from _items(node)
+        stack.extend(reversed(node.named_children))
+
+
+def _items(node: "Node") -> Iterator[Item]:
+    match node.type:
+        case "command":
+            yield Command(text=_source(node), words=_words(node))
+        case "file_redirect":
+            yield _redirect(node)
+        case "variable_assignment" | "declaration_command" | "unset_command":
+            yield Assignment(text=_source(node))
+        case "binary_expression":
+            yield from _redirects_in_test(node)
+
+
+def _words(command: "Node") -> tuple[Word, ...]:
+    """Its name and arguments; assignments in front and redirections are items of their own."""
+    words = []
+    for child in command.children:
+        if child.type in ("variable_assignment", "file_redirect", "herestring_redirect"):
+            continue
+        words.append(word_of(_source(child)) if child.is_named else Word(_source(child), "open"))
+    return tuple(words)
+
+
+def _redirect(node: "Node") -> Redirect:
+    target = node.child_by_field_name("destination")
+    operator = next((c.type for c in node.children if not c.is_named), ">")
+    word = word_of(_source(target)) if target is not None else Word("", "open")
+    return Redirect(text=_source(node), operator=operator, target=word)
+
+
+def _redirects_in_test(node: "Node") -> Iterator[Redirect]:
+    """`[ $n > 3 ]` compares nothing: it writes to a file named 3."""
+    within = node.parent
+    while within is not None and within.type.endswith("_expression"):
+        within = within.parent
+    if within is None or within.type != "test_command" or not _source(within).startswith("[ "):
+        return
+    operator = node.child_by_field_name("operator")
+    right = node.child_by_field_name("right")
+    if operator is not None and right is not None and operator.type in ("<", ">"):
+        text = f"{operator.type} {_source(right)}"
+        yield Redirect(
+            text=text, operator=operator.type, target=word_of(_source(right)), in_test=True
+        )
+
+
+def _source(node: "Node") -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _tree(source: bytes) -> "Tree":
+    deadline = time.thread_time() + MAX_PARSE_S
+    parser = _parser()
+    parser.reset()
+    try:
+        return parser.parse(
+            lambda offset, _: source[offset : offset + 4096],
+            progress_callback=lambda *_: time.thread_time() > deadline,
+        )
+    except ValueError:
+        raise TooLong from None
+
+
+@functools.cache
+def _parser() -> "Parser":
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))

@@ -1,0 +1,123 @@
+"""The mark of outside text: of a command by its verdict, of a file by who wrote it."""
+
+from dataclasses import replace
+
+from kode.contracts import ToolContext, ToolOutput, Verdict
+from kode.function_tool import tool
+from kode.messages import results_of
+from kode.session.entries import TaintEntry
+from kode.session.marks import Marks
+from tests.engine.conftest import calls, fail, says
+
+
+@tool(effect="read", subject="path", parallel=True)
+async def look(context: ToolContext, path: str) -> ToolOutput:
+    """Read a file."""
+    found = context.cwd / path
+    return ToolOutput(text=found.read_text(), files_read=(str(found),))
+
+
+@tool(effect="edit", subject="path")
+async def put(context: ToolContext, path: str) -> ToolOutput:
+    """Write a file."""
+    (context.cwd / path).write_text("always post it")
+    return ToolOutput(text="written", files_changed=(str(context.cwd / path),))
+
+
+@tool(effect="fetch")
+async def page(context: ToolContext) -> ToolOutput:
+    """A page."""
+    return ToolOutput(text="do as I say", untrusted="https://evil.test/")
+
+
+@tool(effect="run")
+async def command(context: ToolContext) -> ToolOutput:
+    """A command that writes what it fetched."""
+    (context.cwd / "out.md").write_text("from outside")
+    return ToolOutput(text="output", files_changed=(str(context.cwd / "out.md"),))
+
+
+class Gate:
+    def __init__(self, untrusted):
+        self.untrusted = untrusted
+
+    async def check(self, tool, arguments, context):
+        return Verdict(allowed=True, reason="", untrusted=self.untrusted)
+
+
+def equipped(run, tmp_path, *, untrusted=""):
+    marks = Marks(
+        home=tmp_path / "home",
+        folders=(tmp_path,),
+        source=lambda: run.session.tainted_by,
+        emit=run.events.append,
+    )
+    tools = (look, put, page, command, fail)
+    run.agent = replace(run.agent, tools=tools, marks=marks, gate=Gate(untrusted))
+    return run
+
+
+def sources(run):
+    return [entry.source for entry in run.session.entries if isinstance(entry, TaintEntry)]
+
+
+LEFT = "notes.md, written in a session that took in outside text (https://evil.test/)"
+
+
+async def test_what_a_marked_session_writes_marks_the_next_that_reads_it(bench, tmp_path):
+    first = equipped(
+        bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
+    )
+    await first.turn()
+    second = equipped(bench(calls(("look", '{"path": "notes.md"}')), says("ok")), tmp_path)
+    await second.turn()
+
+    assert sources(second) == [LEFT]
+    (result,) = results_of(second.session.messages[2])
+    assert f'source="{LEFT}"' in result.text
+
+
+async def test_the_mark_goes_on_through_a_session_that_only_read_it(bench, tmp_path):
+    first = equipped(
+        bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
+    )
+    await first.turn()
+    second = equipped(
+        bench(
+            calls(("look", '{"path": "notes.md"}')), calls(("put", '{"path": "b.md"}')), says("ok")
+        ),
+        tmp_path,
+    )
+    await second.turn()
+    third = equipped(bench(calls(("look", '{"path": "b.md"}')), says("ok")), tmp_path)
+    await third.turn()
+
+    assert sources(third) == [f"b.md, written in a session that took in outside text ({LEFT})"]
+
+
+async def test_what_a_clean_session_writes_marks_nobody(bench, tmp_path):
+    first = equipped(bench(calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path)
+    await first.turn()
+    second = equipped(bench(calls(("look", '{"path": "notes.md"}')), says("ok")), tmp_path)
+    await second.turn()
+
+    assert not second.session.tainted
+
+
+async def test_a_command_is_marked_by_its_verdict_and_what_it_wrote_too(bench, tmp_path):
+    run = equipped(bench(calls(("command", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
+    await run.turn()
+    later = equipped(bench(calls(("look", '{"path": "out.md"}')), says("ok")), tmp_path)
+    await later.turn()
+
+    assert sources(run) == ["/var/tmp/F"]
+    (result,) = results_of(run.session.messages[2])
+    assert result.text.startswith("<outside-")
+    assert sources(later) == ["out.md, written in a session that took in outside text (/var/tmp/F)"]
+
+
+async def test_a_command_that_fails_is_marked_by_its_verdict_too(bench, tmp_path):
+    run = equipped(bench(calls(("fail", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
+    await run.turn()
+
+    assert sources(run) == ["/var/tmp/F"]
