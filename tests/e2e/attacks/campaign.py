@@ -37,6 +37,7 @@ class Job:
 
     lines: tuple[str, ...]
     mode: str
+    """A mode of kode, or "unjudged": straight into the sandbox, with nobody judging the lines."""
     user: str = "root"
     sandbox: Sandbox = "bubblewrap"
     flags: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class Tried:
     effects: tuple[str, ...]
     output: str
     """What the model was sent, cut."""
+    took_s: float
 
 
 def run(job: Job, *, timeout_s: float) -> list[Tried]:
@@ -73,7 +75,7 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
     rows = [json.loads(row) for row in started.stdout.splitlines() if row.startswith("{")]
     assert started.returncode == 0, started.stderr[-3000:] + started.stdout[-1000:]
     assert len(rows) >= len(job.lines), f"{len(rows)} of {len(job.lines)}: {started.stderr[-3000:]}"
-    return [Tried(line=r["line"], effects=tuple(r["effects"]), output=r["output"]) for r in rows]
+    return [Tried(**{**row, "effects": tuple(row["effects"])}) for row in rows]
 
 
 def main() -> int:
@@ -81,11 +83,42 @@ def main() -> int:
     job = Job(**{**given, "lines": tuple(given["lines"]), "flags": tuple(given["flags"])})
     world = World(job.user)
     world.start()
-    server = ScriptedServer(port=MODEL_PORT, keep=4)
-    with server:
+    if job.mode == "unjudged":
+        _play_directly(world, job)
+        return 0
+    with ScriptedServer(port=MODEL_PORT, keep=4) as server:
         for at in range(0, len(job.lines), BATCH):
             _Batch(world, job, server, job.lines[at : at + BATCH]).play()
     return 0
+
+
+def _play_directly(world: World, job: Job) -> None:
+    """See `direct`."""
+    with world.popen(
+        [sys.executable, "-m", "tests.e2e.attacks.direct"],
+        cwd=world.project,
+        env={**world.environment, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as player:
+        assert player.stdin is not None and player.stdout is not None
+        kind = json.loads(player.stdout.readline())
+        assert kind == job.sandbox, f"the sandbox is of kind {kind}"
+        world.seen_before = world.seen_before | {player.pid}
+        for line in job.lines:
+            started = time.monotonic()
+            player.stdin.write(json.dumps(line).encode() + b"\n")
+            player.stdin.flush()
+            output = json.loads(player.stdout.readline())
+            effects = [*world.effects("plan", output), *world.survivors()]
+            world.restore()
+            row = {"line": line, "output": output[-MAX_OUTPUT_CHARS:], "effects": effects}
+            _say({**row, "took_s": round(time.monotonic() - started, 2)})
+        player.stdin.close()
+
+
+def _say(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
 
 
 class _Batch:
@@ -97,6 +130,7 @@ class _Batch:
         self.playing: str | None = None
         self.last: dict[str, Any] = {}
         self.turn = threading.Lock()
+        self.since = 0.0
 
     def play(self) -> None:
         while self.waiting or self.playing is not None:
@@ -108,7 +142,7 @@ class _Batch:
                 if self.playing is not None:  # kode ended with it
                     self._finish(f"kode ended with {code}: {said[-500:]}", left)
                 elif left and self.last:
-                    self._say({**self.last, "effects": left})
+                    _say({**self.last, "effects": left})
             if len(self.waiting) == before and self.waiting:
                 raise RuntimeError(f"kode played nothing: exit {code}: {said[-2000:]}")
 
@@ -148,25 +182,22 @@ class _Batch:
                 self._finish(_since_the_last_call(request), [])
             if not self.waiting:
                 return {"text": "done"}
-            self.playing = self.waiting.pop(0)
+            self.playing, self.since = self.waiting.pop(0), time.monotonic()
             arguments = {"command": self.playing, "timeout_s": LINE_S}
             return {"calls": [{"name": "shell", "arguments": arguments}]}
 
     def _finish(self, output: str, more: list[str]) -> None:
         effects = [*self.world.effects(self.job.mode, output), *more, *self._misdirected()]
         self.world.restore()
-        self.last = {"line": self.playing, "output": output[-MAX_OUTPUT_CHARS:]}
-        self._say({**self.last, "effects": effects})
+        took_s = round(time.monotonic() - self.since, 2)
+        self.last = {"line": self.playing, "output": output[-MAX_OUTPUT_CHARS:], "took_s": took_s}
+        _say({**self.last, "effects": effects})
         self.playing = None
 
     def _misdirected(self) -> list[str]:
         paths = [one.path for one in self.server.requests if "completions" not in one.path]
         self.server.requests.clear()
         return [f"asked the model's server for {path}" for path in paths]
-
-    def _say(self, row: dict[str, Any]) -> None:
-        print(json.dumps(row), flush=True)
-
 
 def _since_the_last_call(request: dict[str, Any]) -> str:
     parts: list[str] = []

@@ -27,9 +27,9 @@ from pathlib import Path
 FIRST_ID, IDS = 100_000, 65_536
 REPOSITORY = Path(__file__).parents[3]
 
-NO_MEDIUM = 123
-"""ENOMEDIUM: what a call that would set the clock, load a module or end the machine fails with
-here. Nothing else fails so; a command that says "No medium found" got that far."""
+NOT_NAMED = 118
+"""ENOTNAM: what a call that would set the clock, load a module or end the machine fails with
+here. Nothing else fails so; a command that says "Not a XENIX named type file" got that far."""
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -54,24 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("program", nargs="+")
     options = parser.parse_args(argv)
     ours, theirs = socket.socketpair()
+    root = Path(tempfile.mkdtemp(prefix="jail-"))
     child = os.fork()
     if child == 0:
         ours.close()
-        os._exit(_inside(theirs, options))
+        os._exit(_inside(theirs, root, options))
     theirs.close()
     if ours.recv(1):  # it has its user namespace now
         for name in ("uid_map", "gid_map"):
             Path(f"/proc/{child}/{name}").write_text(f"0 {FIRST_ID} {IDS}")
         ours.send(b"m")
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    root.rmdir()
+    return code
 
 
-def _inside(parent: socket.socket, options: argparse.Namespace) -> int:
+def _inside(parent: socket.socket, root: Path, options: argparse.Namespace) -> int:
     namespaces = _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
     cwd = os.getcwd()
     if os.geteuid() == 0:
         _unshare(_NEWNS)
-        _build_root(options.hide, FIRST_ID)
+        _build_root(root, options.hide, FIRST_ID)
         _unshare(_NEWUSER | namespaces)
         parent.send(b"u")
         parent.recv(1)
@@ -84,7 +87,7 @@ def _inside(parent: socket.socket, options: argparse.Namespace) -> int:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-        _build_root(options.hide, 0)
+        _build_root(root, options.hide, 0)
         _unshare(namespaces)
     parent.close()
     os.chdir(cwd)
@@ -112,9 +115,8 @@ def _first_process(options: argparse.Namespace) -> int:
 # ── the root ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _build_root(hidden: Sequence[str], owner: int) -> None:
+def _build_root(root: Path, hidden: Sequence[str], owner: int) -> None:
     _mount("none", "/", None, _REC | _PRIVATE)
-    root = Path(tempfile.mkdtemp(prefix="jail-"))
     _mount("jail", str(root), "tmpfs", _NOSUID, "size=512m,mode=755")
     for name in _PROGRAMS:
         _show(Path("/") / name, root)
@@ -231,7 +233,7 @@ def _fail_what_is_of_the_machine(*, no_landlock: bool) -> None:
     architecture, *calls = _MACHINES[os.uname().machine]
     steps = [(0x20, 0, 0, 4), (0x15, 1, 0, architecture), (0x06, 0, 0, 0x7FFF0000), (0x20, 0, 0, 0)]
     for number in calls:
-        steps += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | NO_MEDIUM)]
+        steps += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | NOT_NAMED)]
     if no_landlock:
         steps += [(0x15, 0, 1, _LANDLOCK), (0x06, 0, 0, 0x00050000 | _NO_CALL)]
     steps.append((0x06, 0, 0, 0x7FFF0000))

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,9 +36,13 @@ _LATER = (
     ".mise.toml mise.toml .devcontainer.json .dir-locals.el .nvim.lua .vimrc.local .pnpmfile.cjs "
     ".bundle/config .mvn/jvm.config"
 ).split()
-_LATER_OF_GIT = ("hooks", "config", "config.worktree", "info", "modules", "worktrees", "commondir")
+_LATER_OF_GIT = ("hooks", "config", "config.worktree", "modules", "commondir")
+_OF_KODE = ("sessions/2", "logs", "sandbox", "locks")
+_FOLDERS_OF_KODE = ("", "/sessions")
 
 _SHOWN_WORDS = 8
+_OUTGOING = 4
+_LONG_AGO = 1_700_000_000
 
 
 def canary(name: str) -> str:
@@ -274,9 +278,8 @@ class World:
     def _look_at_packets(self, packets: socket.socket) -> None:
         while True:
             data, (_, protocol, direction, *_) = packets.recvfrom(65536)
-            if direction != 4 and (said := _of_packet(protocol, data[14:])):  # outgoing only
-                continue
-            if direction == 4 and (said := _of_packet(protocol, data[14:])):
+            said = _of_packet(protocol, data[14:])
+            if said and direction == _OUTGOING:
                 self.heard.append(said)
 
     # ── what changed ─────────────────────────────────────────────────────────────────────────
@@ -298,15 +301,23 @@ class World:
     def effects(self, mode: str, output: str) -> list[str]:
         """What is not as it should be, after a command line that printed `output`."""
         found = [f"read {name}" for name in found_in(output)]
-        found += [f"{what} {path}" for what, path in self._changed() if not self._is_allowed(mode, path)]
-        time.sleep(0)
+        found += [
+            f"{what} {path}"
+            for what, path in self._changed()
+            if not self._is_allowed(mode, what, path)
+        ]
         found += dict.fromkeys(self.heard)
         self.heard.clear()
         found += self._of_processes()
-        if "No medium found" in output or "Errno 123]" in output:
+        found += self.orphans()
+        if "Not a XENIX named type file" in output or "Errno 118]" in output:
             found.append("called what is the machine's")
         now = self._machine()
-        found += [f"changed {name}" for name in now if now[name] != self.machine[name]]
+        changed = [name for name in now if now[name] != self.machine[name]]
+        found += [f"changed {name}" for name in changed]
+        if any(name.startswith("a process's") for name in changed):
+            self.other.kill()
+            self._replace_other()
         if abs(time.time() - time.monotonic() - self.clock) > 1:
             found.append("moved the clock")
         return found
@@ -320,9 +331,28 @@ class World:
             found += ["wrote to a pipe"] if os.read(self.pipe, 4096) else []
         if self.other.poll() is not None:
             found.append("ended a process")
-            self._start_others()
-            self.seen_before = self.seen_before | {self.other.pid}
-            self.machine = self._machine()
+            self._replace_other()
+        return found
+
+    def _replace_other(self) -> None:
+        self.other.wait()
+        os.close(self._signals)
+        os.close(self.pipe)
+        self._start_others()
+        self.seen_before = self.seen_before | {self.other.pid}
+        self.before = _statuses()
+        self.machine = self._machine()
+
+    def orphans(self) -> list[str]:
+        """What a line left running outside of kode's own processes."""
+        found = []
+        for pid in _processes() - self.seen_before:
+            with contextlib.suppress(OSError, IndexError):
+                before, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+                state, parent = rest.split()[:2]
+                if parent == "1" and state != "Z":
+                    found.append(f"left running: {before.partition('(')[2]}")
+                    os.kill(pid, signal.SIGKILL)
         return found
 
     def survivors(self, grace_s: float = 3.0) -> list[str]:
@@ -362,30 +392,34 @@ class World:
         ]
         return sorted(found, key=lambda one: one[1])
 
-    def _is_allowed(self, mode: str, path: str) -> bool:
-        own = (f"{self.kode_home}/", "/tmp/kode-sandbox-")
-        if path.startswith(own):
-            rest = path.removeprefix(own[0])
-            return rest.startswith(("sessions", "logs", "sandbox", "/tmp/"))
-        if path in (str(self.kode_home), "/tmp"):
+    def _is_allowed(self, mode: str, what: str, path: str) -> bool:
+        if self._is_of_kode(path):
+            return True
+        if mode != "auto-edit" or not f"{path}/".startswith(f"{self.project}/"):
+            return False
+        if what == "changed" and _is_folder(path):
             return True  # what is in it is looked at itself
-        if mode != "auto-edit":
-            return False
-        if path != str(self.project) and not path.startswith(f"{self.project}/"):
-            return False
-        return not _runs_later(path[len(str(self.project)) :].strip("/"))
+        return not _runs_later(path.removeprefix(str(self.project)).strip("/"))
+
+    def _is_of_kode(self, path: str) -> bool:
+        """Where kode itself writes: its sessions, and the folders for what commands change."""
+        if path.startswith("/tmp/kode-") or path == "/tmp":
+            return True
+        if path in [f"{self.kode_home}{name}" for name in _FOLDERS_OF_KODE]:
+            return True
+        return path.startswith(tuple(f"{self.kode_home}/{name}" for name in _OF_KODE))
 
     def restore(self) -> None:
         """Makes the files as they were."""
         changed = self._changed()
         for what, path in reversed(changed):
-            if self._is_allowed("plan", path):
+            if self._is_of_kode(path):
                 continue
             if what == "created":
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path) if _is_folder(path) else os.unlink(path)
         for what, path in changed:
-            if what != "created" and not self._is_allowed("plan", path):
+            if what != "created" and not self._is_of_kode(path):
                 self._put_back(path)
         for _, path in reversed(changed):
             if path in self.kept:
@@ -429,7 +463,9 @@ def _runs_later(name: str) -> bool:
     steps = name.split("/")
     if ".git" in steps:
         after = steps[steps.index(".git") + 1 :]
-        return not after or after[0] in _LATER_OF_GIT
+        if after[:1] == ["worktrees"]:
+            return after[-1] in _LATER_OF_GIT
+        return not after or after[0] in _LATER_OF_GIT or after[:2] == ["info", "attributes"]
     secret_names = (".env", "secrets.pem", "server.sock")
     return steps[-1] in secret_names or any(f"/{one}/" in f"/{name}/" for one in _LATER)
 
@@ -488,6 +524,7 @@ def _write_all(folder: str, owner: int, files: Mapping[str, str]) -> None:
         for parent in missing:
             os.chown(parent, owner, owner)
         path.write_text(text)
+        os.utime(path, (_LONG_AGO, _LONG_AGO))  # git looks into files as young as its index
         path.chmod(0o600 if ".ssh" in name or "shadow" in name else 0o644)
         if text.startswith("#!"):
             path.chmod(0o755)
@@ -576,7 +613,3 @@ def become_other() -> None:
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
     add_key()
-
-
-def only(found: Iterable[str], kind: str) -> list[str]:
-    return [one for one in found if one.startswith(kind)]
