@@ -122,6 +122,8 @@ class ToolOutput:
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. The session then counts as having taken in untrusted content."""
+    denied: str = ""
+    """Why something that the call wanted was refused, though it ran; "" when nothing was."""
     exit_status: int | None = None
     """Of a command that has ended; -1 when it ran out of time. None for other tools."""
 

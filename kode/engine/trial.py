@@ -83,6 +83,7 @@ async def _look_at(
             output = await _run_outside(agent, tool, arguments, context, verdict.at_stake)
             return replace(output, untrusted=output.untrusted or verdict.untrusted)
         notes.append(f"[{verdict.reason}]")
+        output = replace(output, denied=verdict.reason)
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
@@ -93,6 +94,7 @@ async def _look_at(
         _with_notes(output, [*notes, *_about(context.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
+        denied=output.denied or settled.denied,
     )
 
 
@@ -109,6 +111,19 @@ class _Settled:
     """Why the gate dropped the others."""
     diff: str = ""
     """Of what is real now."""
+
+    @property
+    def dropped(self) -> tuple[FileChange, ...]:
+        """What the gate did not let become real, but for ignored files."""
+        return tuple(
+            one
+            for one in self.changes
+            if not one.ignored and one not in self.made and one.path not in self.left
+        )
+
+    @property
+    def denied(self) -> str:
+        return self.reason if self.dropped else ""
 
 
 async def _settle(
@@ -229,11 +244,7 @@ def _about(cwd: Path, settled: _Settled) -> list[str]:
     """What the model has to know of a command's changes."""
     notes = []
     real = [one for one in settled.made if not one.ignored]
-    dropped = [
-        one
-        for one in settled.changes
-        if not one.ignored and one not in settled.made and one.path not in settled.left
-    ]
+    dropped = settled.dropped
     if real:
         notes.append(f"[It changed {_names(cwd, real)}.]")
     if dropped:

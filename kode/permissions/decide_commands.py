@@ -73,9 +73,9 @@ def _run_line(call: Call, line: Line) -> Decision:
         )
     named = [part for part in line.parts if _is_named(call, part)]
     rest = [part for part in line.parts if part not in named]
-    at_once = [part for part in rest if _asks_at_once(call, part)]
-    if at_once:
-        return _ask_about(call, at_once)
+    if any(_asks_at_once(call, part) for part in rest):
+        # A yes runs all of the line outside, so all of it that does more than read is named.
+        return _ask_about(call, [part for part in rest if part.risk != "safe" or part.secret])
     if call.mode == "full" and not call.sandbox_forced:
         return allow("The mode allows it.")
     if named and all(part.risk == "safe" for part in rest) and line.known:
@@ -167,10 +167,13 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
 
 def _hint(parts: Sequence[Part]) -> str:
     """The flags that would allow all of these; "" where no rule can."""
-    offers = [offered_rule(part) for part in parts]
-    if None in offers:
-        return ""
-    return " ".join(dict.fromkeys(f"--allow {_quoted(str(offer))}" for offer in offers))
+    flags = []
+    for part in parts:
+        if part.argv is None:
+            return ""
+        rule = offered_rule(part) or grammar.shell_rule(part.argv, prefix=False)
+        flags.append(f"--allow {_quoted(str(rule))}")
+    return " ".join(dict.fromkeys(flags))
 
 
 def _sentences(parts: Iterable[Part]) -> list[str]:
@@ -184,7 +187,7 @@ def offered_rule(part: Part) -> Rule | None:
     none is on offer."""
     if part.argv is None or part.risk in ("system", "destructive"):
         return None
-    if part.offer and part.offer != part.argv:
+    if part.offer:
         return grammar.shell_rule(part.offer, prefix=True)
     return grammar.shell_rule(part.argv, prefix=False)
 

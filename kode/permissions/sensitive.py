@@ -19,12 +19,6 @@ Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
 """Where a path lies: in a folder kode keeps, in the working folders, in the temporary folder, in
 the user's home, among the system's programs and documents, or anywhere else."""
 
-Kind = Literal["keys", "later", "steers"]
-"""Why a place needs care: it holds keys, it runs later, it steers agents."""
-
-MAX_ENTRIES = 20_000
-"""So many names below a folder are looked at, those near the top first."""
-
 _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 

@@ -80,11 +80,15 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
         posix.chdir(holder)
         _checked(mount(b"kode", _name(root), b"overlay", _PLAIN, options.encode()))
     for path, mask in orders["masks"]:
-        if mask:
-            _checked(mount(_name(mask), _name(path), None, _BIND, None))
-            _checked(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
-        else:
+        try:
+            is_folder = posix.lstat(path).st_mode & 0o170000 == 0o040000
+        except OSError:  # gone by now, or deleted by an earlier command: there is nothing to hide
+            continue
+        if is_folder:
             _checked(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
+        else:
+            _checked(mount(_name(mask or "/dev/null"), _name(path), None, _BIND, None))
+            _checked(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
     posix.chdir(orders["cwd"])
     _checked(_function("umount2")(_name(stage), _DETACH))
     user, group = orders["ids"]

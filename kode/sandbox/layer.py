@@ -16,12 +16,13 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.contracts import FileChange
 from kode.errors import SandboxError
+from kode.permissions import sensitive
 from kode.session.git import GitError, run_git
 
 MAX_CHANGES = 20_000
@@ -99,13 +100,24 @@ def open_store(parents: Iterable[Path]) -> Store | None:
     for parent in parents:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not _is_private(parent):
+                continue
             _remove_abandoned(parent)
             folder = parent / f"layers-{secrets.token_hex(6)}"
             folder.mkdir(mode=0o700)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return Store(folder=folder, lock=lock)
+            if folder.is_dir():  # or else another process took it for abandoned just now
+                return Store(folder=folder, lock=lock)
+            os.close(lock)
     return None
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else can put anything there: in a temporary folder, the name may be taken."""
+    status = os.lstat(folder)
+    mine = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
+    return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _remove_abandoned(parent: Path) -> None:
@@ -189,7 +201,8 @@ def _changes_of_folder(
             if not os.path.lexists(layer.upper / path / name):
                 yield from _deleted(layer.root, path / name)
     if path.name in CACHES and before is None:
-        yield path, "created"  # a whole folder, ignored
+        for part in _parts_of_cache(layer, path):
+            yield part, "created"
         return
     empty = True
     for one in _walk(layer, path):
@@ -197,6 +210,24 @@ def _changes_of_folder(
         yield one
     if empty and before is None:
         yield path, "created"
+
+
+def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
+    """A new folder of a tool as a whole; but what others run later, or take for orders, is decided
+    about by itself."""
+    parts: list[Path] = []
+    whole = True
+    with os.scandir(layer.upper / folder) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            found = _parts_of_cache(layer, path) if is_folder else [path]
+            real = str(layer.root / path)
+            special = sensitive.runs_later(real) or sensitive.steers_agents(real)
+            whole = whole and found == [path] and not special
+            if is_folder or _is_plain(entry.stat(follow_symlinks=False)):
+                parts += found
+    return [folder] if whole else parts
 
 
 @dataclass(frozen=True)
@@ -292,15 +323,21 @@ def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:
 # ── making changes real ──────────────────────────────────────────────────────────────────────
 
 
-def apply(layer: Layer, wanted: Iterable[FileChange], started_ns: int) -> dict[str, str]:
+def apply(
+    layer: Layer,
+    wanted: Iterable[FileChange],
+    started_ns: int,
+    is_hidden: Callable[[str], bool],
+) -> dict[str, str]:
     """Makes changes real; returns those that were left alone, each with the reason. A file that
-    somebody else changed since `started_ns` (the time of day) is theirs."""
+    somebody else changed since `started_ns` (the time of day) is theirs. A link to what `is_hidden`
+    from commands would have others read it for them."""
     left: dict[str, str] = {}
     ordered = sorted(wanted, key=lambda one: one.path)
     gone = [one for one in reversed(ordered) if one.change == "deleted"]
     for one in (*gone, *(one for one in ordered if one.change != "deleted")):
         try:
-            why = _apply_one(layer, one, started_ns)
+            why = _apply_one(layer, one, started_ns, is_hidden)
         except OSError as error:
             why = error.strerror or str(error)
         if why:
@@ -308,13 +345,15 @@ def apply(layer: Layer, wanted: Iterable[FileChange], started_ns: int) -> dict[s
     return left
 
 
-def _apply_one(layer: Layer, one: FileChange, started_ns: int) -> str:
+def _apply_one(
+    layer: Layer, one: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
+) -> str:
     """Why it was left alone; "" when it was applied."""
     real = Path(one.path)
-    if one.change != "deleted":
-        real.parent.mkdir(parents=True, exist_ok=True)
     if os.path.realpath(real.parent) != str(real.parent):
         return "its folder is a link"
+    if one.change != "deleted":
+        real.parent.mkdir(parents=True, exist_ok=True)
     try:
         before = os.lstat(real)
     except FileNotFoundError:
@@ -326,7 +365,9 @@ def _apply_one(layer: Layer, one: FileChange, started_ns: int) -> str:
     new = version(layer, one.path)
     status = os.lstat(new)
     if stat.S_ISDIR(status.st_mode):
-        return _move_folder(new, real)
+        return _move_folder(new, real, is_hidden)
+    if _leads_to(new, real, is_hidden):
+        return "it leads to what is hidden from commands"
     if before is not None and stat.S_ISDIR(before.st_mode):
         real.rmdir()
     _clean(new, status)
@@ -349,13 +390,17 @@ def _delete(real: Path, before: os.stat_result | None) -> str:
     return ""
 
 
-def _move_folder(new: Path, real: Path) -> str:
+def _leads_to(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> bool:
+    return new.is_symlink() and is_hidden(os.path.realpath(real.parent / new.readlink()))
+
+
+def _move_folder(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> str:
     real.mkdir(exist_ok=True)
     for name in sorted(os.listdir(new)):
         status = os.lstat(new / name)
         if stat.S_ISDIR(status.st_mode):
-            _move_folder(new / name, real / name)
-        elif _is_plain(status):
+            _move_folder(new / name, real / name, is_hidden)
+        elif _is_plain(status) and not _leads_to(new / name, real / name, is_hidden):
             _clean(new / name, status)
             _move(new / name, real / name)
     return ""
@@ -380,8 +425,12 @@ def _move(new: Path, real: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         beside = real.with_name(f".kode-tmp-{secrets.token_hex(4)}")
-        shutil.copy2(new, beside, follow_symlinks=False)
-        os.rename(beside, real)
+        try:
+            shutil.copy2(new, beside, follow_symlinks=False)
+            os.rename(beside, real)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
         new.unlink()
 
 

@@ -133,7 +133,10 @@ _NAMES = (
     "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
     "open_tree fsopen fsconfig fsmount fspick mount_setattr process_vm_writev fanotify_init "
     "ptrace adjtimex clock_adjtime sethostname setdomainname "
-    "shmget shmat semget msgget mq_open "
+    "open_tree_attr quotactl_fd "
+    "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl "
+    "mq_open mq_unlink "
+    "setpriority ioprio_set sched_setparam sched_setscheduler sched_setaffinity sched_setattr "
     "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat "
     "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr "
     "setxattrat removexattrat file_setattr"
@@ -147,7 +150,10 @@ _NUMBERS = {
         176, 169, 167, 168, 164, 227, 163, 179, 429,
         428, 430, 431, 432, 433, 442, 311, 300,
         101, 159, 305, 170, 171,
-        29, 30, 64, 68, 240,
+        467, 443,
+        29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71,
+        240, 241,
+        141, 251, 142, 144, 203, 314,
         90, 91, 268, 452, 92, 94, 93, 260, 132, 235, 261, 280,
         188, 189, 190, 197, 198, 199, 463, 466, 469,
     ),
@@ -159,7 +165,10 @@ _NUMBERS = {
         106, 142, 224, 225, 170, 112, 89, 60, 429,
         428, 430, 431, 432, 433, 442, 271, 262,
         117, 171, 266, 161, 162,
-        194, 196, 190, 186, 180,
+        467, 443,
+        194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187,
+        180, 181,
+        140, 30, 118, 119, 122, 274,
         None, 52, 53, 452, None, None, 55, 54, None, None, None, 88,
         5, 6, 7, 14, 15, 16, 463, 466, 469,
     ),
@@ -173,8 +182,9 @@ _JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
 """Denied by their arguments only; the others always."""
 
 _ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
-"""What a mount or a name space of bubblewrap holds: memory that other processes share, and modes,
-owners and times of files, which Landlock leaves to everybody who owns them."""
+"""What a mount or a name space of bubblewrap holds: memory that other processes share, their turn
+at the processor, and modes, owners and times of files, which Landlock leaves to everybody who owns
+them."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _DATAGRAM_OR_RAW = 2
@@ -183,7 +193,12 @@ _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
+"""The families of ioctl that change flags, versions and subvolumes through a file opened to be read:
+of `chattr`, xfs and btrfs."""
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+_IN_FAMILY = -1
+"""Not of the kernel: equal in its second byte."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
 """Where the call's number, and the low words of its arguments, are."""
 
@@ -216,7 +231,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     for name, argument in _OF_A_PROCESS.items() if alone else ():
         program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
-    program += _judged(number["ioctl"], terminal)
+    of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
+    program += _judged(number["ioctl"], [*terminal, *of_files])
     # A pair needs no socket of another, but one end of a datagram pair can be pointed anywhere, and
     # of other families than unix it is a socket like any. Streams are connected for good.
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
@@ -239,11 +255,12 @@ def _deny(error: int) -> Step:
 def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
     """Denies a call by its arguments: where one is, how it is compared, and with what. Other calls
     go on behind it."""
-    body: list[Step] = []
-    for at, (argument, code, value) in enumerate(denied):
-        to_the_end = 2 * (len(denied) - at) - 1
-        body += [(_LOAD, 0, 0, argument), (code, to_the_end, 0, value)]
-    body += [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
+    body = [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
+    for argument, code, value in reversed(denied):
+        test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
+        if code == _IN_FAMILY:
+            test.insert(0, (_AND, 0, 0, 0xFF00))
+        body = [(_LOAD, 0, 0, argument), *test, *body]
     return [(_EQUAL, 0, len(body), number), *body]
 
 

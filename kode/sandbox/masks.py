@@ -5,6 +5,7 @@ is `kode.permissions.sensitive`'s.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,15 @@ from kode.permissions import sensitive
 MAX_ENTRIES = 50_000
 """So many names are looked at, those near the top first."""
 
+_TICK_NS = 2_000_000_000
+
 
 @dataclass(frozen=True)
 class _Folder:
     """One folder as it was when it was looked at."""
 
-    changed_ns: int
+    at: tuple[int, int]
+    """Its inode and when it last changed, which no program can set."""
     folders: tuple[str, ...]
     candidates: tuple[str, ...]
     """What holds keys by its name, if it holds anything; or what a rule denies."""
@@ -56,15 +60,18 @@ class Masks:
 
     def _look(self, path: str) -> _Folder | None:
         try:
-            changed_ns = os.stat(path, follow_symlinks=False).st_mtime_ns
+            status = os.stat(path, follow_symlinks=False)
+            at = (status.st_ino, status.st_ctime_ns)
             known = self._known.get(path)
-            if known is not None and known.changed_ns == changed_ns:
+            if known is not None and known.at == at:
                 return known
-            return self._read(path, changed_ns)
+            # One that is changing now may change again within the same tick of its clock.
+            is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
+            return self._read(path, (0, 0) if is_new else at)
         except OSError:
             return None
 
-    def _read(self, path: str, changed_ns: int) -> _Folder:
+    def _read(self, path: str, at: tuple[int, int]) -> _Folder:
         folders, candidates, entries = [], [], 0
         with os.scandir(path) as found:
             for entry in found:
@@ -78,7 +85,7 @@ class Masks:
                     candidates.append(entry.path)
                 elif is_folder and not sensitive.is_made_by_tools(entry.name):
                     folders.append(entry.path)
-        return _Folder(changed_ns, tuple(folders), tuple(candidates), entries)
+        return _Folder(at, tuple(folders), tuple(candidates), entries)
 
     def _holds(self, path: str) -> bool:
         if self.also(path) or os.path.isdir(path):

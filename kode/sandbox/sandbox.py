@@ -13,6 +13,7 @@ every mode: what becomes of the changes in a layer is decided in `kode.permissio
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import pwd
@@ -54,9 +55,10 @@ _QUIET = {
     "NO_UPDATE_NOTIFIER": "1",
     "npm_config_update_notifier": "false",
     "DO_NOT_TRACK": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
 }
-"""Keeps tools from asking the network for news of themselves, which there is none of."""
-
+"""Keeps tools from asking the network for news of themselves, which there is none of, and git from
+writing an index that nobody asked it to write."""
 
 _TRUST_SIZES = {
     "GIT_CONFIG_COUNT": "2",
@@ -333,8 +335,11 @@ class Attempt:
         left: dict[str, str] = {}
         for one in self.layers:
             own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
-            left |= layers.apply(one, own, self.started_ns)
+            left |= layers.apply(one, own, self.started_ns, self._is_hidden)
         return left
+
+    def _is_hidden(self, path: str) -> bool:
+        return view.is_hidden(self.sandbox.ground, Path(path))
 
     def carry_over(self, ignored: Sequence[FileChange]) -> None:
         self.sandbox.keep_ignored(self.layers, ignored)
@@ -425,7 +430,9 @@ def open_sandbox(
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
     """A sandbox for a session; nothing is tried yet."""
-    homes = [Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)]
+    homes = [Path.home()]
+    with contextlib.suppress(KeyError):  # a user without an entry, as in containers
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
     around = (repository,) if repository else ()
     folders = dict.fromkeys(_real(folder) for folder in (*around, cwd, *roots))
     ground = Ground(

@@ -116,7 +116,8 @@ def bubblewrap_arguments(
     arguments += ["--cap-add", "ALL"] if store else []
     if ground.network:
         arguments.append("--share-net")
-    return [*arguments, "--chdir", str(ground.cwd)]
+    # The first process stays where it begins, which must not be below a layer and its masks.
+    return [*arguments, "--chdir", "/" if store else str(ground.cwd)]
 
 
 def _hidden(path: Path) -> list[str]:
@@ -138,6 +139,16 @@ def _own_hidden(ground: Ground) -> list[Path]:
 def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
     """The folders that a command may write in, real or not."""
     return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
+
+
+def is_hidden(ground: Ground, path: Path) -> bool:
+    """Whether a real path lies where commands see nothing of it."""
+    if path.is_relative_to(ground.kode_home):
+        return True
+    if any(path.is_relative_to(shown) for shown in (*ground.folders, *_shown(ground))):
+        return False
+    hidden = (*_hidden_homes(ground), *map(Path, _secrets_of_system(ground)))
+    return any(path.is_relative_to(folder) for folder in hidden)
 
 
 @cache

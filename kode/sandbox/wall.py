@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import ipaddress
 import os
+import re
 import select
 import socket
 import struct
@@ -26,8 +27,12 @@ _CONTINUE = 1
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
-_WITHOUT_HARM = ("/__pycache__", "/var/cache/")
-"""Programs try to keep what they compiled beside what they were given, and do without."""
+_WITHOUT_HARM = re.compile(
+    r"/(?:__pycache__|\.pytest_cache|pytest-cache-files-[^/]*|\.mypy_cache|\.ruff_cache|\.hypothesis"
+    r"|\.cache|var/cache)(?:/|$)"
+)
+"""Programs try to keep what they found out beside what they were given, and do without."""
+_MAX_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,10 @@ class Wall:
             poll.register(self._stop, select.POLLHUP)
             while True:
                 ready = dict(poll.poll())
-                if ready.get(listener, 0) & select.POLLIN:
-                    self._take(listener)
-                elif ready:  # stopped, or nobody is left to listen to
+                # A process that was not found to be ended must not keep this going.
+                if self._stop in ready or not ready.get(listener, 0) & select.POLLIN:
                     return
+                self._take(listener)
         finally:
             os.close(listener)
 
@@ -126,7 +131,7 @@ class Wall:
             self.hits[hit] = None
 
     def _of_path(self, path: str) -> str:
-        if not path or any(part in path for part in _WITHOUT_HARM):
+        if not path or _WITHOUT_HARM.search(path):
             return ""
         folder, name = os.path.split(path)
         real = os.path.join(os.path.realpath(folder), name)
@@ -134,7 +139,7 @@ class Wall:
             return ""
         # What it could not change outside of the sandbox either is no wall of ours.
         target = real if os.path.lexists(real) else os.path.dirname(real)
-        return f"wrote to {path}" if os.access(target, os.W_OK) else ""
+        return f"wrote to {_shown(path)}" if os.access(target, os.W_OK) else ""
 
     def _of_address(self, address: bytes) -> str:
         if self.view.network or len(address) < 8:
@@ -155,6 +160,12 @@ class Wall:
                 return f"connected to port {port} of this machine"
             return ""
         return f"opened a connection to {host}:{port}" if port else ""
+
+
+def _shown(path: str) -> str:
+    """The command chose the name: it must not add lines to a question, nor fill the screen."""
+    text = path if path.isprintable() else ascii(path)[1:-1]
+    return text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}"
 
 
 _HERE = (1 << 64) - 100

@@ -1,6 +1,6 @@
-"""The output of a command on its way to readers: cleaned as it comes, both ends kept in memory,
-the whole in a file (credentials masked) once it is too long. Memory use does not depend on how
-much there is.
+"""The output of a command on its way to readers: cleaned as it comes, both ends kept in memory with
+the lines between them that look like errors, the whole in a file (credentials masked) once it is
+too long. Memory use does not depend on how much there is.
 """
 
 import codecs
@@ -15,13 +15,23 @@ from kode import durable
 from kode.credentials import redact
 from kode.errors import StorageError
 
-MAX_CHARS = 30_000
+MAX_CHARS = 12_000
 """Of a longer output, the first and last halves of so many characters are kept."""
+
+MAX_ERROR_CHARS = 3_000
+"""Of the lines between them that look like errors."""
 
 MAX_FILE_CHARS = 100_000_000
 """The file is ended here: a command that never stops talking must not fill the disk."""
 
 _HALF = MAX_CHARS // 2
+_MAX_ERROR_LINES = 12
+"""The first so many, and the last."""
+_MAX_ERROR_LINE_CHARS = 200
+_LOOKS_LIKE_ERROR = re.compile(
+    r"(?i:\b(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)|undefined reference"
+    r"|assertion|segmentation fault|cannot|denied)\b)|Error\b|Exception\b|^E   "
+)
 _MAX_LINE_CHARS = 65_536
 """A line longer than this is passed on in parts."""
 
@@ -93,6 +103,8 @@ class Capture:
         self._name = name
         self._head = ""
         self._tail = ""
+        self._errors: list[tuple[int, str]] = []
+        """Where a line behind the head that looks like an error begins, and the line."""
         self._file: IO[str] | None = None
         self._written = 0
         self._whole = False
@@ -120,6 +132,7 @@ class Capture:
         self._head += text[:room]
         # While everything fits, the tail holds all that is not in the head.
         self._tail = (self._tail + text[room:])[-_HALF:]
+        self._note_errors(text[room:])
 
     def close(self) -> None:
         if self._file is not None:
@@ -132,14 +145,40 @@ class Capture:
         if self.total <= MAX_CHARS:
             return self._head + self._tail
         cut = self.total - len(self._head) - len(self._tail)
+        errors = self._errors_left_out()
         where = f" The whole output is in {self.path}" if self.path else ""
         problem = f" ({self.problem})" if self.problem else ""
         hint = ": use read_file or search_files on it." if self.path else ""
         return (
             f"{self._head.rstrip()}\n\n"
-            f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n\n"
+            f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n"
+            f"{errors}\n"
             f"{self._tail.lstrip()}"
         )
+
+    def _note_errors(self, text: str) -> None:
+        at = self.total - len(text)
+        for line in text.splitlines(keepends=True):
+            if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
+                if len(self._errors) >= 2 * _MAX_ERROR_LINES:
+                    del self._errors[_MAX_ERROR_LINES]
+                self._errors.append((at, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
+            at += len(line)
+
+    def _errors_left_out(self) -> str:
+        """Lines that look like errors in what is not kept, some from its beginning, some from its
+        end."""
+        tail_at = self.total - len(self._tail)
+        lines = [line for at, line in self._errors if at < tail_at]
+        text = "\n".join(lines)
+        if not lines:
+            return ""
+        half = MAX_ERROR_CHARS // 2
+        if len(text) > MAX_ERROR_CHARS:
+            text = (
+                f"{text[:half].rpartition(chr(10))[0]}\n...\n{text[-half:].partition(chr(10))[2]}"
+            )
+        return f"[Lines in it that look like errors:]\n{text}\n"
 
     def _open(self) -> None:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", self._name)[:60]

@@ -274,7 +274,7 @@ async def test_help_names_every_command_and_key(room):
         ("/diff calc", "+    return a + b"),
         ("/diff", "+    return a + b"),
         ("/permissions", "allow shell(ls:*)"),
-        ("/permissions plan", "Mode: plan. Nothing that changes anything runs."),
+        ("/permissions plan", "Mode: plan. Nothing is changed:"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
         ("/copy", "There is no answer to copy yet."),
     ],

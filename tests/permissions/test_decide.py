@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.contracts import AtStake, Tool
-from kode.permissions.decide import decide
+from kode.permissions.decide import decide_call, make_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
 
@@ -49,7 +49,7 @@ def decided(mode, tool, arguments, *, allow=(), deny=(), ask=(), approved=(), **
         "user_home": Path("/home/user"),
         **more,
     }
-    return decide(rules, mode, TOOLS[tool], arguments, **place)
+    return decide_call(make_call(rules, mode, TOOLS[tool], arguments, **place))
 
 
 def shell(mode, command, **more):
@@ -80,7 +80,7 @@ def shell(mode, command, **more):
         ("memory", {"action": "add", "content": "x"}, "allow allow deny allow"),
         ("shell", {"command": "ls src && cat a.py | head"}, "allow allow allow allow"),
         ("shell", {"command": "git status"}, "ask ask deny allow"),
-        ("shell", {"command": "mkdir x"}, "ask allow deny allow"),
+        ("shell", {"command": "mkdir x"}, "ask ask deny allow"),
         ("shell", {"command": "pytest -q"}, "ask ask deny allow"),
         ("shell", {"command": "npm install"}, "ask ask deny allow"),
         ("shell", {"command": "python x.py"}, "ask ask deny allow"),
@@ -185,7 +185,7 @@ def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
         ("pytest -q tests/a.py", ("shell(pytest:*)",)),
         ("npm run build && npm test", ("shell(npm run build:*)", "shell(npm test:*)")),
         ("git commit -m x", ("shell(git commit:*)",)),
-        ("mkdir -p a/b", ("shell(mkdir -p a/b:*)",)),
+        ("mkdir -p a/b", ("shell(mkdir -p a/b)",)),
         ("git reset --hard", ()),
         ("sudo ls", ()),
         ("mkdir x && rm -rf src", ()),
@@ -204,9 +204,10 @@ def test_what_is_offered_answers_the_question():
 
 
 def test_the_hint_names_a_flag_that_allows_it():
-    assert shell("ask", "pytest -q").hint == "--allow 'shell(pytest:*)'"
-    assert shell("ask", "mkdir x").hint == (
-        "--allow 'shell(mkdir x:*)' or --permission-mode auto-edit"
+    assert shell("ask", "curl x.test").hint == "--allow 'shell(curl x.test)'"
+    assert shell("ask", "mkdir x").hint == ("--allow 'shell(mkdir x)'")
+    assert shell("ask", "mkdir x", sandbox="layered").hint == (
+        "--allow 'shell(mkdir x)' or --permission-mode auto-edit"
     )
     assert decided("ask", "edit_file", {"path": "a"}).hint == "--permission-mode auto-edit"
 
@@ -268,45 +269,29 @@ def test_any_text_gets_a_class(command):
     assert shell("auto-edit", command).outcome in ("allow", "ask", "deny")
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("python x.py", "allow allow deny allow"),
-        ("mkdir x && ./run.sh", "allow allow deny allow"),
-        ("$X status", "allow allow deny allow"),
-        ("curl https://x.test", "ask ask deny allow"),
-        ("rm src/a.py", "ask ask deny ask"),
-        ("cat .env", "ask ask deny ask"),
-    ],
-)
-def test_in_a_sandbox_that_holds_anything_what_is_unknown_needs_no_question(command, expected):
-    found = [shell(mode, command, contained=True).outcome for mode in MODES]
-    assert " ".join(found) == expected
-
-
 def test_rules_hold_in_a_sandbox_too():
-    assert shell("ask", "python x.py", contained=True, ask=["shell(python:*)"]).outcome == "ask"
-    assert shell("ask", "python x.py", contained=True, deny=["shell(python:*)"]).outcome == "deny"
-    assert shell("ask", "$X x.py", contained=True, deny=["shell(python:*)"]).outcome == "ask"
+    assert shell("ask", "python x.py", sandbox="layered", ask=["shell(python:*)"]).outcome == "ask"
+    assert (
+        shell("ask", "python x.py", sandbox="layered", deny=["shell(python:*)"]).outcome == "deny"
+    )
+    assert shell("ask", "$X x.py", sandbox="layered", deny=["shell(python:*)"]).outcome == "ask"
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
+    ("command", "named"),
     [
-        ("git reset --hard", AtStake(discarded=("/home/user/project",))),
-        ("git status; git checkout -- a.py", AtStake(discarded=("/home/user/project",))),
-        ("bash -c 'git switch -f main'", AtStake(discarded=("/home/user/project",))),
-        ("rm $X", AtStake(discarded=("/home/user/project",))),
-        ("find src -name '*.c' -delete", AtStake(discarded=("/home/user/project",))),
-        ("rm -r docs/*.md", AtStake(deleted=("/home/user/project/docs/*.md",))),
-        ("sed -i s/a/b/ a.py", AtStake(changed=("/home/user/project/a.py",))),
-        ("git ls-files -o | xargs rm", AtStake(discarded=("/home/user/project",))),
-        ("mv a b", AtStake(changed=("/home/user/project/a", "/home/user/project/b"))),
-        ("truncate -s0 a", AtStake(changed=("/home/user/project/a",))),
-        ("git stash list", AtStake()),
-        ("git checkout main", AtStake()),
-        ("git reset --soft HEAD~1", AtStake()),
+        ("git reset --hard", ()),
+        ("rm $X", ()),
+        ("rm -r docs/*.md", ("/home/user/project/docs/*.md",)),
+        ("mv a b", ("/home/user/project/a", "/home/user/project/b")),
     ],
 )
-def test_a_decision_tells_what_a_command_may_lose(command: str, expected: AtStake) -> None:
-    assert shell("full", command).at_stake == expected
+def test_before_a_command_runs_outside_the_tree_and_what_it_names_are_kept(command, named):
+    stake = shell("full", command).at_stake
+    assert stake.discarded == ("/home/user/project",)
+    assert stake.changed == stake.deleted == named
+
+
+def test_nothing_is_kept_before_plain_reading_or_in_the_sandbox():
+    assert shell("ask", "ls src").at_stake == AtStake()
+    assert shell("auto-edit", "mkdir x", sandbox="layered").at_stake == AtStake()

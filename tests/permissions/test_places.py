@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.permissions import places, sensitive
-from kode.permissions.decide import decide
+from kode.permissions.decide import decide_call, make_call
 from kode.permissions.rules import Rules
 from kode.permissions.sensitive import ground, is_secret, runs_later
 from kode.tools import BUILTIN
@@ -18,15 +18,17 @@ DATA = json.loads((Path(__file__).parent / "data" / "places.json").read_text())
 
 
 def outcome(tool, path, *, cwd, mode="auto-edit", home="/home/user"):
-    return decide(
-        Rules(),
-        mode,
-        TOOLS[tool],
-        {"path": str(path)},
-        cwd=cwd,
-        roots=(cwd,),
-        project=cwd,
-        user_home=Path(home),
+    return decide_call(
+        make_call(
+            Rules(),
+            mode,
+            TOOLS[tool],
+            {"path": str(path)},
+            cwd=cwd,
+            roots=(cwd,),
+            project=cwd,
+            user_home=Path(home),
+        )
     ).outcome
 
 

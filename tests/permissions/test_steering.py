@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.decide import decide
+from kode.permissions.decide import decide_call, make_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
 
@@ -13,16 +13,18 @@ PROJECT = Path("/home/user/project")
 
 
 def outcome(tool, arguments, *, taint, allow=(), mode="auto-edit"):
-    return decide(
-        Rules(allow=parse_all(allow)),
-        mode,
-        TOOLS[tool],
-        arguments,
-        cwd=PROJECT,
-        roots=(PROJECT,),
-        project=PROJECT,
-        user_home=Path("/home/user"),
-        taint=taint,
+    return decide_call(
+        make_call(
+            Rules(allow=parse_all(allow)),
+            mode,
+            TOOLS[tool],
+            arguments,
+            cwd=PROJECT,
+            roots=(PROJECT,),
+            project=PROJECT,
+            user_home=Path("/home/user"),
+            taint=taint,
+        )
     ).outcome
 
 
@@ -32,8 +34,6 @@ def outcome(tool, arguments, *, taint, allow=(), mode="auto-edit"):
         ("write_file", {"path": "AGENTS.md"}),
         ("edit_file", {"path": "src/agents.md"}),
         ("write_file", {"path": ".github/copilot-instructions.md"}),
-        ("shell", {"command": "echo x >> CLAUDE.md"}),
-        ("shell", {"command": "cp notes.md AGENTS.md"}),
     ],
 )
 def test_a_file_of_orders_is_free_until_outside_text_was_read(tool, arguments):
@@ -43,7 +43,6 @@ def test_a_file_of_orders_is_free_until_outside_text_was_read(tool, arguments):
 
 def test_other_files_stay_free():
     assert outcome("write_file", {"path": "README.md"}, taint=True) == "allow"
-    assert outcome("shell", {"command": "echo x >> notes.md"}, taint=True) == "allow"
 
 
 def test_an_allow_rule_covers_it():

@@ -1,20 +1,33 @@
-"""Runs commands in a sandbox, as the shell tool does."""
+"""Runs commands in a sandbox of a chosen kind, as this user or as another, and says what came of it.
 
+As a program (`python -m tests.sandbox.sandboxed`, with the arguments of `attempted` as JSON on its
+standard input) it is how a test runs one as another user.
+"""
+
+import json
 import os
+import pwd
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
-
-from kode.tools.sandbox import Sandbox, open_sandbox
+from typing import Any, Literal
 
 from kode.contracts import Wrapped
+from kode.sandbox import Attempt, Sandbox, open_sandbox
+from kode.tools import processes
 
-Kind = Literal["bubblewrap", "landlock"]
+Kind = Literal["layered", "plain", "landlock"]
 
-KINDS: tuple[Kind, ...] = ("bubblewrap", "landlock")
+KINDS: tuple[Kind, ...] = ("layered", "plain", "landlock")
+
+MARK = f"of-a-test-{os.getpid()}"
+"""Which no process has: the group tells."""
+
+SOURCES = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -22,54 +35,214 @@ class Done:
     code: int
     out: str
     err: str
-    put_back: str
-    """What the sandbox said of it when it had ended."""
+    hits: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str, bool], ...] = ()
+    """Relative path, what was done, whether it is ignored."""
+
+
+def fault(sandbox: Sandbox, kind: Kind) -> str:
+    return sandbox.fault("landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered")
+
+
+def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
+    return sandbox.attempt(
+        "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
+    )
+
+
+def ran(wrapped: Wrapped, cwd: Path, environment: dict[str, str] | None = None) -> Done:
+    """Runs to the end of the command and of all it started."""
+    process = None
+    try:
+        process = subprocess.Popen(
+            wrapped.argv,
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **(environment or {})},
+            pass_fds=wrapped.descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process is not None:  # as the shell tool does: bubblewrap takes a moment longer
+            processes.kill(process.pid, MARK)
+        wrapped.settle()
+    return Done(process.returncode, out, err)
+
+
+def attempted(
+    home: Path,
+    work: Path,
+    kind: Kind,
+    text: str,
+    *,
+    apply: bool = False,
+    network: bool = False,
+    denied: Callable[[str], bool] = lambda path: False,
+) -> Done:
+    """A bash command in a sandbox of its own, and what it hit and changed. `apply`: makes real what
+    it changed."""
+    return attempted_in(opened(home, work, network=network, denied=denied), kind, text, apply=apply)
+
+
+def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False) -> Done:
+    attempt = begun(sandbox, kind)
+    try:
+        done = ran(attempt.wrap(("/bin/bash", "-c", text)), sandbox.ground.cwd)
+        changes = attempt.changes()
+        if apply:
+            attempt.apply(changes)
+    finally:
+        attempt.close()
+    root = sandbox.ground.cwd
+    found = tuple((os.path.relpath(one.path, root), one.change, one.ignored) for one in changes)
+    return replace(done, hits=attempt.hits, changes=found)
+
+
+@dataclass(frozen=True)
+class User:
+    """Who runs the sandbox."""
+
+    name: str
+    uid: int
+    gid: int
+    python: str
+    """An interpreter that this user may read."""
+
+    def popen(self, argv: list[str], **more: Any) -> "subprocess.Popen[Any]":
+        return subprocess.Popen(argv, **self.identity(), **more)
+
+    def identity(self) -> dict[str, Any]:
+        """What makes a process that `subprocess` starts theirs."""
+        if self.uid == os.getuid():
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def owns(self, *paths: Path) -> None:
+        if self.uid != os.getuid():
+            for path in paths:
+                os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+MYSELF = User(pwd.getpwuid(os.getuid()).pw_name, os.getuid(), os.getgid(), sys.executable)
+
+
+def ordinary_user() -> User | str:
+    """An ordinary user of this machine, or why there is none to test as."""
+    if os.getuid() != 0:
+        return "needs root, to become an ordinary user"
+    for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
+        user = User("nobody", 54321, 54321, python)
+        done = subprocess.run(
+            [python, "-c", "import sys, kode.sandbox; assert sys.version_info >= (3, 11)"],
+            cwd="/", env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=False,
+            **user.identity(),
+        ) if os.access(python, os.X_OK) else None  # fmt: skip
+        if done is not None and done.returncode == 0:
+            return user
+    return "needs a Python 3.11 that every user may read, and these sources too"
 
 
 @dataclass(frozen=True)
 class Run:
-    """Runs a bash command in one kind of sandbox."""
+    """Runs a bash command in one kind of sandbox, as one user, in one home."""
 
-    sandbox: Sandbox
     kind: Kind
+    home: Path
+    work: Path
+    user: User = MYSELF
+    more: dict[str, Any] = field(default_factory=dict)
 
-    def __call__(self, text: str) -> Done:
-        command = self.sandbox.command(self.kind, ("/bin/bash", "-c", text))
-        return ran(command, self.sandbox.ground.cwd)
-
-
-def ran(wrapped: Wrapped, cwd: Path) -> Done:
-    try:
-        done = subprocess.run(
-            wrapped.argv,
-            cwd=cwd,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
-            pass_fds=wrapped.descriptors,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
+    def __call__(self, text: str, *, apply: bool = False) -> Done:
+        if self.user.uid == os.getuid():
+            return attempted(self.home, self.work, self.kind, text, apply=apply, **self.more)
+        given = {"home": str(self.home), "work": str(self.work), "kind": self.kind, "text": text,
+                 "apply": apply, **self.more}  # fmt: skip
+        said = self._as_user(given)
+        return Done(
+            said["code"],
+            said["out"],
+            said["err"],
+            tuple(said["hits"]),
+            tuple((path, change, ignored) for path, change, ignored in said["changes"]),
         )
-    finally:
-        said = wrapped.settle()
-    return Done(done.returncode, done.stdout, done.stderr, said)
+
+    def fault(self) -> str:
+        """Why this kind does not hold for this user here."""
+        if self.user.uid == os.getuid():
+            return fault(opened(self.home, self.work), self.kind)
+        given = {"home": str(self.home), "work": str(self.work), "kind": self.kind}
+        return str(self._as_user(given)["fault"])
+
+    def python(self, text: str) -> str:
+        """A command line that runs Python code."""
+        return f"{shlex.quote(os.path.realpath(self.user.python))} -I -c {shlex.quote(text)}"
+
+    def _as_user(self, given: dict[str, Any]) -> dict[str, Any]:
+        done = subprocess.run(
+            [self.user.python, "-m", "tests.sandbox.sandboxed"],
+            cwd=SOURCES, input=json.dumps(given), text=True, capture_output=True, timeout=100,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"},
+            check=False, **self.user.identity(),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert isinstance(said, dict)
+        return said
 
 
 def opened(
-    home: Path, work: Path, *, network: bool = False, kept: tuple[Path, ...] = ()
+    home: Path,
+    work: Path,
+    *,
+    network: bool = False,
+    roots: tuple[Path, ...] = (),
+    denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
     return open_sandbox(
         cwd=work,
-        roots=(work,),
+        roots=(work, *roots),
         repository=work,
         kode_home=home / ".kode",
         outputs=home / ".kode" / "outputs",
         network=network,
-        kept=kept,
+        denied=denied,
     )
 
 
-def python(text: str) -> str:
-    """A command line that runs Python code."""
-    return f"{shlex.quote(os.path.realpath(sys.executable))} -I -c {shlex.quote(text)}"
+def end_of_all(text: str, within_s: float = 10.0) -> bool:
+    """Whether every process with this text in its argument list ends within a while."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        if text not in running():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def running() -> str:
+    """The argument lists of all processes."""
+    texts = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            texts.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(texts)
+
+
+def main() -> None:
+    given = json.loads(sys.stdin.read())
+    home, work = Path(given.pop("home")), Path(given.pop("work"))
+    if "text" in given:
+        print(json.dumps(asdict(attempted(home, work, **given))))
+    else:
+        print(json.dumps({"fault": fault(opened(home, work), given["kind"])}))
+
+
+if __name__ == "__main__":
+    main()

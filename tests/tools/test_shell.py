@@ -13,6 +13,7 @@ from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.events import Event, ToolOutput
 from kode.tools import processes
+from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell
 from tests.tools.conftest import Call, lives
 
@@ -124,7 +125,7 @@ async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
 
     assert output.text.startswith("1\n2\n3\n")
     assert output.text.endswith("999999\n1000000\n[exit status 0]")
-    assert len(output.text) < 30_500
+    assert len(output.text) < 16_000
     named = re.search(r"whole output is in (\S+?): use", output.text)
     assert named is not None
     whole = Path(named[1])
@@ -133,10 +134,25 @@ async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
     assert stat.S_IMODE(context.output_dir.stat().st_mode) == 0o700
 
 
-async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext) -> None:
-    output = await call(shell, command="printf '%030000d' 0")
+async def test_lines_that_look_like_errors_survive_in_the_middle_of_a_long_output(
+    call: Call,
+) -> None:
+    output = await call(
+        shell,
+        command="seq 1 100000; echo 'src/a.py:3: error: no such name'; seq 1 100000; "
+        "for i in $(seq 400); do echo \"E   assert $i\"; done; seq 1 100000",
+    )
 
-    assert output.text == "0" * 30_000 + "\n[exit status 0]"
+    assert "\nsrc/a.py:3: error: no such name\n" in output.text
+    assert "\nE   assert 1\n" in output.text
+    assert "\nE   assert 400\n" in output.text
+    assert len(output.text) < 16_000
+
+
+async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext) -> None:
+    output = await call(shell, command=f"printf '%0{MAX_CHARS}d' 0")
+
+    assert output.text == "0" * MAX_CHARS + "\n[exit status 0]"
     assert not context.output_dir.exists()
 
 

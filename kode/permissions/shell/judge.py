@@ -117,31 +117,32 @@ class _Walk:
             return
         argv = tuple(word.text for word in words)
         literal = all(word.kind == "literal" for word in words)
-        files = programs.plain_reader(argv)
-        if is_plain and literal and files is not None:
-            self.parts.append(self.reader(text, argv, files))
+        reading = programs.plain_reader(argv)
+        if is_plain and literal and reading is not None:
+            self.parts.append(self.reader(text, argv, reading))
             return
         inner = wrappers.inner_of(words)
         if inner:
             self.wrapper(text, argv, inner, literal=literal, is_plain=is_plain, depth=depth)
             return
+        if _runs_input(words):
+            self.known = False
+            self.runs_input.add(len(self.parts))
         if not literal or os.path.basename(argv[0]) in programs.table().hides:
             self.known = False
-        if _runs_input(words):
-            self.runs_input.add(len(self.parts))
-        self.parts.append(self.looked_up(text, words, files, literal=literal))
+        self.parts.append(self.looked_up(text, words, reading, literal=literal))
 
-    def reader(self, text: str, argv: tuple[str, ...], files: Sequence[str]) -> Part:
+    def reader(self, text: str, argv: tuple[str, ...], reading: programs.Reading) -> Part:
         """A command that does nothing but read and print."""
-        touched = paths.together(
-            *(
-                paths.read(paths.locate(Word(f), self.cwd, self.where), self.where)
-                for f in files
-                if f != "-"
-            )
-        )
-        offer = programs.offer(argv) if touched.risk in ("safe", "unknown") else ()
-        return _part(text, argv, touched.risk, touched.reason or "only reads", touched, offer=offer)
+        touched = paths.together(*(self.read(word) for word in reading.files if word != "-"))
+        risk, reason = touched.risk, touched.reason or "only reads"
+        if risk == "safe" and any(self.read(word).risk != "safe" for word in reading.suspected):
+            risk, reason = "unknown", "reads, with an option whose value may be a file"
+        offer = programs.offer(argv) if risk in ("safe", "unknown") else ()
+        return _part(text, argv, risk, reason, touched, offer=offer)
+
+    def read(self, word: str) -> Touched:
+        return paths.read(paths.locate(Word(word), self.cwd, self.where), self.where)
 
     def wrapper(
         self,
@@ -168,27 +169,34 @@ class _Walk:
         for one in inner:
             first = len(self.parts)
             if one.text is not None:
+                folder = self.cwd, self.moved
                 self.text(one.text, depth=depth + 1)
+                self.cwd, self.moved = folder
             else:
                 added = (Word("", "open"),) if one.appends else ()
                 self.command(text, (*one.words, *added), is_plain=False, depth=depth)
             self.parts[first:] = [_at_least_unknown(part) for part in self.parts[first:]]
 
     def looked_up(
-        self, text: str, words: tuple[Word, ...], files: Sequence[str] | None, *, literal: bool
+        self,
+        text: str,
+        words: tuple[Word, ...],
+        reading: programs.Reading | None,
+        *,
+        literal: bool,
     ) -> Part:
         """A command by the rules for its program."""
         argv = tuple(word.text for word in words) if literal else None
         rule = programs.find_rule(words)
-        if files is not None:
-            named = [word for word in words if word.text in files]
+        if reading is not None:
+            named = [word for word in words if word.text in reading.files]
             touched = self.touched(named, "reads")
         else:
             touched = self.touched_by(words, rule)
         risk: Risk = "unknown"
         reason = "runs a program that is not known here"
         undo = touched.undo
-        if files is not None:
+        if reading is not None:
             reason = "reads and prints, in a line that is not followed"
         if rule is not None:
             risk, reason = rule.risk, rule.reason

@@ -30,7 +30,7 @@ class Part:
     undo: str = ""
     """One sentence about what `/undo` cannot bring back; "" when it can."""
     offer: tuple[str, ...] = ()
-    """The words an "always" rule may begin with; empty when there may be none."""
+    """The words an "always" rule may begin with; empty where none say enough."""
     secret: bool = False
     """Whether it names a file that holds keys."""
     protected: bool = False

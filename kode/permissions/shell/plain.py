@@ -52,7 +52,7 @@ Item = Command | Redirect | Assignment
 _BARE = r"[A-Za-z0-9_./,:+@%=-]"
 _SINGLE = r"'[^'\x00-\x08\x0b-\x1f\x7f]*'"
 _DOUBLE = r'"(?:[^"\\$`!\x00-\x08\x0b-\x1f\x7f]|\\[^$`!\n\x00-\x1f\x7f])*+"'
-_ESCAPE = r"\\[!-/:-@\[-`{-~ ]"
+_ESCAPE = r"\\[ -~]"
 _WORD = rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE})++"
 _END = r"(?=[ \t\n;|&]|\Z)"
 
@@ -69,7 +69,7 @@ _PATTERN = re.compile(rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE}|[*?\[\]~^!#\"]
 
 _HOME = re.compile(r"\"?\$(?:HOME\b|\{HOME\})")
 
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac select function time coproc in".split()
 )
 """At the beginning of a command. `{`, `}`, `!` and `[[` are no words here at all."""
@@ -98,7 +98,7 @@ def parse(text: str) -> tuple[Item, ...] | None:
         if word := token["word"]:
             if not words:
                 start = position
-                if word in _KEYWORDS or word in ("{}", "]") or "=" in word:
+                if word in KEYWORDS or word in ("{}", "]") or "=" in word:
                     return None
             words.append(Word(decode(word)))
             if len(words) > MAX_WORDS or len(items) > MAX_ITEMS:

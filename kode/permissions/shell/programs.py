@@ -5,10 +5,8 @@ exact tables, else None)? And what does this command do by its name (`find_rule`
 """
 
 import functools
-import importlib.resources
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -55,6 +53,8 @@ class Given:
     operands: tuple[str, ...]
     files: tuple[str, ...]
     """The values of options that name a file."""
+    values: tuple[str, ...]
+    """Other values that are words of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,16 @@ class Reader:
     first: re.Pattern[str] | None
     last: str | None
     text_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a plain reader reads."""
+
+    files: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
+    """Words that are values of options: another system's program of that name may take an option
+    for one without a value, and the word for a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,22 +118,18 @@ class Table:
     hides: frozenset[str]
 
 
-def plain_reader(words: Sequence[str]) -> tuple[str, ...] | None:
-    """The files that a command reads which does nothing but read and print; None for any other,
-    and for one of which a word is not understood."""
+def plain_reader(words: Sequence[str]) -> Reading | None:
+    """What a command reads that does nothing but read and print; None for any other, and for one
+    of which a word is not understood."""
     readers = table().readers
     name = _in_path(words[0])
-    rest = list(words[1:])
-    reader = readers.get((name, *rest[:1]))
-    if reader is not None:
-        rest = rest[1:]
-    else:
-        reader = readers.get((name,))
+    with_word = readers.get((name, *words[1:2]))
+    reader = with_word or readers.get((name,))
     if reader is None:
         return None
     if reader.text_only:
-        return ()
-    given = read_options(rest, reader.options)
+        return Reading()
+    given = read_options(words[2 if with_word else 1 :], reader.options)
     if given is None:
         return None
     operands = given.operands
@@ -135,23 +141,23 @@ def plain_reader(words: Sequence[str]) -> tuple[str, ...] | None:
         return None
     match reader.operands:
         case "none":
-            return given.files if not operands else None
+            return Reading(files=given.files) if not operands else None
         case "text":
-            return given.files
-        case "text paths" if not operands:
-            return None
-        case "text paths":
-            return (*given.files, *operands[0 if given.options & reader.instead else 1 :])
-        case _:
-            return (*given.files, *operands)
+            return Reading(files=given.files)
+        case "text paths" if not given.options & reader.instead:
+            if not operands:
+                return None
+            operands = operands[1:]
+    return Reading(files=(*given.files, *operands), suspected=given.values)
 
 
 def read_options(words: Sequence[str], options: Options) -> Given | None:
-    """Options and operands as getopt tells them apart, without abbreviations; None as soon as a
-    word that begins with a dash is not an option that is known."""
+    """Options and operands as every getopt tells them apart: no abbreviations, no option behind an
+    operand. None as soon as a word that begins with a dash is not an option that is known."""
     names: set[str] = set()
     operands: list[str] = []
     files: list[str] = []
+    values: list[str] = []
     rest = list(reversed(words))
     while rest:
         word = rest.pop()
@@ -161,12 +167,22 @@ def read_options(words: Sequence[str], options: Options) -> Given | None:
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
+        if operands and not options.exact:
+            return None
+        following = rest[-1:]
+        left = len(rest)
         found = _one_option(word, rest, options)
         if found is None:
             return None
         names.update(found[0])
         files.extend(found[1])
-    return Given(options=frozenset(names), operands=tuple(operands), files=tuple(files))
+        values.extend(following if len(rest) < left and not found[1] else ())
+    return Given(
+        options=frozenset(names),
+        operands=tuple(operands),
+        files=tuple(files),
+        values=tuple(values),
+    )
 
 
 def leading_options(words: Sequence[str], options: Options) -> int | None:
@@ -220,6 +236,8 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
     """The gravest of the rules that a command matches. What a rule asks for is looked for
     generously: in clusters of options, abbreviated, behind values."""
     name = os.path.basename(words[0].text)
+    if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
+        return find_rule(words[2:])  # `python3 -m pip` is pip
     subs = [words[index].text for index in subcommand_at(words)]
     for rule in _rules_for(name, words[0].text):
         later = rule.words[1:]
@@ -279,7 +297,7 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
 
 def offer(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
-    empty where they would not be."""
+    empty where only all of its words are."""
     known = table()
     name = os.path.basename(words[0])
     if name in known.interpreters or re.sub(r"[0-9.]+$", "", name) in known.interpreters:
@@ -296,7 +314,7 @@ def offer(words: Sequence[str]) -> tuple[str, ...]:
             return ()
         longer = words[at[0]] in known.with_longer_subcommand and len(at) > 1
         return tuple(words[: at[1 if longer else 0] + 1])
-    return tuple(words)
+    return ()
 
 
 def _rules_for(name: str, whole: str) -> list[Rule]:
@@ -334,6 +352,10 @@ def _in_path(name: str) -> str:
 
 @functools.cache
 def table() -> Table:
+    """What `programs.toml` says."""
+    import importlib.resources
+    import tomllib
+
     text = importlib.resources.files("kode.permissions.shell").joinpath("programs.toml")
     data = tomllib.loads(text.read_text("utf-8"))
     offers, shells = data["offers"], data["shells"]

@@ -5,12 +5,21 @@ nothing is known to be complete: it serves to ask at once about what would be as
 """
 
 import functools
+import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kode.permissions.shell.line import TooLong
-from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word, word_of
+from kode.permissions.shell.plain import (
+    KEYWORDS,
+    Assignment,
+    Command,
+    Item,
+    Redirect,
+    Word,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
@@ -20,6 +29,8 @@ MAX_PARSE_S = 0.015
 
 MAX_NODES = 4_000
 MAX_CHILDREN = 1_000
+
+_OPENERS = KEYWORDS | {"!", "{", "[["}
 
 
 def parse(text: str) -> Iterator[Item]:
@@ -39,11 +50,11 @@ def parse(text: str) -> Iterator[Item]:
 
 def _items(node: "Node") -> Iterator[Item]:
     match node.type:
-        case "command":
+        case "command" | "declaration_command" | "unset_command":
             yield Command(text=_source(node), words=_words(node))
         case "file_redirect":
             yield _redirect(node)
-        case "variable_assignment" | "declaration_command" | "unset_command":
+        case "variable_assignment":
             yield Assignment(text=_source(node))
         case "binary_expression":
             yield from _redirects_in_test(node)
@@ -52,18 +63,23 @@ def _items(node: "Node") -> Iterator[Item]:
 def _words(command: "Node") -> tuple[Word, ...]:
     """Its name and arguments; assignments in front and redirections are items of their own."""
     words = []
+    own = ["file_redirect", "herestring_redirect"]
+    if command.type == "command":
+        own.append("variable_assignment")
     for child in command.children:
-        if child.type in ("variable_assignment", "file_redirect", "herestring_redirect"):
+        if child.type in own:
             continue
-        words.append(word_of(_source(child)) if child.is_named else Word(_source(child), "open"))
+        words.append(word_of(_source(child)))
+    while words and words[0].text in _OPENERS:  # the grammar takes `! if ls; then` for commands
+        del words[0]
     return tuple(words)
 
 
 def _redirect(node: "Node") -> Redirect:
     target = node.child_by_field_name("destination")
-    operator = next((c.type for c in node.children if not c.is_named), ">")
     word = word_of(_source(target)) if target is not None else Word("", "open")
-    return Redirect(text=_source(node), operator=operator, target=word)
+    operator = re.search(r"[<>&|]+", _source(node))
+    return Redirect(text=_source(node), operator=operator[0] if operator else ">", target=word)
 
 
 def _redirects_in_test(node: "Node") -> Iterator[Redirect]:

@@ -1,0 +1,23 @@
+"""A project to judge command lines for, and the lines kept as data."""
+
+import json
+from pathlib import Path
+
+from kode.permissions import sensitive
+from kode.permissions.shell import Line, judge
+
+PROJECT = Path("/home/user/project")
+WHERE = sensitive.ground(PROJECT, (PROJECT,), PROJECT.parent)
+
+
+def judged(command: str) -> Line:
+    return judge(command, WHERE)
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    path = Path(__file__).parent / "data" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def commands(name: str) -> list[str]:
+    return [row["cmd"] for row in rows(name)]

@@ -1,0 +1,62 @@
+"""A line is judged in bounded time, or it is not understood; whatever it is, the judge returns."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.permissions.shell import tree
+from tests.permissions.shell.lines import judged
+
+UNITS = [
+    "[", "$(", "(", "{", "{ ", '"', "`", "'", "<<E\n", "$((", "${", "${x:-", "((", "[[ ", "if ",
+    "case x in a) ", "f(){ ", "|", "&&", ">", "<(", "a=(", "\\", "# ", "$", "!", "~", "{a,b}",
+    "a[", "<<<", "do ", "a=1 ", "*", "@(", '"$(', "`$(", "\0", "\n", "é", "a;", "ls == \n",
+    "2>", "'a' ", "/", "a/", "../", "rm a/b ; ", "cat .env~", "bash -c ", "env ", "xargs ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("size", [2_000, 19_000, 100_000])
+@pytest.mark.timeout(10)
+def test_a_long_text_of_one_thing_is_judged_or_given_up(unit, size):
+    for before in ("", "cat ", 'echo "', "rm $x "):
+        line = judged(before + unit * (size // len(unit)))
+
+        assert not line.closed or size == 2_000 or not unit.strip()
+        assert size < 100_000 or (line.risk, line.known) == ("unknown", False)
+
+
+def test_deep_nesting_is_not_followed():
+    command = "ls"
+    for _ in range(5):
+        command = f"bash -c {command!r}" if "'" not in command else f'bash -c "{command}"'
+
+    assert not judged(command).closed
+    assert judged("echo " + "$(" * 3_000 + ")" * 3_000).risk != "safe"
+
+
+def test_a_parse_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(tree, "MAX_PARSE_S", -1)
+
+    line = judged("echo $(x); " + "a=(" * 2_000)
+
+    assert [(part.risk, part.argv) for part in line.parts] == [("unknown", None)]
+    assert not line.known
+
+
+def test_a_long_text_for_a_file_is_one_part():
+    body = "print('x')\n" * 1_000
+
+    assert judged(f"cat > a.py <<'E'\n{body}E\n").parts[-1].writes == ("/home/user/project/a.py",)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(max_size=60) | st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60)
+)
+def test_any_text_is_judged(command):
+    line = judged(command)
+
+    assert line.closed == (line.risk == "safe")
+    assert line.parts or line.closed
+    assert not line.closed or line.known

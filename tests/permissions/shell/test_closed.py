@@ -1,0 +1,161 @@
+"""A line that may run where there is no sandbox: literal words, exact tables, and nothing else."""
+
+import collections
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.permissions import sensitive
+from kode.permissions.shell import judge, plain, programs
+from tests.permissions.shell.lines import commands, judged, rows
+
+CLOSED = [row["cmd"] for row in rows("lines") if row["risk"] == "safe"]
+NAMES = {name[0] for name in programs.table().readers} | {"cd"}
+
+PIECES = st.sampled_from(
+    "ls cat echo head sort grep true a b . - / ' \" \\ $ ` ( ) < > & | ; \n # { } [ ] ! ~ * = % + "
+    ": , @ ^ \t 2 1 && || == $( <<E `` -n -l 'a:b' \"a:b\" do if then time >/dev/null 2>&1 >&2 .env"
+    .split(" ")
+    + [" "] * 20
+    + [" > /dev/null", " 2>/dev/null", " | ", "'a b'", '"a b"', "\\ ", "cd src && ", "rm -rf x"]
+)  # fmt: skip
+RANDOM_LINES = st.lists(PIECES, max_size=14).map("".join)
+
+
+@st.composite
+def variants(draw) -> str:
+    """A closed line with a few pieces put into it, or taken out."""
+    line = draw(st.sampled_from(CLOSED))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(line)))
+        line = line[:at] + draw(PIECES) + line[at + draw(st.integers(0, 2)) :]
+    return line
+
+
+@pytest.mark.parametrize("command", CLOSED)
+def test_plain_reading_commands_are_closed(command):
+    line = judged(command)
+
+    assert line.closed
+    assert line.known
+    assert all(part.risk == "safe" for part in line.parts)
+
+
+@pytest.mark.parametrize("command", commands("not_closed"))
+def test_what_could_do_more_is_not_closed(command):
+    line = judged(command)
+
+    assert not line.closed
+    assert line.risk != "safe"
+
+
+@settings(max_examples=600, deadline=None)
+@given(command=st.one_of(RANDOM_LINES, variants()))
+def test_a_closed_line_holds_only_literal_words_of_programs_in_the_table(command):
+    line = judged(command)
+    assert line.closed == (line.risk == "safe")
+    if not line.closed:
+        return
+
+    lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars="();<>|&$`")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[list[str]] = [[]]
+    for token in lexer:
+        if re.fullmatch(r"\|\|?|&&|;+", token):
+            words.append([])
+        else:
+            words[-1].append(token)
+    assert not re.search(r"[`$(){}*?!~#]", re.sub(r"'[^']*'|\"[^\"$`]*\"|\\.", "", command))
+    for found in filter(None, words):
+        assert found[0] in NAMES or os.path.basename(found[0]) in NAMES
+
+
+_RECORD = r"""
+for name in ls cat echo head sort grep true; do
+    eval "$name() { printf '%s\0' $name \"\$@\" >> \"\$REC\"; printf '\1' >> \"\$REC\"; }"
+done
+"""
+
+
+@settings(max_examples=60, deadline=None)
+@given(command=st.one_of(RANDOM_LINES, variants()))
+def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
+    """With every program replaced by one that writes down its words, and none other to be found."""
+    line = judged(command)
+    if not line.closed or "||" in command:
+        return
+    folder = tmp_path_factory.mktemp("bash")
+    record = folder / "record"
+    record.touch()
+    subprocess.run(
+        ["/bin/bash", "--norc", "--noprofile", "-c", f"{_RECORD}\n{command}"],
+        cwd=folder,
+        env={"PATH": "/nonexistent", "REC": str(record), "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+    )
+
+    ran = record.read_text("utf-8").split("\1")[:-1]
+    found = collections.Counter(tuple(each.split("\0")[:-1]) for each in ran)
+    assert found <= collections.Counter(part.argv for part in line.parts)
+    assert [path.name for path in folder.iterdir()] == ["record"]
+
+
+@given(st.text("ab'\"\\ $`!*?[]{}~#=|&;<>()\n\t-./%é", max_size=12))
+def test_a_literal_word_is_what_it_is_without_its_quotes(source):
+    word = plain.word_of(source)
+    if word.kind != "literal" or source in ("{}", "[", "]"):
+        return
+
+    assert shlex.split(source) == [word.text]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("x")
+    return folder
+
+
+def _judged(project: Path, command: str):
+    return judge(command, sensitive.ground(project, (project,), project.parent / "home"))
+
+
+def test_a_link_leads_where_it_leads(project):
+    (project / "notes").symlink_to(project.parent / "other" / "notes.txt")
+    (project / "out").symlink_to(project.parent / "other")
+    (project / "key").symlink_to(project.parent / "home" / ".ssh" / "id_rsa")
+
+    assert _judged(project, "cat src").closed
+    assert not _judged(project, "cat notes").closed
+    assert not _judged(project, "cat out/../other/notes.txt").closed
+    assert not _judged(project, "cd out && ls").closed
+    assert not _judged(project, "cd src && cat ../out/notes.txt").closed
+    assert _judged(project, "cat key").parts[0].secret
+
+
+def test_a_folder_behind_a_link_has_its_own_parent(project):
+    (project / "out").symlink_to(project.parent / "other")
+
+    assert not _judged(project, "cat out/../project/src").parts[0].outside
+    assert _judged(project, "cat out/../x").parts[0].outside
+
+
+def test_an_option_behind_an_operand_is_not_understood():
+    assert not judged("head README.md -n 5").closed
+    assert not judged("ls src -la").closed
+
+
+def test_a_value_that_another_system_takes_for_a_file_is_no_plain_reading():
+    assert not judged("head -n .env README.md").closed
+    assert judged("head -n 5 README.md").closed

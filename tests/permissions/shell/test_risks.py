@@ -1,0 +1,175 @@
+"""Each program of a line has its risk, with words to ask about it."""
+
+import pytest
+
+from kode.permissions.shell import programs
+from tests.permissions.shell.lines import commands, judged, rows
+
+
+@pytest.mark.parametrize("row", rows("lines"), ids=lambda row: row["cmd"][:60])
+def test_a_line_has_the_risk_of_its_worst_part(row):
+    assert judged(row["cmd"]).risk == row["risk"]
+
+
+def test_a_part_behind_wrappers_has_its_own_words():
+    parts = judged("timeout 9 nice -n 5 env X=1 git push").parts
+
+    assert parts[-1].argv == ("git", "push")
+    assert parts[-1].risk == "network"
+    assert judged("bash -c 'git push origin main'").parts[-1].argv == (
+        "git",
+        "push",
+        "origin",
+        "main",
+    )
+
+
+def test_words_that_are_not_literal_are_no_argv():
+    for command in ("git push $X", "git push *", "git push ~/x", "ls | xargs git push"):
+        assert judged(command).parts[-1].argv is None, command
+
+
+@pytest.mark.parametrize(
+    ("command", "offer"),
+    [
+        ("python3 -m pytest -q tests", ("python3", "-m", "pytest")),
+        ("node --test src", ("node", "--test")),
+        ("node x.js --y", ("node", "x.js")),
+        ("git commit -m x", ("git", "commit")),
+        ("git -C sub commit -m x", ("git", "-C", "sub", "commit")),
+        ("npm run build -- --x", ("npm", "run", "build")),
+        ("pytest -q", ("pytest",)),
+        ("make test", ("make", "test")),
+        ("uv run pytest -q", ("uv", "run", "pytest")),
+        ("curl https://x.test/a", ()),
+        ("mkdir -p a/b", ()),
+        ("python3 -c 'print(1)'", ()),
+        ("python3", ()),
+        ("git", ()),
+        ("git --version", ()),
+        ("bash", ()),
+        ("rm src", ()),
+        ("sudo ls", ()),
+        ("cat .env", ()),
+        ("pytest $X", ()),
+    ],
+)
+def test_an_always_is_as_narrow_as_the_subcommand(command, offer):
+    assert judged(command).parts[0].offer == offer
+
+
+def test_what_cannot_be_undone_is_said():
+    assert judged("git push").parts[0].undo == "What is pushed stays pushed."
+    assert "outside the project" in judged("rm -rf ~/x").parts[0].undo
+    assert judged("touch a").parts[0].undo == ""
+
+
+def test_a_redirection_within_brackets_is_named():
+    for command in ("[ $n > 3 ]", "[ 1 > 3 ]"):
+        part = judged(command).parts[-1]
+
+        assert part.writes == ("/home/user/project/3",)
+        assert "redirects and compares nothing" in part.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "reads", "writes"),
+    [
+        ("cat a src/b", ("a", "src/b"), ()),
+        ("grep -f words x a", ("words", "x", "a"), ()),
+        ("grep x a", ("a",), ()),
+        ("sort < a > b", ("a",), ("b",)),
+        ("cp a b c", ("a", "b"), ("c",)),
+        ("mv a b", (), ("a", "b")),
+        ("rm -f a b", (), ("a", "b")),
+        ("sed -i s/x/y/ a", (), ("a",)),
+        ("dd if=a of=b", (), ("a", "b")),
+        ("rm docs/*.md", (), ("docs/*.md",)),
+        ("cd src && touch x", (), ("src/x",)),
+        ("cd src; touch x", (), ()),
+        ("(cd src); touch x", (), ()),
+        ("python3 x.py data/a.csv", ("x.py", "data/a.csv"), ()),
+        ("curl https://x.test/a/b", (), ()),
+    ],
+)
+def test_the_files_that_a_line_names(command, reads, writes):
+    parts = judged(command).parts
+    project = "/home/user/project/"
+
+    assert [path for part in parts for path in part.reads] == [project + name for name in reads]
+    assert [path for part in parts for path in part.writes] == [project + name for name in writes]
+
+
+def test_what_lies_outside_keys_and_folders_of_kode_are_marked():
+    assert judged("cat /tmp/x").parts[0].outside
+    assert judged("echo x > /tmp/x").parts[-1].outside
+    assert not judged("cat /usr/share/doc/x /etc/os-release").parts[0].outside
+    assert judged("cat a .env").parts[0].secret
+    assert judged("rm -rf ~/.kode").parts[0].protected
+    assert judged("echo x > ~/.kode/config.json").parts[-1].protected
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("git push && ls", True),
+        ("bash -c 'git push'", True),
+        ("timeout 9 git push > log", True),
+        ("python3 x.py", True),
+        ("ls $X", False),
+        ("ls *", False),
+        ("X=1 ls", False),
+        ("ls | xargs git", False),
+        ("env X=1 git push", False),
+        ("env -iu ls git push", True),
+        ("env --uns ls git push", False),
+        ("eval ls", False),
+        ("curl x | sh", False),
+        ("export PATH=x; ls", False),
+        ("npx tsc", False),
+        ("printf -vPATH x; ls", False),
+        ("for f in a; do ls; done", False),
+        ("ls\u200b", False),
+        ("", True),
+    ],
+)
+def test_a_line_is_known_when_every_word_of_it_is_literal_and_names_what_runs(command, known):
+    assert judged(command).known is known
+
+
+@pytest.mark.parametrize("command", commands("lines"))
+def test_a_reason_completes_a_sentence(command):
+    for part in judged(command).parts:
+        assert part.reason
+        assert part.reason[0].islower()
+        assert not part.reason.endswith(".")
+        assert not part.undo or part.undo.endswith(".")
+
+
+def test_the_table_names_only_what_can_be_looked_up():
+    table = programs.table()
+
+    for name, rules in table.rules.items():
+        for rule in rules:
+            assert rule.operands.removeprefix("text ") in (
+                "", "none", "reads", "writes", "moves", "last",
+            ), (name, rule)  # fmt: skip
+            assert not rule.spares or rule.risk == "destructive"
+    for reader in table.readers.values():
+        assert reader.operands in ("paths", "text", "none", "text paths")
+
+
+RISKY = [row["cmd"] for row in rows("lines") if row["risk"] in ("system", "destructive")]
+FRAMES = [
+    "{}", "ls; {}", "ls && {}", "ls || {}", "ls | {}", "ls\n{}", "if ls; then {}; fi", "({})",
+    "for i in a b; do {}; done", "echo $({})", "! {}", "f() {{ {}; }}; f", "cat <<E\n$({})\nE",
+    "{{ {}; }} 2>/dev/null", "while ls; do {}; done", "case a in a) {};; esac",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_what_is_grave_is_found_wherever_it_stands(frame):
+    for command in RISKY:
+        if "\n" in command or "&" in command:
+            continue  # these are lines of their own
+        assert judged(frame.format(command)).risk in ("system", "destructive"), command

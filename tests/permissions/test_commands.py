@@ -1,0 +1,156 @@
+"""Which commands ask at once, which are tried in the sandbox, which run outside of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide_commands import again_outside
+from kode.permissions.decision import Call
+from kode.permissions.rules import Rules, parse_all
+from kode.tools.shell import shell
+
+PROJECT = Path("/home/me/project")
+
+
+def call(command: str, mode: str = "ask", *, sandbox="layered", forced=False, **rules: Any) -> Call:
+    return make_call(
+        Rules(**{name: parse_all(texts) for name, texts in rules.items()}),
+        mode,
+        shell,
+        {"command": command},
+        cwd=PROJECT,
+        roots=(PROJECT,),
+        project=PROJECT,
+        user_home=Path("/home/me"),
+        sandbox=sandbox,
+        sandbox_forced=forced,
+    )
+
+
+def where(command: str, mode: str = "ask", **settings: Any) -> str:
+    """`sandbox`, `outside`, `ask` or `deny`."""
+    decision = decide_call(call(command, mode, **settings))
+    if decision.outcome != "allow":
+        return decision.outcome
+    return "sandbox" if decision.sandboxed else "outside"
+
+
+TRIED = ["pytest -q", "./run.sh", "ls -la", "python3 x.py", "$X", "for f in *; do cat $f; done"]
+CHANGES = ["mkdir x", "git commit -m x", "ruff format ."]
+ASKED = ["git push", "curl http://x.test", "rm -rf src", "sudo ls", "cat .env", "cat /etc/passwd"]
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
+@pytest.mark.parametrize("command", TRIED)
+def test_what_nobody_was_asked_about_is_tried_in_the_sandbox(command, mode):
+    assert where(command, mode) == "sandbox"
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_what_changes_the_project_by_its_name_asks_unless_edits_are_free(command):
+    assert [where(command, mode) for mode in ("plan", "ask", "auto-edit", "full")] == [
+        "deny",
+        "ask",
+        "sandbox",
+        "outside",
+    ]
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_where_there_is_no_copy_to_write_in_it_asks_in_auto_edit_too(command):
+    assert where(command, "auto-edit", sandbox="plain") == "ask"
+
+
+@pytest.mark.parametrize("command", ASKED)
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+def test_what_sends_destroys_or_lies_elsewhere_asks_at_once(command, mode):
+    assert where(command, mode) == "ask"
+
+
+@pytest.mark.parametrize("command", ["git push", "rm -rf src", "sudo ls", "cat .env"])
+def test_in_plan_it_is_refused_with_the_reason(command):
+    decision = decide_call(call(command, "plan"))
+    assert decision.outcome == "deny"
+    assert f"`{command}`" in decision.reason
+
+
+def test_a_redirection_into_the_project_is_tried_where_there_is_a_copy():
+    assert where("echo x > a.txt") == "sandbox"
+    assert where("echo x > a.txt", sandbox="plain") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("ls -la | head -3", "outside"), ("ls src && wc -l a.py", "outside"), ("pytest", "ask")]
+    + [(command, "ask") for command in ("ls $X", "ls > a", "echo `id`", "cat *", "A=1 ls", "ls &")],
+)
+def test_without_a_sandbox_only_plain_reading_runs_unasked(command, expected):
+    assert where(command, sandbox="none") == expected
+    assert where(command, "plan", sandbox="none") == expected.replace("ask", "deny")
+
+
+def test_a_rule_for_every_part_that_does_more_than_read_lets_a_line_run_outside():
+    rules = ["shell(git push:*)", "shell(pytest:*)"]
+    assert where("git push origin main", allow=rules) == "outside"
+    assert where("ls && pytest -q && git push", allow=rules) == "outside"
+    assert where("git push", approved=rules) == "outside"
+
+
+def test_a_rule_does_not_cover_what_runs_beside_its_command():
+    rules = ["shell(git push:*)"]
+    assert where("./x.sh && git push", allow=rules) == "ask"
+    assert where("git push $(cat x)", allow=rules) == "ask"
+    assert where("git push; rm -rf src", allow=rules) == "ask"
+
+
+def test_a_rule_for_a_part_that_may_be_tried_keeps_the_rest_in_the_sandbox():
+    assert where("pytest -q; ./x.sh", allow=["shell(pytest:*)"]) == "sandbox"
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
+def test_a_deny_rule_asks_about_a_line_whose_words_are_not_all_known(mode):
+    deny = ["shell(curl:*)"]
+    assert where("$X http://x.test", mode, deny=deny) == "ask"
+    assert where("c=curl; $c x", mode, deny=deny) == "ask"
+    assert where("curl http://x.test", mode, deny=deny) == "deny"
+    assert where("bash -c 'curl http://x.test'", mode, deny=deny) == "deny"
+
+
+def test_in_full_commands_run_outside_unless_the_sandbox_was_asked_for():
+    assert where("./x.sh", "full") == "outside"
+    assert where("./x.sh", "full", forced=True) == "sandbox"
+    assert where("./x.sh", "full", forced=True, sandbox="none") == "deny"
+    assert where("rm -rf src", "full") == "ask"
+    assert where("cat .env", "full") == "ask"
+
+
+def test_a_question_names_each_risky_part_and_what_cannot_be_undone():
+    decision = decide_call(call("git push && rm -rf src && ls && curl http://x.test"))
+
+    assert "`git push`" in decision.reason
+    assert "`curl http://x.test`" in decision.reason
+    assert "`ls`" not in decision.reason
+    assert any("rm -rf src" in danger for danger in decision.dangers)
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("python3 -m pytest -q", "shell(python3 -m pytest:*)"),
+        ("node --test a.js", "shell(node --test:*)"),
+        ("git push origin main", "shell(git push:*)"),
+    ],
+)
+def test_always_is_as_narrow_as_the_subcommand(command, rule):
+    decision = again_outside(call(command), ["opened a connection to 10.0.0.1:80"])
+    assert decision.rules_offered == (rule,)
+
+
+def test_a_command_that_talked_to_the_network_marks_the_session():
+    assert "curl" in decide_call(call("curl http://x.test", "full")).untrusted
+    assert decide_call(call("cat /etc/passwd", "full")).untrusted == "/etc/passwd"
+    assert not decide_call(call("cat README.md")).untrusted
+    assert again_outside(call("pytest"), ["looked up a name on the network"]).untrusted
+    assert not again_outside(call("pytest"), ["wrote to /etc/x"]).untrusted

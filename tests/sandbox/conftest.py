@@ -1,0 +1,99 @@
+"""A home with keys and a repository in it, and every sandbox that this machine has: each kind, for
+this user and for an ordinary one."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kode.sandbox import Sandbox
+from tests.sandbox.sandboxed import KINDS, MYSELF, Run, User, opened, ordinary_user
+from tests.tools.conftest import context, events, project
+
+__all__ = ["context", "events", "project"]
+
+_asked = cache(ordinary_user)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user may look into."""
+    folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def furnish(home: Path, user: User) -> None:
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("PRIVATE")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Me\n\temail = me@here.test\n[safe]\n\tdirectory = *\n"
+    )
+    (home / ".kode").mkdir()
+    (home / ".kode" / "config.json").write_text('{"api_key": "SECRET"}')
+    (home / "work").mkdir()
+    subprocess.run(["git", "init", "-q", str(home / "work")], check=True)
+    for folder, _, names in os.walk(home):
+        user.owns(Path(folder), *(Path(folder) / name for name in names))
+
+
+@pytest.fixture
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = place / "home"
+    furnish(folder, MYSELF)
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    return home / "work"
+
+
+@pytest.fixture
+def made(home: Path, work: Path) -> Sandbox:
+    return opened(home, work)
+
+
+BY_USER = [(kind, who) for who in ("myself", "ordinary") for kind in KINDS]
+
+
+@pytest.fixture(params=BY_USER, ids=["-".join(pair) for pair in BY_USER])
+def run(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
+    """Each kind that this machine has, for this user and an ordinary one."""
+    kind, who = request.param
+    user: User | str = MYSELF if who == "myself" else _asked()
+    if isinstance(user, str):
+        pytest.skip(user)
+    return ready(Run(kind, home, work, user))
+
+
+@pytest.fixture(params=["myself", "ordinary"])
+def run_layered(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
+    user: User | str = MYSELF if request.param == "myself" else _asked()
+    if isinstance(user, str):
+        pytest.skip(user)
+    return ready(Run("layered", home, work, user))
+
+
+_FAULTS: dict[tuple[str, int], str] = {}
+
+
+def ready(run: Run) -> Run:
+    """Skips where this kind is not to be had; the home is then the user's own."""
+    for folder, _, names in os.walk(run.home):
+        with contextlib.suppress(OSError):
+            run.user.owns(Path(folder), *(Path(folder) / name for name in names))
+    key = (run.kind, run.user.uid)
+    if key not in _FAULTS:
+        _FAULTS[key] = run.fault()
+    if _FAULTS[key]:
+        pytest.skip(f"needs {run.kind}: {_FAULTS[key]}")
+    return run
