@@ -277,7 +277,9 @@ class PersonGate:
         change: FileChange,
     ) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
-        decision = self._decide_on(edit, {"path": change.path}, context)
+        # What a command wrote may come from anywhere.
+        call = replace(self._call(edit, {"path": change.path}, context), taint=True)
+        decision = decide_call(call)
         free = self._mode in ("auto-edit", "full")
         if decision.outcome == "ask" and change.ignored and not free:
             return replace(decision, outcome="deny", reason="")  # it stays in the sandbox

@@ -70,6 +70,7 @@ def launch(
         "masks": list(masks),
         "cwd": cwd,
         "ids": (os.getuid(), os.getgid()),
+        "alone": alone,
         "environment": list(environment.items()),
         "probe": probe,
     }
@@ -130,7 +131,8 @@ def _rules(
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NAMES = (
-    "socket socketpair clone clone3 ioctl prlimit64 mount umount2 pivot_root chroot setns unshare "
+    "socket socketpair clone clone3 ioctl prlimit64 setpriority ioprio_set sched_setparam "
+    "sched_setscheduler sched_setaffinity sched_setattr mount umount2 pivot_root chroot setns unshare "
     "bpf perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter "
     "io_uring_register open_by_handle_at kexec_load kexec_file_load init_module finit_module "
     "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
@@ -146,7 +148,8 @@ _NAMES = (
 ).split()
 _NUMBERS = {
     "x86_64": (
-        41, 53, 56, 435, 16, 302, 165, 166, 155, 161, 308, 272, 321,
+        41, 53, 56, 435, 16, 302, 141, 251, 142,
+        144, 203, 314, 165, 166, 155, 161, 308, 272, 321,
         298, 250, 248, 249, 323, 425, 426,
         427, 304, 246, 320, 175, 313,
         176, 169, 167, 168, 164, 227, 163, 179, 429,
@@ -160,7 +163,8 @@ _NUMBERS = {
         188, 189, 190, 197, 198, 199, 463, 466, 469,
     ),
     "aarch64": (
-        198, 199, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
+        198, 199, 220, 435, 29, 261, 140, 30, 118,
+        119, 122, 274, 40, 39, 41, 51, 268, 97, 280,
         241, 219, 217, 218, 282, 425, 426,
         427, 265, 104, 294, 105, 273,
         106, 142, 224, 225, 170, 112, 89, 60, 429,
@@ -174,7 +178,12 @@ _NUMBERS = {
         5, 6, 7, 14, 15, 16, 463, 466, 469,
     ),
 }  # fmt: skip
-_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", "prlimit64")
+_OF_A_PROCESS = {
+    "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
+    "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
+}  # fmt: skip
+"""Which argument is the process that they change; 0 is oneself."""
+_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
 """Denied by their arguments only; the others always."""
 
 _ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
@@ -224,8 +233,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
-    if alone:  # the limits of other processes; 0 is oneself
-        program += _judged(number["prlimit64"], [(_FIRST, _ANY_BIT, 0xFFFFFFFF)])
+    for name, argument in _OF_A_PROCESS.items() if alone else ():
+        program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
     of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
     program += _judged(number["ioctl"], [*terminal, *of_files])
