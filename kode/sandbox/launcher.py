@@ -174,7 +174,7 @@ def _watch_over_command() -> None:
     command = posix.fork()
     if command == 0:
         return
-    import _signal
+    import _signal  # type: ignore[import-not-found]
 
     for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are for the command
         _signal.signal(number, _signal.SIG_IGN)
