@@ -292,7 +292,8 @@ class Checkpoints:
         # The folders are the project's, not kode's: with the modes a person's would have.
         os.makedirs(path.parent, exist_ok=True)
         if path.is_dir() and not path.is_symlink() and state != FOLDER:
-            os.rmdir(path)
+            for inner, _, _ in os.walk(path, topdown=False):
+                os.rmdir(inner)  # only what is empty
         if state == FOLDER:
             if not path.is_dir() or path.is_symlink():
                 durable.remove(path)

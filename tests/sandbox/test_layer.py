@@ -91,7 +91,7 @@ def operate(steps):
             elif name == 'mkdir': os.makedirs(path)
             elif name == 'remove': os.rmdir(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
             elif name == 'remove_all': shutil.rmtree(path)
-            elif name == 'rename': shutil.move(path, fs(more))
+            elif name == 'rename': shutil.move(os.fsdecode(path), more)
             elif name == 'link': os.symlink(more, path)
             elif name == 'hard': os.link(path, fs(more), follow_symlinks=False)
             elif name == 'chmod' and os.path.isfile(path) and not os.path.islink(path): os.chmod(path, int(more, 8))
