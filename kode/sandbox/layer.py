@@ -100,17 +100,34 @@ def open_store(parents: Iterable[Path]) -> Store | None:
     for parent in parents:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _is_private(parent):
-                continue
-            _remove_abandoned(parent)
-            folder = parent / f"layers-{secrets.token_hex(6)}"
-            folder.mkdir(mode=0o700)
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if folder.is_dir():  # or else another process took it for abandoned just now
-                return Store(folder=folder, lock=lock)
-            os.close(lock)
+            if _is_private(parent):
+                with _alone_in(parent):
+                    _remove_abandoned(parent)
+                    folder = parent / f"layers-{secrets.token_hex(6)}"
+                    folder.mkdir(mode=0o700)
+                    return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
     return None
+
+
+@contextlib.contextmanager
+def _alone_in(parent: Path) -> Iterator[None]:
+    """Keeps others from taking a folder for abandoned before it is locked."""
+    lock = _lock(parent, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(folder: Path, how: int) -> int:
+    """Raises: OSError, when `how` says not to wait."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, how)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def _is_private(folder: Path) -> bool:
@@ -123,13 +140,9 @@ def _is_private(folder: Path) -> bool:
 def _remove_abandoned(parent: Path) -> None:
     for folder in parent.glob("layers-*"):
         with contextlib.suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                if os.fstat(lock).st_uid == os.geteuid():
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove_tree(folder)
-            finally:
-                os.close(lock)
+            lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove_tree(folder)
+            os.close(lock)
 
 
 def _remove_tree(folder: Path) -> None:
@@ -175,9 +188,14 @@ def version(layer: Layer, path: str) -> Path:
     return layer.upper / Path(path).relative_to(layer.root)
 
 
-def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
+def _walk(layer: Layer, folder: Path, *, opaque: bool = False) -> Iterator[tuple[Path, str]]:
+    """`opaque`: whether nothing of the real folder shows through, nor of those in it."""
     above, under = layer.upper / folder, _Under(layer, folder)
     _let_in(above)
+    if opaque:
+        for name in under.names():
+            if not os.path.lexists(above / name):
+                yield from _deleted(layer.root, folder / name)
     with os.scandir(above) as entries:
         for entry in entries:
             path = folder / entry.name
@@ -187,32 +205,30 @@ def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
                 if before is not None:
                     yield from _deleted(layer.root, path)
             elif stat.S_ISDIR(status.st_mode):
-                yield from _changes_of_folder(layer, path, before)
+                yield from _changes_of_folder(layer, path, before, opaque)
             elif before is None:
                 if _is_plain(status):
                     yield path, "created"
             elif _is_plain(status) and _differs(above / entry.name, layer.root / path, before):
                 if stat.S_ISDIR(before.st_mode):
                     yield from _deleted(layer.root, path)
-                yield path, "changed"
+                    yield path, "created"
+                else:
+                    yield path, "changed"
 
 
 def _changes_of_folder(
-    layer: Layer, path: Path, before: os.stat_result | None
+    layer: Layer, path: Path, before: os.stat_result | None, opaque: bool
 ) -> Iterator[tuple[Path, str]]:
     if before is not None and not stat.S_ISDIR(before.st_mode):
         yield path, "deleted"
         before = None
-    if before is not None and _is_opaque(layer.upper / path):
-        for name in os.listdir(layer.root / path):
-            if not os.path.lexists(layer.upper / path / name):
-                yield from _deleted(layer.root, path / name)
     if path.name in CACHES and before is None:
         for part in _parts_of_cache(layer, path):
             yield part, "created"
         return
     empty = True
-    for one in _walk(layer, path):
+    for one in _walk(layer, path, opaque=opaque or _is_opaque(layer.upper / path)):
         empty = False
         yield one
     if empty and before is None:
@@ -250,6 +266,11 @@ class _Under:
             return os.lstat(self.layer.root / self.folder / name)
         except OSError:
             return None
+
+
+    def names(self) -> list[str]:
+        real = self.layer.root / self.folder
+        return os.listdir(real) if os.path.isdir(real) and not os.path.islink(real) else []
 
 
 def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
@@ -370,6 +391,8 @@ def _apply_one(
         return "somebody else changed it meanwhile"
     if one.change == "deleted":
         return _delete(real, before)
+    if one.change == "changed" and before is None:
+        return "somebody else deleted it meanwhile"
     new = version(layer, one.path)
     status = os.lstat(new)
     if stat.S_ISDIR(status.st_mode):
@@ -455,26 +478,28 @@ def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None
     """Moves ignored files that a command wrote to where the next command of the session finds
     them: what a build made is there for the tests, and the real folder knows nothing of it. Never
     raises: what cannot be moved is made again."""
+    for path in list(_replaced(layer.upper, below)):
+        with contextlib.suppress(OSError):
+            _remove(below / path)
     for one in ignored:
         path = Path(one.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             _merge(layer.upper / path, below / path)
-    for path in _whiteouts(layer.upper, below):
-        with contextlib.suppress(OSError):
-            _remove(below / path)
 
 
-def _whiteouts(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
-    """What a command deleted of the files that earlier ones left."""
+def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
+    """What a command deleted, or put something else in place of, of what earlier ones left."""
     with contextlib.suppress(OSError), os.scandir(upper / folder) as entries:
         for entry in entries:
             path = folder / entry.name
             if not os.path.lexists(below / path):
                 continue
-            if _is_whiteout(entry.stat(follow_symlinks=False)):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            was_folder = (below / path).is_dir() and not (below / path).is_symlink()
+            if not is_folder or not was_folder or _is_opaque(upper / path):
                 yield path
-            elif entry.is_dir(follow_symlinks=False):
-                yield from _whiteouts(upper, below, path)
+            else:
+                yield from _replaced(upper, below, path)
 
 
 def _remove(path: Path) -> None:
