@@ -16,6 +16,7 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,9 +135,13 @@ def _remove_abandoned(parent: Path) -> None:
 
 def _remove_tree(folder: Path) -> None:
     """Never raises; what cannot be removed stays."""
-    with contextlib.suppress(OSError):
-        _give_rights(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with contextlib.suppress(OSError):
+            _give_rights(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        for words in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+            subprocess.run([*words, "--", str(folder)], capture_output=True, check=False)
 
 
 def _give_rights(folder: Path) -> None:
@@ -154,13 +159,16 @@ def _give_rights(folder: Path) -> None:
 def changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; a file written with what it held before is none.
 
-    Raises: SandboxError when there is too much of it.
+    Raises: OSError, SandboxError when there is too much of it.
     """
     found: list[FileChange] = []
-    for path, change in _walk(layer, Path()):
-        found.append(FileChange(path=str(layer.root / path), change=change))
-        if len(found) > MAX_CHANGES:
-            raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    try:
+        for path, change in _walk(layer, Path()):
+            found.append(FileChange(path=str(layer.root / path), change=change))
+            if len(found) > MAX_CHANGES:
+                raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    except RecursionError:
+        raise SandboxError("It made folders that are nested too deeply.") from None
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
 
 
@@ -171,7 +179,7 @@ def version(layer: Layer, path: str) -> Path:
 
 def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
     above, under = layer.upper / folder, _Under(layer, folder)
-    with os.scandir(above) as entries:
+    with _entries(above) as entries:
         for entry in entries:
             path = folder / entry.name
             status = entry.stat(follow_symlinks=False)
@@ -188,6 +196,18 @@ def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
                 if stat.S_ISDIR(before.st_mode):
                     yield from _deleted(layer.root, path)
                 yield path, "changed"
+
+
+@contextlib.contextmanager
+def _entries(folder: Path) -> Iterator[Iterable["os.DirEntry[str]"]]:
+    """Nothing, of a folder that the command has closed to everybody."""
+    try:
+        entries = os.scandir(folder)
+    except PermissionError:
+        yield ()
+        return
+    with entries:
+        yield entries
 
 
 def _changes_of_folder(
@@ -217,7 +237,7 @@ def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
     about by itself."""
     parts: list[Path] = []
     whole = True
-    with os.scandir(layer.upper / folder) as entries:
+    with _entries(layer.upper / folder) as entries:
         for entry in entries:
             path = folder / entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
