@@ -416,6 +416,10 @@ class MemoryContext:
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
     """The same model as `ask_model`; None where no model is to be had, or only texts."""
+    tainted: Callable[[], bool] = lambda: False
+    """Whether the session has taken in untrusted content by now. What is kept of it then waits for
+    a person's approval: asked when it is put down, since text may have come in since a hook was
+    last called."""
 
 
 @dataclass(frozen=True, kw_only=True)

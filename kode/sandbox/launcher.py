@@ -64,9 +64,8 @@ def enter(orders: dict[str, "Any"]) -> None:
     _checked(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
-    if orders["report"] is not None:
-        _report(*orders["report"])
-    _memory, program = _program(orders["filter"])
+    reported = orders["report"] is not None and _report(*orders["report"])
+    _memory, program = _program(orders["filter_of_reported" if reported else "filter"])
     _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
@@ -114,9 +113,9 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
 
 
-def _report(report_to: int, steps: bytes) -> None:
-    """Has the kernel report what the command tries to somebody outside. Where it cannot, nothing
-    is reported: the limits hold without."""
+def _report(report_to: int, steps: bytes) -> bool:
+    """Has the kernel report what the command tries to somebody outside. Where it cannot (False),
+    nothing is reported: the limits hold without. A call that nobody answers fails."""
     import _socket
 
     _memory, program = _program(steps)
@@ -128,12 +127,13 @@ def _report(report_to: int, steps: bytes) -> None:
         if listener >= 0:
             break
     if listener < 0:
-        return
+        return False
     sender = _socket.socket(fileno=report_to)
     rights = listener.to_bytes(4, sys.byteorder)
     sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     posix.close(listener)
     sender.detach()
+    return True
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
@@ -174,7 +174,7 @@ def _watch_over_command() -> None:
     command = posix.fork()
     if command == 0:
         return
-    import _signal
+    import _signal  # type: ignore[import-not-found]
 
     for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are for the command
         _signal.signal(number, _signal.SIG_IGN)

@@ -146,11 +146,17 @@ def _remove_tree(folder: Path) -> None:
 
 def _give_rights(folder: Path) -> None:
     """The kernel's own folders, and those of a command, may let nobody in."""
-    os.chmod(folder, 0o700)
+    _let_in(folder)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 _give_rights(Path(entry.path))
+
+
+def _let_in(folder: Path) -> None:
+    mode = stat.S_IMODE(os.lstat(folder).st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(folder, mode | stat.S_IRWXU)
 
 
 # ── what a command changed ───────────────────────────────────────────────────────────────────
@@ -179,7 +185,8 @@ def version(layer: Layer, path: str) -> Path:
 
 def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
     above, under = layer.upper / folder, _Under(layer, folder)
-    with _entries(above) as entries:
+    _let_in(above)
+    with os.scandir(above) as entries:
         for entry in entries:
             path = folder / entry.name
             status = entry.stat(follow_symlinks=False)
@@ -196,18 +203,6 @@ def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
                 if stat.S_ISDIR(before.st_mode):
                     yield from _deleted(layer.root, path)
                 yield path, "changed"
-
-
-@contextlib.contextmanager
-def _entries(folder: Path) -> Iterator[Iterable["os.DirEntry[str]"]]:
-    """Nothing, of a folder that the command has closed to everybody."""
-    try:
-        entries = os.scandir(folder)
-    except PermissionError:
-        yield ()
-        return
-    with entries:
-        yield entries
 
 
 def _changes_of_folder(
@@ -237,7 +232,8 @@ def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
     about by itself."""
     parts: list[Path] = []
     whole = True
-    with _entries(layer.upper / folder) as entries:
+    _let_in(layer.upper / folder)
+    with os.scandir(layer.upper / folder) as entries:
         for entry in entries:
             path = folder / entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -373,7 +369,7 @@ def _apply_one(
     if os.path.realpath(real.parent) != str(real.parent):
         return "its folder is a link"
     if one.change != "deleted":
-        real.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(version(layer, one.path).parent, real.parent)
     try:
         before = os.lstat(real)
     except FileNotFoundError:
@@ -410,12 +406,21 @@ def _delete(real: Path, before: os.stat_result | None) -> str:
     return ""
 
 
+def _make_folder(new: Path, real: Path) -> None:
+    """With the rights that the command gave it, as far as it is new, and those above it."""
+    if real.is_dir():
+        return
+    _make_folder(new.parent, real.parent)
+    real.mkdir()
+    real.chmod(real.stat().st_mode & ~0o777 | stat.S_IMODE(new.stat().st_mode) & 0o777)
+
+
 def _leads_to(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> bool:
     return new.is_symlink() and is_hidden(os.path.realpath(real.parent / new.readlink()))
 
 
 def _move_folder(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> str:
-    real.mkdir(exist_ok=True)
+    _make_folder(new, real)
     for name in sorted(os.listdir(new)):
         status = os.lstat(new / name)
         if stat.S_ISDIR(status.st_mode):

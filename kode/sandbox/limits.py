@@ -56,11 +56,16 @@ def launch(
     Raises: KeyError for a machine whose system calls are not known.
     """
     version = landlock_version()
+    machine = os.uname().machine
+    # Without a network of its own, no internet socket is made: where somebody listens, the answer
+    # to the report is no; else the filter says so.
+    answered = alone and not internet
     orders = {
         "files": _attributes(version, read is not None) if version else None,
         "rules": _rules(version, write, read, listed) if version else [],
-        "filter": seccomp_filter(os.uname().machine, internet=internet, alone=alone),
-        "report": None if report_to is None else (report_to, watching(os.uname().machine)),
+        "filter": seccomp_filter(machine, internet=internet, alone=alone),
+        "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
+        "report": None if report_to is None else (report_to, watching(machine, sockets=answered)),
         "layers": list(layers),
         "masks": list(masks),
         "cwd": cwd,
@@ -191,8 +196,8 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
-"""The families of ioctl that change flags, versions and subvolumes through a file that was opened
-to be read: of `chattr`, xfs and btrfs."""
+"""The families of ioctl that change flags, versions and subvolumes through a file opened to be
+read: of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _IN_FAMILY = -1
 """Not of the kernel: equal in its second byte."""
@@ -295,11 +300,24 @@ WATCHED = {
 }
 """Number of a call → its name, and which arguments are its folder and its path."""
 
+SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).get("socket")
+"""The number of the call that the listener denies; see `watching`."""
+
 
 @cache
-def watching(machine: str) -> bytes:
-    """A program of BPF that reports the calls of `WATCHED` and lets all pass."""
+def watching(machine: str, *, sockets: bool) -> bytes:
+    """A program of BPF that reports the calls of `WATCHED` and lets all pass. `sockets`: reports
+    internet sockets too, which are then denied."""
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
+    if sockets:
+        program += [
+            (_EQUAL, 0, 5, _NUMBERS[machine][0] or 0),
+            (_LOAD, 0, 0, _FIRST),
+            (_EQUAL, 1, 0, _INET),
+            (_EQUAL, 0, 1, _INET6),
+            (_RETURN, 0, 0, _NOTIFY),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
     for on_x86, on_arm, _, _, argument in _CALLS.values():
         number = on_x86 if machine == "x86_64" else on_arm
         if number is None:

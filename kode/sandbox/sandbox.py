@@ -357,13 +357,15 @@ class Attempt:
 
     def _view(self) -> View:
         sandbox = self.sandbox
-        inside = sandbox.temporary_inside(self.kind)
-        writable = [inside]
+        ground, layered = sandbox.ground, [one.root for one in self.layers]
+        writable = [sandbox.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
-            roots = (one.root for one in self.layers)
-            writable = view.writable_in_bubblewrap(sandbox.ground, roots)
+            writable = view.writable_in_bubblewrap(ground, layered)
         return View(
-            writable=tuple(writable), network=sandbox.ground.network, services=listening_ports
+            writable=tuple(writable),
+            fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
+            network=ground.network,
+            services=listening_ports,
         )
 
     def _launcher(self) -> tuple[str, ...]:

@@ -141,6 +141,12 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
     return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
 
 
+def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
+    """What of these folders it may not change after all."""
+    unlayered = [folder for folder in ground.folders if folder not in layered]
+    return [*unlayered, *_shown(ground), ground.kode_home]
+
+
 def is_hidden(ground: Ground, path: Path) -> bool:
     """Whether a real path lies where commands see nothing of it."""
     if path.is_relative_to(ground.kode_home):

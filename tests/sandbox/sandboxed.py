@@ -6,7 +6,6 @@ standard input) it is how a test runs one as another user.
 
 import json
 import os
-import pwd
 import shlex
 import subprocess
 import sys
@@ -109,7 +108,6 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
 class User:
     """Who runs the sandbox."""
 
-    name: str
     uid: int
     gid: int
     python: str
@@ -130,7 +128,7 @@ class User:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-MYSELF = User(pwd.getpwuid(os.getuid()).pw_name, os.getuid(), os.getgid(), sys.executable)
+MYSELF = User(os.getuid(), os.getgid(), sys.executable)
 
 
 def ordinary_user() -> User | str:
@@ -138,7 +136,7 @@ def ordinary_user() -> User | str:
     if os.getuid() != 0:
         return "needs root, to become an ordinary user"
     for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        user = User("nobody", 54321, 54321, python)
+        user = User(54321, 54321, python)
         done = subprocess.run(
             [python, "-c", "import sys, kode.sandbox; assert sys.version_info >= (3, 11)"],
             cwd="/", env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=False,

@@ -37,13 +37,14 @@ _DEEDS = (
 
 _FORMS = r"""
 {0}|({0})|{{ {0}; }}|! {0}|time {0}|{0} &|{0} & wait|ls; {0}|ls && {0}|{0} 2>&1
-false {pipe}{pipe} {0}|{0} > /dev/null|set -x; {0}|set -e; {0}|cd src/..; {0}|pushd . > /dev/null; {0}|A=1 {0}
-LS_COLORS= {0}|echo $({0})|echo `{0}`|echo "$({0})"|cat <({0})|bash <<< {1}|bash -c {1}|sh -c {1}|dash -c {1}
-bash -lc {1}|bash -ec {1}|eval {1}|eval -- {1}|trap {1} EXIT|trap -- {1} 0|printf %s {1} {pipe} sh
-command {0}|builtin eval {1}|exec {0}|exec -a ls {0}|env {0}|env -i PATH=$PATH {0}|env -u X {0}
-env -S {1}|env - {0}|nice {0}|nice -n 1 {0}|nohup {0}|setsid {0}|timeout 2 {0}|stdbuf -o0 {0}
-timeout -s KILL 2 {0}|ionice {0}|taskset -c 0 {0}|chrt 0 {0}|unshare -r {0}|xargs -a /dev/null {0}
-echo {pipe} xargs -I% {0}|echo {pipe} xargs sh -c {1}|ls {pipe} {0}|{0} {pipe} cat|coproc {0}; wait
+false {pipe}{pipe} {0}|{0} > /dev/null|set -x; {0}|set -e; {0}|cd src/..; {0}
+pushd . > /dev/null; {0}|A=1 {0}|LS_COLORS= {0}|echo $({0})|echo `{0}`|echo "$({0})"|cat <({0})
+bash <<< {1}|bash -c {1}|sh -c {1}|dash -c {1}|bash -lc {1}|bash -ec {1}|eval {1}|eval -- {1}
+trap {1} EXIT|trap -- {1} 0|printf %s {1} {pipe} sh|command {0}|builtin eval {1}|exec {0}
+exec -a ls {0}|env {0}|env -i PATH=$PATH {0}|env -u X {0}|env -S {1}|env - {0}|nice {0}
+nice -n 1 {0}|nohup {0}|setsid {0}|timeout 2 {0}|stdbuf -o0 {0}|timeout -s KILL 2 {0}|ionice {0}
+taskset -c 0 {0}|chrt 0 {0}|unshare -r {0}|xargs -a /dev/null {0}|echo {pipe} xargs -I% {0}
+echo {pipe} xargs sh -c {1}|ls {pipe} {0}|{0} {pipe} cat|coproc {0}; wait
 find README.md -exec {0} \;|find README.md -exec sh -c {1} \;|if {0}; then :; fi
 while ! {0}; do break; done|for i in 1; do {0}; done|case x in *) {0};; esac|f() {{ {0}; }}; f
 [ x ] && {0}|[[ x ]] && {0}|(( 1 )) && {0}|x=$({0})|export x=$({0})|local x=$({0})

@@ -232,7 +232,7 @@ def _of_packet(protocol: int, packet: bytes) -> str:
         host = socket.inet_ntop(socket.AF_INET6, packet[24:40])
     else:
         return ""
-    if transport in (6, 17) and len(packet) >= head + 14:
+    if transport in (6, 17) and len(packet) >= head + 8:
         source, port = struct.unpack_from(">HH", packet, head)
         if MODEL_PORT in (source, port):
             return ""
