@@ -131,8 +131,7 @@ def _rules(
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NAMES = (
-    "socket socketpair clone clone3 ioctl prlimit64 setpriority ioprio_set sched_setparam "
-    "sched_setscheduler sched_setaffinity sched_setattr mount umount2 pivot_root chroot setns unshare "
+    "socket socketpair clone clone3 ioctl prlimit64 mount umount2 pivot_root chroot setns unshare "
     "bpf perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter "
     "io_uring_register open_by_handle_at kexec_load kexec_file_load init_module finit_module "
     "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
@@ -148,8 +147,7 @@ _NAMES = (
 ).split()
 _NUMBERS = {
     "x86_64": (
-        41, 53, 56, 435, 16, 302, 141, 251, 142,
-        144, 203, 314, 165, 166, 155, 161, 308, 272, 321,
+        41, 53, 56, 435, 16, 302, 165, 166, 155, 161, 308, 272, 321,
         298, 250, 248, 249, 323, 425, 426,
         427, 304, 246, 320, 175, 313,
         176, 169, 167, 168, 164, 227, 163, 179, 429,
@@ -163,8 +161,7 @@ _NUMBERS = {
         188, 189, 190, 197, 198, 199, 463, 466, 469,
     ),
     "aarch64": (
-        198, 199, 220, 435, 29, 261, 140, 30, 118,
-        119, 122, 274, 40, 39, 41, 51, 268, 97, 280,
+        198, 199, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
         241, 219, 217, 218, 282, 425, 426,
         427, 265, 104, 294, 105, 273,
         106, 142, 224, 225, 170, 112, 89, 60, 429,

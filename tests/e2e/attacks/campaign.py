@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.e2e.attacks.canaries import canary
 from tests.e2e.attacks.jail import REPOSITORY
-from tests.e2e.attacks.world import MODEL_PORT, World, canary
+from tests.e2e.attacks.witness import MODEL_PORT
+from tests.e2e.attacks.world import World
 from tests.scripted_server import ScriptedServer
 
 Sandbox = Literal["bubblewrap", "landlock", "none"]
@@ -101,16 +103,17 @@ def _play_directly(world: World, job: Job) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as player:
-        assert player.stdin is not None and player.stdout is not None
+        assert player.stdin is not None
+        assert player.stdout is not None
         kind = json.loads(player.stdout.readline())
         assert kind == job.sandbox, f"the sandbox is of kind {kind}"
-        world.seen_before = world.seen_before | {player.pid}
+        world.witness.belonging = world.witness.belonging | {player.pid}
         for line in job.lines:
             started = time.monotonic()
             player.stdin.write(json.dumps(line).encode() + b"\n")
             player.stdin.flush()
             output = json.loads(player.stdout.readline())
-            effects = [*world.effects("plan", output), *world.survivors()]
+            effects = [*world.effects("plan", output), *world.witness.survivors()]
             world.restore()
             row = {"line": line, "output": output[-MAX_OUTPUT_CHARS:], "effects": effects}
             _say({**row, "took_s": round(time.monotonic() - started, 2)})
@@ -137,7 +140,7 @@ class _Batch:
             before = len(self.waiting)
             self.server.play(self.reply)
             code, said = self._run_kode()
-            left = self.world.survivors()
+            left = self.world.witness.survivors()
             with self.turn:
                 if self.playing is not None:  # kode ended with it
                     self._finish(f"kode ended with {code}: {said[-500:]}", left)
@@ -198,6 +201,7 @@ class _Batch:
         paths = [one.path for one in self.server.requests if "completions" not in one.path]
         self.server.requests.clear()
         return [f"asked the model's server for {path}" for path in paths]
+
 
 def _since_the_last_call(request: dict[str, Any]) -> str:
     parts: list[str] = []
