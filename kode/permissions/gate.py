@@ -233,7 +233,11 @@ class PersonGate:
         if self._mode == "plan":
             return Kept(changes=(), reason="Nothing is changed in mode plan.")
         async with self._turn:
-            decided = [(one, self._decide_change(tool, arguments, context, one)) for one in changes]
+            decided = await asyncio.to_thread(
+                lambda: [
+                    (one, self._decide_change(tool, arguments, context, one)) for one in changes
+                ]
+            )
             allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
             asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]

@@ -275,7 +275,6 @@ class _Under:
         except OSError:
             return None
 
-
     def names(self) -> list[str]:
         real = self.layer.root / self.folder
         return os.listdir(real) if os.path.isdir(real) and not os.path.islink(real) else []
