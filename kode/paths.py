@@ -53,8 +53,28 @@ def checkpoints_folder(session_folder: Path) -> Path:
     return session_folder / "checkpoints"
 
 
-def memory_folder(home: Path) -> Path:
-    return home / "memory"
+def memory_folder(home: Path, data_dir: str | None) -> Path:
+    """Where memory is kept. `data_dir` is the setting `memory.data_dir`; a relative one is taken
+    from `home`, so that it names the same folder in every project."""
+    if not data_dir:
+        return home / "memory"
+    return Path(os.path.abspath(home / Path(data_dir).expanduser()))
+
+
+def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
+    """The folders that belong to kode: no tool writes there, and a sandbox hides them."""
+    memory = memory_folder(home, data_dir)
+    return (home,) if memory.is_relative_to(home) else (home, memory)
+
+
+def project_memory(system_folder: Path, project: Path) -> Path:
+    """The part of a memory system's folder that belongs to one project, by its root."""
+    return system_folder / path_hash(project)
+
+
+def journal_history(memory: Path, project: Path) -> Path:
+    """The log of one project's journal: its name is a pattern, since there is a file a month."""
+    return project_memory(memory / "journal", project) / "HISTORY*.md"
 
 
 def logs_folder(home: Path) -> Path:

@@ -23,7 +23,7 @@ from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
 if TYPE_CHECKING:
-    from kode.config import Loaded
+    from kode.config import Config, Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. The others never ask, so that they work at once and offline."""
@@ -72,7 +72,8 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
     ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
-    await system.open(outside_context(working_directory(arguments), ask_model=ask_model), {})
+    context = outside_context(config, working_directory(arguments), ask_model=ask_model)
+    await system.open(context, {})
     try:
         return await run_command(system, arguments)
     finally:
@@ -85,14 +86,14 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")
-    settings = loaded.config.memory
+    config = loaded.config
     source, target = (
-        make_system(settings.model_copy(update={"system": name}))
+        make_system(config.memory.model_copy(update={"system": name}))
         for name in (arguments.source, arguments.into)
     )
     cwd = working_directory(arguments)
-    await source.open(outside_context(cwd, read_only=True), {})
-    await target.open(outside_context(cwd, read_only=arguments.dry_run), {})
+    await source.open(outside_context(config, cwd, read_only=True), {})
+    await target.open(outside_context(config, cwd, read_only=arguments.dry_run), {})
     try:
         return await copy(source, target, dry_run=arguments.dry_run)
     finally:
@@ -101,11 +102,11 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 
 def outside_context(
-    cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
+    config: "Config", cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
 ) -> MemoryContext:
     """What memory may know outside a session."""
     return MemoryContext(
-        root=paths.memory_folder(paths.home()),
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
         cwd=cwd,
         project_root=paths.repository_root(cwd),
         session_id=None,

@@ -116,6 +116,7 @@ class Notes(Part):
 class MemoryConfig(Part):
     enabled: bool = True
     system: Literal["tiered", "vault", "journal", "notes"] = "tiered"
+    data_dir: Annotated[str, Field(min_length=1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500
     buffer_lines: Annotated[int, Field(ge=0, le=1000)] = 20

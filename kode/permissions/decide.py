@@ -44,9 +44,9 @@ def decide(
 ) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises.
 
-    `roots` are the folders of work, `readable` more folders that may be read unasked (kode's kept
-    outputs), `taint` whether the session took in untrusted text, `contained` whether commands run
-    in a sandbox that holds whatever they do.
+    `roots` are the folders of work, `readable` what else may be read unasked (kode's kept outputs,
+    the log of a journal), `taint` whether the session took in untrusted text, `contained` whether
+    commands run in a sandbox that holds whatever they do.
     """
     call = Call(
         rules=rules,
@@ -54,8 +54,7 @@ def decide(
         tool=tool,
         arguments=arguments,
         project=project,
-        where=sensitive.ground(cwd, roots, user_home, protected, temp),
-        readable=tuple(sensitive.real(folder) for folder in readable),
+        where=sensitive.ground(cwd, roots, user_home, protected, temp, readable),
         taint=taint,
         contained=contained,
         shell_roots=tuple(roots),

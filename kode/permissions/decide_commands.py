@@ -33,6 +33,7 @@ def run(call: Call) -> Decision:
         home=Path(call.where.home),
         protected=tuple(Path(folder) for folder in call.where.protected),
         temp=tuple(Path(folder) for folder in call.where.temp),
+        readable=tuple(Path(path) for path in call.where.readable),
     )
     parts = [_looked_at(call, part) for part in classified.parts]
     decision = _run_parts(call, parts)

@@ -40,7 +40,6 @@ class Call:
     arguments: Mapping[str, Any]
     project: Path
     where: sensitive.Ground
-    readable: tuple[str, ...]
     taint: bool
     contained: bool
     shell_roots: tuple[Path, ...]

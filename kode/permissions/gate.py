@@ -225,7 +225,7 @@ class PersonGate:
             user_home=self._user_home,
             protected=(*context.protected, self._home),
             temp=self._temp,
-            readable=(context.output_dir,),
+            readable=(context.output_dir, *context.readable),
             taint=self._tainted(),
             contained=tool.effect == "run" and self._contained is not None and self._contained(),
         )

@@ -161,6 +161,7 @@ class Sandbox:
     def _probe(self, kind: Kind) -> dict[str, Any]:
         ground = self.ground
         hidden = [ground.kode_home / name for name in ("config.json", "memory", "history")]
+        hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.roots else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
@@ -277,8 +278,10 @@ def open_sandbox(
     outputs: Path,
     network: bool,
     kept: Sequence[Path] = (),
+    elsewhere: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
 ) -> Sandbox:
-    """A sandbox for a session; nothing is tried yet."""
+    """A sandbox for a session; nothing is tried yet. The fields of `Ground` say what is what."""
     homes = [Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)]
     ground = Ground(
         cwd=_real(cwd),
@@ -291,6 +294,8 @@ def open_sandbox(
         outputs=_real(outputs),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         kept=tuple(map(_real, kept)),
+        elsewhere=tuple(map(_real, elsewhere)),
+        readable=tuple(_real(path.parent) / path.name for path in readable),
         network=network,
     )
     return Sandbox(ground)

@@ -75,6 +75,10 @@ class Ground:
     """Hidden."""
     outputs: Path
     """May be read: the kept outputs of this session."""
+    elsewhere: tuple[Path, ...] = ()
+    """Hidden: folders of kode's own that lie outside `kode_home`."""
+    readable: tuple[Path, ...] = ()
+    """Files in the hidden folders of kode that may be read; the name may be a pattern."""
     own: tuple[Path, ...]
     """May be read: what the launcher is made of."""
     kept: tuple[Path, ...] = ()
@@ -130,16 +134,23 @@ def bubblewrap_arguments(ground: Ground, temporary: str, *, network: bool, pin: 
         arguments += _mount("keep", path, pin)
     for path in _secrets_in_roots(ground):
         arguments += ["--tmpfs", str(path)]
-    if ground.kode_home.is_dir():
-        arguments += ["--tmpfs", str(ground.kode_home)]
-        if ground.outputs.is_dir():
-            arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
+    for folder in (ground.kode_home, *ground.elsewhere):
+        arguments += ["--tmpfs", str(folder)] if folder.is_dir() else []
+    outputs = [ground.outputs] if ground.outputs.is_dir() else []
+    for path in (*outputs, *_readable(ground)):
+        arguments += ["--ro-bind", str(path), str(path)]
     for path in _own_hidden(ground):
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
     if network:
         arguments.append("--share-net")
     return [*arguments, "--chdir", str(ground.cwd)]
+
+
+def _readable(ground: Ground) -> list[Path]:
+    """The files that `ground.readable` names, as far as they are there."""
+    found = (path for one in ground.readable for path in sorted(one.parent.glob(one.name)))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
 @cache
@@ -280,7 +291,7 @@ def _secrets_of_system(ground: Ground) -> list[str]:
 def cannot_hide(ground: Ground) -> str:
     """What lies in the folders of work and would have to be hidden; "" when there is nothing.
     Landlock can only allow, and new files of a folder need that it is allowed as a whole."""
-    hidden = (ground.kode_home, *ground.homes)
+    hidden = (ground.kode_home, *ground.elsewhere, *ground.homes)
     inside = [path for path in hidden if any(path.is_relative_to(root) for root in ground.roots)]
     return str(inside[0]) if inside else ""
 
@@ -296,12 +307,12 @@ def landlock_read(ground: Ground) -> list[tuple[str, bool]]:
     """May be read and executed, each with whether it is a folder. Found out once a process: what
     is new since then is not shown."""
     hidden = {
-        str(ground.kode_home),
+        *map(str, (ground.kode_home, *ground.elsewhere)),
         *map(str, _hidden_homes(ground)),
         *(*TEMPORARY, "/dev", "/run/user"),
         *_secrets_of_system(ground),
     }
-    shown = [*_shown(ground), ground.outputs, *ground.own]
+    shown = [*_shown(ground), ground.outputs, *_readable(ground), *ground.own]
     named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
 

@@ -132,7 +132,7 @@ class Life:
         told: list[str] = []
         system = make_system(MemoryConfig.model_validate(self.memory))
         context = MemoryContext(
-            root=paths.memory_folder(place.home),
+            root=paths.memory_folder(place.home, None),
             cwd=place.project,
             project_root=None,
             session_id=None,

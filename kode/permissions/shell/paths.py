@@ -57,6 +57,8 @@ def reads_path(word: Word, scene: Scene, *, names_only: bool = False) -> Finding
         return destructive("opens a connection from the shell")
     place = sensitive.place(path, scene.where)
     if place == "protected":
+        if sensitive.is_readable(path, scene.where):
+            return Finding(klass="safe", reason="reads what may be read of kode", reads=(path,))
         return Finding(klass="system", reason="reads what kode keeps", reads=(path,))
     sweeps = () if names_only else _sweeps(path, word)
     if place in ("root", "temp", "system") or names_only:

@@ -79,14 +79,16 @@ def classify(
     home: Path,
     protected: Sequence[Path] = (),
     temp: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
 ) -> Classified:
     """The class of a command line and of each of its parts. Never raises.
 
     `cwd` is where it would run, `roots` the folders of work (the first is usually `cwd`), `home`
-    the user's home, `protected` folders that belong to kode, `temp` more temporary folders. Only
-    the file system's links and file sizes are looked at; nothing is run.
+    the user's home, `protected` folders that belong to kode, `temp` more temporary folders,
+    `readable` what may be read of the protected ones. Only the file system's links and file sizes
+    are looked at; nothing is run.
     """
-    where = sensitive.ground(cwd, roots, home, protected, temp)
+    where = sensitive.ground(cwd, roots, home, protected, temp, readable)
     walk = Walk(where=where, depth=0)
     try:
         walk.text(command)
