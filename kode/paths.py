@@ -5,6 +5,7 @@ It computes paths and creates nothing: folders are made by `durable.make_folder`
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 
@@ -99,6 +100,11 @@ def permissions_file(home: Path, project: Path) -> Path:
 def path_hash(path: Path) -> str:
     """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
     return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+
+
+def is_path_hash(text: object) -> bool:
+    """Whether a text can be one that `path_hash` made."""
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{16}", text) is not None
 
 
 def repository_root(start: Path) -> Path | None:

@@ -136,6 +136,12 @@ class MemoryConfig(Part):
     journal: Journal = Journal()
     notes: Notes = Notes()
 
+    @property
+    def drop_deadline_s(self) -> float:
+        """How long the end of a session may wait for the chosen system."""
+        is_journal = self.system == "journal"
+        return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
+
     @model_validator(mode="after")
     def _ordered(self) -> "MemoryConfig":
         if self.add_threshold > self.merge_threshold:

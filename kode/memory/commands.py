@@ -15,7 +15,7 @@ from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryError_
 from kode.memory import transfer
 from kode.memory.guarded import Guarded
-from kode.memory.history import Change, History
+from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
 from kode.shorten import shorten
 
 LOG_LINES = 20
@@ -35,8 +35,12 @@ class Inspectable(Protocol):
     async def status(self) -> str:
         """Which system, how full, what is pending."""
 
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Whether `undo` without an id can mean this change."""
+
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change, as a change of its own. Raises: MemoryError_."""
+        """Takes back one change, as a change of its own. Raises: MemoryError_; NothingToUndo when
+        nothing of it is left."""
 
 
 @runtime_checkable
@@ -74,8 +78,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     undo.add_argument("id", nargs="?", metavar="ID")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")
-    export = commands.add_parser("export", help="all of it as text, to a file or to read")
-    export.add_argument("--format", choices=("jsonl", "markdown"))
+    export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")
     import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
     import_.add_argument("file", type=Path, metavar="FILE")
@@ -121,7 +124,7 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
             raise _lacking(inside, "approve")
         return await inside.approve(arguments.id)
     if command == "export":
-        return await transfer.export(inside, arguments.format, arguments.file)
+        return await transfer.export(inside, arguments.file)
     if command == "import":
         return await transfer.import_(inside, arguments.file)
     if command == "copy":
@@ -176,10 +179,7 @@ def _change(change: Change) -> str:
 
 async def _undo(system: Inspectable, name: str, id: str | None) -> str:
     if id is None:
-        change = system.history.last_to_undo(name, passing=getattr(system, "quiet_kinds", ()))
-        if change is None:
-            raise MemoryError_("There is nothing to undo. `kode memory log` lists the changes.")
-        return await system.undo_change(change)
+        return await _undo_last(system, name)
     found = system.history.find(id)
     if not found:
         raise MemoryError_(f"No change has the id {id!r}. `kode memory log` lists them.")
@@ -192,6 +192,23 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
             f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
         )
     return await system.undo_change(found[0])
+
+
+async def _undo_last(system: Inspectable, name: str) -> str:
+    """The last change of which something is left. One that a killed kode had only announced is
+    marked as undone, so that it does not stand in the way of those before it."""
+    told: list[str] = []
+    while change := system.history.last_to_undo(name, system.may_undo_unasked):
+        try:
+            return "\n".join([*told, await system.undo_change(change)])
+        except NothingToUndo as nothing:
+            told.append(str(nothing))
+            reason = f"nothing was left of {change.kind} {change.id}"
+            mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
+            system.history.append(mark)
+    raise MemoryError_(
+        "\n".join([*told, "There is nothing to undo. `kode memory log` lists the changes."])
+    )
 
 
 def _lacking(system: MemorySystem, command: str) -> MemoryError_:

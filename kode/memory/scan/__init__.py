@@ -14,6 +14,6 @@ out; and `check`, which raises it.
 Credentials are `kode.credentials`.
 """
 
-from kode.memory.scan.finding import MAX_FACT_BYTES, Finding, check, scan
+from kode.memory.scan.finding import MAX_FACT_CHARS, MAX_TEXT_CHARS, Finding, check, scan
 
-__all__ = ["MAX_FACT_BYTES", "Finding", "check", "scan"]
+__all__ = ["MAX_FACT_CHARS", "MAX_TEXT_CHARS", "Finding", "check", "scan"]

@@ -21,8 +21,20 @@ from kode.errors import MemoryError_
 from kode.memory.scan import characters, injection, languages
 from kode.memory.scan.sentences import sentences
 
-MAX_FACT_BYTES = 4096
-"""A fact is refused above this size, before it is scanned."""
+MAX_FACT_CHARS = 4_096
+"""Longer facts are not compared with others."""
+MAX_TEXT_CHARS = 65_536
+"""Of one write: more is no note but a document, which belongs into a file of its own."""
+ABOUT_CHARACTERS = frozenset(
+    {
+        "credential",
+        "control characters",
+        "hidden characters",
+        "bidirectional characters",
+        "look-alike letters",
+    }
+)
+"""What is refused whoever wrote it; every other finding is about the wording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +72,23 @@ def scan(text: str) -> Finding | None:
     return None
 
 
-def check(text: str, *, max_bytes: int | None = None) -> None:
+def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
     """Raises MemoryError_ with the reason when a text may not be remembered.
 
-    `max_bytes` (`MAX_FACT_BYTES` for a fact) is looked at before anything else.
+    The length is looked at before anything else. What the person typed (`author` of "user") is
+    never refused for its wording: then what was noticed is returned, "" for nothing.
     """
-    if max_bytes is not None and len(text) > max_bytes // 4:
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > max_bytes:
-            raise MemoryError_(
-                f"Not remembered: it has {size:,} bytes and may have {max_bytes:,}. "
-                "Shorten it, or keep it in a file and remember where that is."
-            )
+    if len(text) > max_chars:
+        raise MemoryError_(
+            f"Not remembered: it has {len(text):,} characters and may have {max_chars:,}. "
+            "Shorten it, or keep it in a file and remember where that is."
+        )
     finding = scan(text)
-    if finding:
-        raise MemoryError_(finding.message)
+    if finding is None:
+        return ""
+    if author == "user" and finding.category not in ABOUT_CHARACTERS:
+        return f"stored as you wrote it, though it looks like {finding.category} ({finding.place})"
+    raise MemoryError_(finding.message)
 
 
 _WHAT = {

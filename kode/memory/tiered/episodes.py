@@ -6,7 +6,7 @@ reads of a session (`transcript`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from kode.memory import scan, terms
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, keep_ends, read_object
 from kode.memory.embed import Embedder
-from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -130,7 +130,8 @@ class EpisodeKeeper:
         turns = max(recording.turns, count_turns(messages))
         if not messages or not self._is_due(turns, recording):
             return True
-        pending = await self._put_down(turns, transcript(messages), recording)
+        lease_s = self._settings.end_deadline_s + 15
+        pending = await self._put_down(turns, transcript(messages), recording, lease_s)
         recording.taken()
         try:
             async with asyncio.timeout(self._settings.end_deadline_s):
@@ -155,12 +156,12 @@ class EpisodeKeeper:
     async def leave_pending(self, recording: Recording) -> None:
         """Keeps the raw material of a session that ends without being taken in."""
         if recording.heard and self._is_due(recording.turns, recording):
-            pending = await self._put_down(recording.turns, recording.text(), recording)
+            await self._put_down(recording.turns, recording.text(), recording)
             recording.taken()
-            await self._release(pending, attempts=0)
 
-    async def maintain(self) -> None:
-        """Finishes what earlier processes left, and brings the index up to date."""
+    async def maintain(self, is_closing: Callable[[], bool] = lambda: False) -> None:
+        """Finishes what earlier processes left, and brings the index up to date. No further
+        episode is begun once `is_closing`."""
         await self._index.refresh()
         if not self._pending.folder.is_dir():
             return
@@ -172,6 +173,8 @@ class EpisodeKeeper:
         if not self._settings.llm_extract or not self._door.usable:
             return
         for session_id in list(self._pending.session_ids()):
+            if is_closing():
+                return
             if session_id == self._context.session_id:
                 continue
             async with self.files.lock():
@@ -206,6 +209,8 @@ class EpisodeKeeper:
         refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
             now = self.files.text(session_id)
+            if now == "".join(change.before):
+                raise nothing_left(change)
             if now != "".join(change.after):
                 raise MemoryError_(
                     f"{change.target} was changed since {change.id}. Edit or delete "
@@ -263,23 +268,26 @@ class EpisodeKeeper:
         before = self.files.read(session_id)
         return before is None or before.turns < turns
 
-    async def _put_down(self, turns: int, text: str, recording: Recording) -> Pending:
+    async def _put_down(
+        self, turns: int, text: str, recording: Recording, lease_s: float = 0.0
+    ) -> Pending:
+        """Keeps the raw material; with `lease_s` it is claimed for that long."""
         session_id = self._context.session_id or ""
+        now = datetime.now(UTC)
         pending = Pending(
             session_id=session_id,
             turns=turns,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            at=now.isoformat(timespec="seconds"),
             tainted=recording.tainted,
             transcript=text,
-            claimed_until=datetime.now(UTC).timestamp() + self._settings.end_deadline_s + 15,
+            attempts=1 if lease_s else 0,
+            claimed_until=now.timestamp() + lease_s if lease_s else 0.0,
         )
         async with self.files.lock():
             self._pending.write(pending)
         return pending
 
-    async def _release(self, pending: Pending, *, attempts: int | None = None) -> None:
-        if attempts is not None:
-            pending = Pending(**{**pending.__dict__, "attempts": attempts - 1})
+    async def _release(self, pending: Pending) -> None:
         async with self.files.lock():
             self._pending.release(pending)
 
@@ -287,16 +295,25 @@ class EpisodeKeeper:
         """Asks the model and writes the episode; False leaves the raw material where it is."""
         earlier = self.files.read(pending.session_id)
         so_far = f"The note so far:\n{earlier.text}\n\n" if earlier and earlier.narrative else ""
-        answer = await self._door.ask(
-            INSTRUCTIONS,
-            f"{so_far}The transcript of {pending.turns} turns:\n\n{pending.transcript}",
-            max_output_tokens=700,
-            timeout_s=self._settings.end_deadline_s,
-        )
-        narrative, facts = read_note(answer.text or "")
-        if not narrative and pending.attempts + 1 < MAX_ATTEMPTS:
+        narrative, facts = "", list[str]()
+        if pending.attempts <= MAX_ATTEMPTS:
+            answer = await self._door.ask(
+                INSTRUCTIONS,
+                f"{so_far}The transcript of {pending.turns} turns:\n\n{pending.transcript}",
+                max_output_tokens=700,
+                timeout_s=self._settings.end_deadline_s,
+            )
+            narrative, facts = read_note(answer.text or "")
+        if not narrative and pending.attempts < MAX_ATTEMPTS:
             await self._release(pending)
             return False
+        if not narrative:
+            self._context.emit(
+                Notice(
+                    text=f"The model was asked {MAX_ATTEMPTS} times in vain for the note of "
+                    f"session {pending.session_id}; kode lists what was asked in it instead."
+                )
+            )
         narrative, facts = self._scanned(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
         async with self.files.lock():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.memory.scan import MAX_FACT_BYTES
+from kode.memory.scan import MAX_FACT_CHARS
 from kode.memory.tiered.claims import Claim, read_claim
 from kode.memory.tiered.compare import Comparison, carries, compare
 
@@ -62,7 +62,7 @@ def decide(
     claim = read_claim(new)
     compared = [
         compare(claim, read_claim(old), add_threshold=add_threshold)
-        if len(old) <= MAX_FACT_BYTES
+        if len(old) <= MAX_FACT_CHARS
         else _TOO_LONG
         for old in entries
     ]

@@ -28,7 +28,7 @@ class Pending:
     transcript: str
     """Bounded, without credentials."""
     attempts: int = 0
-    """How often a model was asked in vain."""
+    """How often a model was asked, counted before it is: a killed process has asked as well."""
     claimed_until: float = 0.0
     """Seconds since the epoch; before that it belongs to whoever claimed it."""
 
@@ -69,13 +69,13 @@ class PendingFolder:
         # A claim for longer than anybody makes one was made when the clock was ahead.
         if pending is None or now < pending.claimed_until < now + LONGEST_CLAIM_S:
             return None
-        claimed = replace(pending, claimed_until=now + lease_s)
+        claimed = replace(pending, attempts=pending.attempts + 1, claimed_until=now + lease_s)
         self.write(claimed)
         return claimed
 
     def release(self, pending: Pending) -> None:
-        """Gives a claimed one back with an attempt more. Under the lock; raises StorageError."""
-        self.write(replace(pending, attempts=pending.attempts + 1, claimed_until=0.0))
+        """Gives a claimed one back. Under the lock; raises StorageError."""
+        self.write(replace(pending, claimed_until=0.0))
 
     def remove(self, session_id: str) -> None:
         """Raises: StorageError."""

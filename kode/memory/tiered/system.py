@@ -21,10 +21,11 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryError_
-from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame
+from kode.events import MemoryChanged
+from kode.memory import embed, scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History
+from kode.memory.base import BaseMemory
+from kode.memory.history import Author, Change
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -51,30 +52,19 @@ TITLES: Mapping[tuple[Target, Scope], str] = {
 }
 
 
-class Tiered:
-    """One session's tiered memory. Nothing is read or written before `open`."""
+class Tiered(BaseMemory):
+    system = SYSTEM
 
     def __init__(self, settings: "MemoryConfig") -> None:
-        self._settings = settings
-        self._turn = 0
+        super().__init__(settings)
         self._lines: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return SYSTEM
-
-    @property
-    def message_window(self) -> int | None:
-        return None
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        await super().open(context, state)
         settings = self._settings
-        self._context = context
         self._door = Door(context.ask_model)
-        self.history = History(context.root / "history.jsonl")
-        """Every change, with its undo."""
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._nearness = Nearness(embedder)
         self._store = FactStore(
@@ -104,7 +94,6 @@ class Tiered:
         )
         self._searcher = Searcher(self._episodes, self._door, embedder, llm=settings.llm_search)
         self._recording = Recording()
-        self._turn = 0
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
         shown = state.get("shown")
@@ -144,7 +133,7 @@ class Tiered:
 
     async def maintain(self) -> None:
         if not self._context.read_only:
-            await self._episodes.maintain()
+            await self._work.finish(self._episodes.maintain(lambda: self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         return await self._searcher.search(query, k, self.layers())
@@ -164,8 +153,8 @@ class Tiered:
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """Nothing runs in the background of its own; a session that ends unheard (after an
-        interruption) leaves what it recorded pending."""
+        """A session that ends unheard (after an interruption) leaves what it recorded pending."""
+        await super().close(grace_s)
         if not self._context.read_only:
             await self._episodes.leave_pending(self._recording)
 
@@ -173,11 +162,11 @@ class Tiered:
 
     def author(self) -> Author:
         """The model, in this turn."""
-        return Author(who="model", session=self._context.session_id, turn=self._turn or None)
+        return self._author("model")
 
     def person(self) -> Author:
         """The user, by a command."""
-        return Author(who="user", session=self._context.session_id, turn=self._turn or None)
+        return self._author("user")
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
@@ -208,7 +197,7 @@ class Tiered:
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
         self._check_writable()
-        author = Author(who="undo", session=self._context.session_id, turn=self._turn or None)
+        author = self._author("undo")
         if change.target.startswith("episodes/"):
             return self._told(await self._episodes.undo(change, author))
         return self._told(await self.writer.undo(change, author))
@@ -231,6 +220,7 @@ class Tiered:
         """
         self._check_writable()
         where = scope or self.default_scope(target)
+        noticed = [found for text in texts if (found := scan.check(text, author="user"))]
         match command, list(texts):
             case "add", [text]:
                 outcome = await self.writer.add(target, where, text, self.person())
@@ -242,7 +232,7 @@ class Tiered:
                 outcome = await self.writer.consolidate(target, where, self.person())
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
-        return self._told(outcome)
+        return "\n".join([self._told(outcome), *noticed])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -250,22 +240,6 @@ class Tiered:
         if outcome.change_id:
             self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return report.outcome(outcome)
-
-    def _framed(self, about: str, body: str) -> str:
-        what = frame.suspicion(body)
-        if what:
-            self._notice(
-                f"Memory holds text that looks like {what}. It is shown to the model as data, "
-                "with a warning. `kode memory show` finds it; edit or remove the entry."
-            )
-        return frame.framed(about, body, what=what)
-
-    def _check_writable(self) -> None:
-        if self._context.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
-
-    def _notice(self, text: str) -> None:
-        self._context.emit(Notice(text=text))
 
 
 def _section(file: FactFile) -> str:

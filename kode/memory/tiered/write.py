@@ -13,7 +13,7 @@ from typing import Literal
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.history import Author, Change, History, Who, nothing_left, refuse_redacted
 from kode.memory.tiered import consolidate, merge
 from kode.memory.tiered.facts import (
     FactFile,
@@ -94,7 +94,7 @@ class FactWriter:
 
         Raises: MemoryError_ (refused, no room), StorageError, BusyError; then nothing changed.
         """
-        text = checked(content)
+        text = checked(content, author.who)
         verdict: _Verdict | None = None
         for attempt in range(DECISIONS + 1):
             file = self._store.read(target, scope)
@@ -123,7 +123,7 @@ class FactWriter:
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
     ) -> Outcome:
         """Replaces the one entry that `old_text` means. Raises as `add`."""
-        text = checked(content)
+        text = checked(content, author.who)
         file = self._store.read(target, scope)
         async with self._store.lock(file):
             file = self._store.read(target, scope)
@@ -194,15 +194,18 @@ class FactWriter:
         async with self._store.lock(file):
             file = self._store.read_named(change.target)
             gone = [entry for entry in change.after if entry not in file.entries]
+            quoted = f'"{shorten(gone[0], 80)}"' if gone else ""
+            put_there = set(change.after) - set(change.before)
+            if put_there <= set(gone) and set(change.before) <= set(file.entries):
+                raise nothing_left(
+                    change, f"{file.label} no longer holds {quoted}." if gone else ""
+                )
             if gone:
                 raise MemoryError_(
-                    f'{file.label} no longer holds "{shorten(gone[0], 80)}": it was changed '
-                    f"since {change.id}. Undo the later change first (`kode memory log`), or edit "
-                    f"{file.path}."
+                    f"{file.label} no longer holds {quoted}: it was changed since {change.id}. "
+                    f"Undo the later change first (`kode memory log`), or edit {file.path}."
                 )
             entries, at = _taken_back(file.entries, change)
-            if tuple(entries) == file.entries:
-                raise MemoryError_(f"There is nothing left to undo of {change.id}.")
             check_room(file, entries)
             row = Change(
                 kind="undo",
@@ -278,7 +281,7 @@ class FactWriter:
             at = len(file.entries)
             return self._record(file, entries, "add", ((), (text,), at), author, "added", text, why)
         old = file.entries[decision.index]
-        joined = checked(decision.text)
+        joined = checked(decision.text, author.who)
         entries = [e for i, e in enumerate(file.entries) if i == decision.index or e != joined]
         entries[entries.index(old)] = joined
         check_room(file, entries)
@@ -326,8 +329,8 @@ class FactWriter:
         )
 
 
-def checked(content: str) -> str:
-    """A text as it may be stored: trimmed, one entry, scanned.
+def checked(content: str, who: Who = "model") -> str:
+    """A text as it may be stored: trimmed, one entry, scanned as `who` wrote it.
 
     Raises: MemoryError_ naming what is wrong with it.
     """
@@ -338,7 +341,7 @@ def checked(content: str) -> str:
         raise MemoryError_(
             "content holds a line with only §, which separates entries: write one fact at a time."
         )
-    scan.check(text, max_bytes=scan.MAX_FACT_BYTES)
+    scan.check(text, author=who)
     return text
 
 
