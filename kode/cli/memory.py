@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import durable, paths
 from kode.cli.flags import working_directory
 from kode.cli.lines import clean
 from kode.cli.main import Parser
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. The others never ask, so that they work at once and offline."""
+
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+"""Commands that create and change nothing, not even an empty database."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -72,7 +75,13 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
     ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
-    context = outside_context(config, working_directory(arguments), ask_model=ask_model)
+    context = outside_context(
+        config,
+        working_directory(arguments),
+        ask_model=ask_model,
+        read_only=arguments.command in ONLY_READS,
+    )
+    durable.remove_all_stale_temporaries(context.root)
     await system.open(context, {})
     try:
         return await run_command(system, arguments)

@@ -110,6 +110,7 @@ class Journal(Part):
 
 class Notes(Part):
     strict_ttl: bool = False
+    forget_brings_back: bool = False
     user: str = "default"
 
 

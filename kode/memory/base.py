@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kode.contracts import MemoryContext
-from kode.errors import KodeError, MemoryError_
+from kode.errors import ConfigError, KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.background import Background
@@ -33,7 +33,7 @@ class Addition:
     sensitive: bool = False
 
     def refuse_options(self, system: str, allowed: Collection[str]) -> None:
-        """Raises: MemoryError_ for an option that means nothing to a system."""
+        """Raises: ConfigError for an option that means nothing to a system."""
         given = {
             "--scope": self.scope,
             "--tag": self.tags,
@@ -43,7 +43,7 @@ class Addition:
         }
         for option, value in given.items():
             if value and option not in allowed:
-                raise MemoryError_(f"The {system} memory has no {option} here. Leave it out.")
+                raise ConfigError(f"kode memory add: {system} has no {option}. Leave it out.")
 
 
 class BaseMemory(NullMemory):

@@ -7,16 +7,39 @@ knows. Texts come out as strings; where they are shown is the face's business.
 import argparse
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryError_
 from kode.memory import transfer
+from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
 from kode.shorten import shorten
+
+TARGETS: Mapping[str, Sequence[str]] = {
+    "tiered": ("user", "env"),
+    "vault": ("user", "preferences", "project", "episodes", "NAME"),
+    "journal": ("memory", "history"),
+    "notes": ("note", "log", "rule", "summary", "soul"),
+}
+"""What `add` takes in each system; where NAME is among it, any other name too."""
+
+TARGETS_HELP = """\
+targets:
+  tiered   user     a fact about you, in every prompt
+           env      one about machine and project
+  vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
+           episodes an entry of this month
+  journal  memory   a line of MEMORY.md, in every prompt
+           history  an entry of the log
+  notes    note     a note, found when it fits
+           rule     one that is in every prompt
+           summary  what was done
+           soul     who kode is for you, in place of what it was
+"""
 
 LOG_LINES = 20
 TEXT_CHARS = 100
@@ -50,6 +73,12 @@ class Approving(Protocol):
 
 
 @runtime_checkable
+class Adding(Protocol):
+    async def add(self, addition: Addition) -> str:
+        """Keeps what a person typed. Raises: MemoryError_, StorageError, BusyError."""
+
+
+@runtime_checkable
 class FactEditing(Protocol):
     async def edit_facts(
         self,
@@ -58,7 +87,7 @@ class FactEditing(Protocol):
         scope: Literal["global", "project"] | None,
         texts: Sequence[str],
     ) -> str:
-        """`add TEXT`, `replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
+        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
 
 
 def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -86,8 +115,23 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
     copy.add_argument("--dry-run", action="store_true", help="only tell what would be carried")
+    add = commands.add_parser(
+        "add",
+        help="keep something yourself",
+        description="Keeps what you write, in the place of the system in use that TARGET names.",
+        epilog=TARGETS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = (target for targets in TARGETS.values() for target in targets if target != "NAME")
+    known = _Offered(dict.fromkeys(names))
+    add.add_argument("target", metavar="TARGET", choices=known)
+    add.add_argument("text", nargs="+", metavar="TEXT")
+    add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
+    add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
+    add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
+    add.add_argument("--evidence", action="append", default=[], help="notes: what showed a rule")
+    add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
     for name, words, what in (
-        ("add", ("text",), "remember a fact"),
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),
         ("remove", ("old",), "forget the one fact that contains OLD"),
         ("consolidate", (), "say the same in less (asks the model)"),
@@ -117,7 +161,9 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     command = arguments.command or "show"
     if command == "search":
         return await _search(inside, " ".join(arguments.query), arguments.k)
-    if command in ("add", "replace", "remove", "consolidate"):
+    if command == "add":
+        return await _add(inside, arguments)
+    if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
         if not isinstance(inside, Approving):
@@ -151,10 +197,32 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     )
 
 
+async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
+    if not isinstance(system, Adding):
+        raise _lacking(system, "add")
+    known = TARGETS.get(system.name, ("NAME",))
+    if "NAME" not in known and arguments.target not in known:
+        raise ConfigError(
+            f"kode memory add: the {system.name} memory has no {arguments.target!r}. It has: "
+            f"{', '.join(known)}. `kode memory add --help` says what they are."
+        )
+    return await system.add(
+        Addition(
+            target=arguments.target,
+            text=" ".join(arguments.text),
+            scope=arguments.scope,
+            tags=tuple(arguments.tag),
+            ttl_days=arguments.ttl_days,
+            evidence=tuple(arguments.evidence),
+            sensitive=arguments.sensitive,
+        )
+    )
+
+
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise _lacking(system, command)
-    names = {"add": ("text",), "replace": ("old", "new"), "remove": ("old",)}.get(command, ())
+    names = {"replace": ("old", "new"), "remove": ("old",)}.get(command, ())
     texts = [getattr(arguments, name) for name in names]
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
@@ -169,12 +237,16 @@ def _log(system: Inspectable, count: int) -> str:
 
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
-    # A whole file with a head of fields says less in a line than the reason does.
-    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith("---\n")]
+    # A whole record with its fields says less in a line than the reason does.
+    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
     what = ": " + " → ".join(told) if told else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
+
+
+_RECORDS = ("---\n", "{")
+"""How an episode's file and a note in the history begin."""
 
 
 async def _undo(system: Inspectable, name: str, id: str | None) -> str:
@@ -215,6 +287,13 @@ def _lacking(system: MemorySystem, command: str) -> MemoryError_:
     if system.name == "none":
         return MemoryError_("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     return MemoryError_(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
+
+
+class _Offered(tuple[str, ...]):
+    """Words that are completed; any other word may be given as well."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
 
 
 class _Parser(argparse.ArgumentParser):

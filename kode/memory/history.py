@@ -159,8 +159,8 @@ def undo_of(change: Change, author: Author, **values: Any) -> Change:
 def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
     """The error for a change of which nothing is left; `gone` is a sentence that says what."""
     return NothingToUndo(
-        f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped before "
-        "it was made, or it was changed since.".lstrip()
+        f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
+        "before it was made, or it was changed since.".lstrip()
     )
 
 

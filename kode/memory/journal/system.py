@@ -224,15 +224,9 @@ class Journal(ProjectMemory):
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
-        where = addition.target.removesuffix(".md").lower()
-        if where not in ("memory", "history"):
-            raise MemoryError_(
-                f"The journal has no {addition.target!r}. Add to `memory` ({MEMORY}, in every "
-                "prompt) or to `history` (the log, searched on demand)."
-            )
         author, text = self._author("user"), addition.text.strip()
         async with locked(self.files.root):
-            if where == "memory":
+            if addition.target == "memory":
                 done = self._committer.add_line(text, author)
             else:
                 done = self._committer.add_entry(text, self._context.now(), author)

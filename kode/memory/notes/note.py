@@ -25,9 +25,9 @@ Untrusted = Literal["", "waits", "approved"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SOUL_CHARS = 4_000
-MAX_NOTE_BYTES = 4_096
+MAX_NOTE_CHARS = 4_096
 """What one write may hold."""
-MAX_MERGED_BYTES = 5 * MAX_NOTE_BYTES + 64
+MAX_MERGED_CHARS = 5 * MAX_NOTE_CHARS + 64
 """What merging five of them may make."""
 MIN_RULE_CONFIDENCE = 0.8
 MAX_TTL_DAYS = 36_500
@@ -118,8 +118,15 @@ def expiry(now: datetime, ttl_days: int | None) -> str | None:
 # ── what may be kept ─────────────────────────────────────────────────────────────────────────
 
 
-def checked(note: Note, *, strict_ttl: bool = False, max_bytes: int = MAX_NOTE_BYTES) -> Note:
-    """The note as it is stored: trimmed, its tags in order, all of its text scanned.
+def checked(
+    note: Note,
+    author: str = "model",
+    *,
+    strict_ttl: bool = False,
+    max_chars: int = MAX_NOTE_CHARS,
+) -> Note:
+    """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
+    wrote it.
 
     Raises: MemoryError_ that says what is wrong and what would be right.
     """
@@ -134,9 +141,9 @@ def checked(note: Note, *, strict_ttl: bool = False, max_bytes: int = MAX_NOTE_B
     _check_kind(note)
     _check_life(note, strict_ttl)
     _check_numbers(note)
-    scan.check(note.content, max_bytes=4 * SOUL_CHARS if note.kind == "soul" else max_bytes)
+    scan.check(note.content, max_chars=max_chars, author=author)
     for text in (*note.tags, *note.evidence, note.scope, note.job_id or ""):
-        scan.check(text, max_bytes=MAX_NOTE_BYTES)
+        scan.check(text, max_chars=MAX_NOTE_CHARS, author=author)
     return note
 
 

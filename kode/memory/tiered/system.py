@@ -24,7 +24,7 @@ from kode.errors import MemoryError_
 from kode.events import MemoryChanged
 from kode.memory import embed, scan
 from kode.memory.ask import Door
-from kode.memory.base import BaseMemory
+from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.episodes import EpisodeKeeper
@@ -210,6 +210,12 @@ class Tiered(BaseMemory):
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
         return self._told(await self._episodes.approve(session_id, self.person()))
+
+    async def add(self, addition: Addition) -> str:
+        """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
+        addition.refuse_options(SYSTEM, allowed=("--scope",))
+        target: Target = "user" if addition.target == "user" else "env"
+        return await self.edit_facts("add", target, addition.scope, [addition.text])
 
     async def edit_facts(
         self, command: str, target: Target, scope: Scope | None, texts: Sequence[str]

@@ -347,9 +347,7 @@ async def test_merging_does_not_approve(tmp_path):
     clock = Clock()
     system = await opened(tmp_path, clock=clock)
     for number in range(3):
-        await system.after_turn(
-            turn(number + 1, f"page {number}", tools=(("fetch_url", "u"),), tainted=True)
-        )
+        await keep(system, f"page {number}", stability="volatile", untrusted="waits")
     clock.pass_(days=7)
 
     await system.maintain()
