@@ -15,6 +15,16 @@ def home() -> Path:
     return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
 
 
+def home_fault(home: Path) -> str:
+    """What is wrong with a home that is there and no folder, a sentence; "" when nothing is."""
+    if home.is_dir() or not home.exists():
+        return ""
+    return (
+        f"{home} is no folder, but kode keeps its things in one: nothing is read there, and "
+        "nothing can be kept. Move it away, or set KODE_HOME to a folder."
+    )
+
+
 def config_file(home: Path) -> Path:
     return home / "config.json"
 

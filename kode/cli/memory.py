@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     cwd = working_directory(arguments)
     flags = {"memory.system": arguments.memory} if arguments.memory else {}
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
-    for warning in loaded.warnings:
+    for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
     work = _copy if arguments.command == "copy" else _run
     text = asyncio.run(work(loaded, arguments))

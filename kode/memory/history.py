@@ -18,6 +18,8 @@ from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.stored import read_row
 
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
 
@@ -138,7 +140,7 @@ class History:
         return None
 
     def _lines_backwards(self) -> Iterator[bytes]:
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             with self.path.open("rb") as file:
                 yield from durable.lines_backwards(file)
 
