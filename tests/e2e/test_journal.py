@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -12,7 +13,8 @@ pytestmark = pytest.mark.e2e
 
 
 def journal(place: Place) -> Path:
-    return place.home / "memory" / "journal"
+    """The part of it that belongs to the one project there is."""
+    return project_memory(place.home / "memory" / "journal", place.project)
 
 
 def last_text(request: dict) -> str:

@@ -177,9 +177,10 @@ class Database:
     def _connect_file(self) -> "apsw.Connection":
         import apsw
 
+        made = False
         if not self.read_only:
             durable.make_folder(self.path.parent)
-            _make_private(self.path)
+            made = _make_private(self.path)
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
@@ -189,6 +190,8 @@ class Database:
             self._prepare(connection)
         except BaseException:
             connection.close()
+            if made and self.path.stat().st_size == 0:
+                self.path.unlink()  # or it would look like one that has lost its notes
             raise
         return connection
 
@@ -323,14 +326,16 @@ def _roll_back(connection: "apsw.Connection") -> None:
             connection.execute("ROLLBACK")
 
 
-def _make_private(path: Path) -> None:
-    """The file, mode 0600 before anything is in it; its journal takes the mode from it."""
+def _make_private(path: Path) -> bool:
+    """Makes the file, mode 0600 before anything is in it; its journal takes the mode from it. False
+    when it was there."""
     with durable.storage_errors(path, "open"):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return
+            return False
         durable.sync_folder(path.parent)
+    return True
 
 
 def _check(connection: "apsw.Connection", path: Path) -> None:
