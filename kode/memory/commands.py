@@ -35,7 +35,7 @@ targets:
            episodes an entry of this month
   journal  memory   a line of MEMORY.md, in every prompt
            history  an entry of the log
-  notes    note     a note, found when it fits
+  notes    note     a note, or log, found when it fits
            rule     one that is in every prompt
            summary  what was done
            soul     who kode is for you, in place of what it was
