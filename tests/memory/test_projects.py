@@ -2,13 +2,14 @@
 is taken over by the first that opens it.
 """
 
+import os
+
 import pytest
 
 from kode.config import MemoryConfig
 from kode.errors import MemoryError_
 from kode.memory import make_system
 from kode.memory.commands import memory_command
-from kode.memory.take_over import _ON_THE_WAY
 from kode.paths import path_hash
 from tests.memory.life import memory_context, notices, turn, use_tool
 
@@ -129,17 +130,35 @@ async def test_undoing_is_undone_and_a_file_in_the_way_is_named(tmp_path, name):
         await memory_command(first, ["undo", again.id])
 
 
+class Killed(BaseException):
+    """Ends the process, as far as the code that it is raised in can tell."""
+
+
 @pytest.mark.parametrize("name", NAMES)
-async def test_killed_on_the_way_it_is_finished_at_the_next_start(tmp_path, name):
-    put_old(tmp_path, name)
-    root = tmp_path / "memory" / name
-    moved = next(iter(OLD[name]))
-    (root / _ON_THE_WAY / moved).parent.mkdir(parents=True)
-    (root / moved).rename(root / _ON_THE_WAY / moved)
+async def test_killed_at_any_step_it_is_finished_at_the_next_start(tmp_path, name, monkeypatch):
+    rename = os.rename
+    for step in range(len(OLD[name]) + 1):
+        root = tmp_path / str(step)
+        put_old(root, name)
+        left = step
 
-    await opened(tmp_path, name, "first")
+        def killing(source, target, **more):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            rename(source, target, **more)
 
-    assert files_of(root / path_hash(tmp_path / "first")) == OLD[name]
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", killing)
+            with pytest.raises(Killed):
+                await opened(root, name, "first")
+        await opened(root, name, "first")
+
+        assert files_of(root / "memory" / name / path_hash(root / "first")) == OLD[name]
+        assert files_of(root / "memory" / name).keys() == {
+            f"{path_hash(root / 'first')}/{file}" for file in OLD[name]
+        }
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,6 +27,8 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 VERSION = 1
 BUSY_MS = 2_000
 """kode's own processes wait for the folder's lock instead, without blocking; this is for others."""
+HEADER_BYTES = 100
+"""Of every database; SQLite itself takes a shorter file for an empty one."""
 WHOLE_CHECK_BYTES = 8_000_000
 """A file up to this size is checked whole when it is opened; a larger one by maintenance."""
 
@@ -185,6 +187,8 @@ class Database:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_MS)
+            if 0 < self.path.stat().st_size < HEADER_BYTES:
+                raise apsw.NotADBError("it is too short for a database")
             if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
                 _check(connection, self.path)
             self._prepare(connection)
