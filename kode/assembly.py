@@ -107,7 +107,9 @@ def make_agent(
         )
     roots = config.roots(cwd)
     outputs = outputs or paths.outputs_folder(home, session.id)
-    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs)
+    own = _own_folders(config, home, cwd)
+    readable = _readable(config, home, cwd)
+    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs, own=own, readable=readable)
     keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
     return Agent(
         provider=provider,
@@ -133,7 +135,8 @@ def make_agent(
         spend=Spend(),
         seen_files={},
         output_dir=outputs,
-        protected=(home,),
+        protected=own,
+        readable=readable,
         roots=roots,
         environment=child_environment(os.environ, config.shell.environment),
         secrets=secrets_of(choice),
@@ -145,7 +148,36 @@ def make_agent(
     )
 
 
-def _open_sandbox(config: Config, *, home: Path, cwd: Path, outputs: Path) -> "Sandbox | None":
+def _own_folders(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
+    """The folders that belong to kode. Raises: ConfigError for a memory folder in which work is
+    done, since no tool could write there."""
+    own = paths.own_folders(home, config.memory.data_dir)
+    for folder in own[1:]:
+        if any(root.resolve().is_relative_to(folder.resolve()) for root in config.roots(cwd)):
+            raise ConfigError(
+                f"memory.data_dir is {folder}, which holds the working directory: no tool may "
+                "write in the folder of memory. Name a folder of its own."
+            )
+    return own
+
+
+def _readable(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
+    """What of kode's folders the model may read by itself: the log of a journal."""
+    if not config.memory.enabled or config.memory.system != "journal":
+        return ()
+    memory = paths.memory_folder(home, config.memory.data_dir)
+    return (paths.journal_history(memory, paths.project_root(cwd)),)
+
+
+def _open_sandbox(
+    config: Config,
+    *,
+    home: Path,
+    cwd: Path,
+    outputs: Path,
+    own: tuple[Path, ...],
+    readable: tuple[Path, ...],
+) -> "Sandbox | None":
     if config.sandbox.enabled is False:
         return None
     from kode.sandbox import open_sandbox
@@ -157,6 +189,8 @@ def _open_sandbox(config: Config, *, home: Path, cwd: Path, outputs: Path) -> "S
         repository=paths.repository_root(cwd),
         kode_home=home,
         outputs=outputs,
+        elsewhere=own[1:],
+        readable=readable,
         denied=denied,
         network=config.sandbox.network,
     )
@@ -308,7 +342,7 @@ def make_memory_context(
     moment, where they may change (`/model`); without it they stay as given."""
     ask = ask_reply(current or (lambda: (agent, config)), session)
     return MemoryContext(
-        root=paths.memory_folder(home),
+        root=paths.memory_folder(home, config.memory.data_dir),
         cwd=agent.cwd,
         project_root=paths.repository_root(agent.cwd),
         session_id=session.id,

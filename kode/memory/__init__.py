@@ -49,7 +49,7 @@ def open_memory(settings: "MemoryConfig") -> Guarded:
         return Guarded(NullMemory())
     # A system keeps its own deadline and knows what is left then; the guard is for one that hangs.
     return Guarded(
-        make_system(settings), limits_s={"before_drop": settings.end_deadline_s + GRACE_S}
+        make_system(settings), limits_s={"before_drop": settings.drop_deadline_s + GRACE_S}
     )
 
 

@@ -8,7 +8,7 @@ How a change is taken back is the business of the system that made it.
 import contextlib
 import json
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +18,14 @@ from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.stored import read_row
 
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
+
+
+class NothingToUndo(MemoryError_):
+    """Nothing of a change is left: kode was stopped before it was made, or it is gone since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,11 @@ class Change:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
+
+    @classmethod
+    def by(cls, author: Author, **values: Any) -> "Change":
+        """A change by somebody in a turn of a session; `values` are its other fields."""
+        return cls(who=author.who, session=author.session, turn=author.turn, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,28 +122,48 @@ class History:
                 found.append(change)
         return found
 
-    def last_to_undo(self, system: str, passing: Collection[str] = ()) -> Change | None:
-        """The newest change of a system that stands: neither taken back nor itself an undo.
-
-        Kinds in `passing` are passed over: what the system did by itself, told to nobody.
-        """
+    def last_to_undo(
+        self, system: str, fits: Callable[[Change], bool] = lambda change: True
+    ) -> Change | None:
+        """The newest fitting change of a system that stands: neither taken back nor an undo."""
         undone: set[str] = set()
         for line in self._lines_backwards():
             change = _read(line)
-            if change is None or change.system != system:
+            if change is None or change.system != system or not fits(change):
                 continue
             if change.undoes:
                 if change.id not in undone:
                     undone.add(change.undoes)
                 continue
-            if change.id not in undone and change.kind not in passing:
+            if change.id not in undone:
                 return change
         return None
 
     def _lines_backwards(self) -> Iterator[bytes]:
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             with self.path.open("rb") as file:
                 yield from durable.lines_backwards(file)
+
+
+def undo_of(change: Change, author: Author, **values: Any) -> Change:
+    """The change that takes another one back; `values` are fields that are not simply swapped."""
+    swapped: dict[str, Any] = {
+        "target": change.target,
+        "before": change.after,
+        "after": change.before,
+        "reason": f"undoes {change.kind} {change.id}",
+    }
+    return Change.by(
+        author, kind="undo", system=change.system, undoes=change.id, **{**swapped, **values}
+    )
+
+
+def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
+    """The error for a change of which nothing is left; `gone` is a sentence that says what."""
+    return NothingToUndo(
+        f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
+        "before it was made, or it was changed since.".lstrip()
+    )
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

@@ -37,7 +37,7 @@ def read_text(path: Path) -> str | None:
     """
     try:
         return plain_lines(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
         raise MemoryError_(

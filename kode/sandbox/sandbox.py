@@ -239,6 +239,7 @@ class Sandbox:
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
         hidden = [ground.kode_home / name for name in ("config.json", "memory", "history")]
+        hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
@@ -429,9 +430,11 @@ def open_sandbox(
     kode_home: Path,
     outputs: Path,
     network: bool,
+    elsewhere: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
-    """A sandbox for a session; nothing is tried yet."""
+    """A sandbox for a session; nothing is tried yet. The fields of `Ground` say what is what."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -445,6 +448,8 @@ def open_sandbox(
         ),
         kode_home=_real(kode_home),
         outputs=_real(outputs),
+        elsewhere=tuple(map(_real, elsewhere)),
+        readable=tuple(_real(path.parent) / path.name for path in readable),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
     )
@@ -460,7 +465,8 @@ _GAPS_ALONE = (
 def _fault_of_layers(ground: Ground) -> str:
     """Why the folders of work cannot be copied on write; "" when they may be."""
     for folder in ground.folders:
-        if any(path.is_relative_to(folder) for path in (ground.kode_home, *ground.homes)):
+        kept = (ground.kode_home, *ground.elsewhere, *ground.homes)
+        if any(path.is_relative_to(folder) for path in kept):
             return f"{folder} holds a home, or kode's own folder"
         if inside := _mounted_inside(folder):
             return f"{inside} is a file system of its own"

@@ -14,14 +14,12 @@ from datetime import datetime
 from pathlib import Path
 
 from kode import durable
-from kode.errors import MemoryError_
-from kode.memory.history import Author, Change, History, refuse_redacted
-from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
 from kode.shorten import shorten
 
-SYSTEM = "journal"
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
@@ -29,7 +27,7 @@ OUTSIDE = "[from a session that took in outside text]"
 """Begins the entry of such a session: who reads it, has taken in outside text as well."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Written:
     """One change, told in a line."""
 
@@ -74,13 +72,11 @@ class Committer:
             told += self.update_memory(
                 decided.base,
                 decided.update,
-                Change(
+                Change.by(
+                    item.author,
                     kind="consolidate",
-                    target=f"{SYSTEM}/{MEMORY}",
+                    target=self._files.folder.target(MEMORY),
                     system=SYSTEM,
-                    who="consolidation",
-                    session=item.session,
-                    turn=item.turn,
                     id=decided.changes[1],
                 ),
                 recovering=recovering,
@@ -88,8 +84,7 @@ class Committer:
         if decided.done:
             self._queue.finish(item)
         else:
-            attempts = item.attempts + 1
-            self._queue.write(replace(item, decided=None, fallen_back=True, attempts=attempts))
+            self._queue.write(replace(item, decided=None, fallen_back=True))
         return told
 
     def recover(self) -> list[Written]:
@@ -122,6 +117,44 @@ class Committer:
             )
         ]
 
+    # ── by hand ──────────────────────────────────────────────────────────────────────────────
+
+    def add_line(self, text: str, author: Author) -> Written:
+        """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryError_."""
+        line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
+        memory = self._files.read_memory()
+        if line in memory.split("\n"):
+            return Written(f"{MEMORY} has this line already")
+        new = f"{memory}\n{line}".strip()
+        change = self._history.append(
+            Change.by(
+                author,
+                kind="add",
+                target=self._files.folder.target(MEMORY),
+                system=SYSTEM,
+                before=(memory,) if memory else (),
+                after=(new,),
+            )
+        )
+        self._files.write_memory(new)
+        line = shorten(line, QUOTED_CHARS)
+        return Written(f'added to {MEMORY} "{line}" ({size_of(new):,} bytes now)', change.id)
+
+    def add_entry(self, text: str, at: datetime, author: Author) -> Written:
+        """Adds an entry to the history. Raises: StorageError."""
+        block = block_of(text, at)
+        change = self._history.append(
+            Change.by(
+                author,
+                kind="append",
+                target=self._files.folder.target(HISTORY),
+                system=SYSTEM,
+                after=(block,),
+            )
+        )
+        self._files.append_block(block, at, recovering=False)
+        return Written(f'added to the history "{quoted(block)}"', change.id)
+
     # ── what waits for approval ──────────────────────────────────────────────────────────────
 
     def waiting(self) -> list[tuple[str, str, str]]:
@@ -145,14 +178,12 @@ class Committer:
         id = decided.changes[0]
         if not (recovering and self._history.find(id)):
             self._history.append(
-                Change(
+                Change.by(
+                    item.author,
                     kind="append",
-                    target=f"{SYSTEM}/{HISTORY}",
+                    target=self._files.folder.target(HISTORY),
                     system=SYSTEM,
-                    who="consolidation",
                     after=(decided.block,),
-                    session=item.session,
-                    turn=item.turn,
                     id=id,
                 )
             )
@@ -181,39 +212,29 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
 
     Raises: MemoryError_ with what stands in the way; StorageError.
     """
+    files = JournalFiles(files.folder.of_target(change.target)[0])
     refuse_redacted(change, f"Edit {files.root} by hand.")
-    undoing = Change(
-        kind="undo",
-        target=change.target,
-        system=SYSTEM,
-        who=author.who,
-        before=change.after,
-        after=change.before,
-        reason=f"undoes {change.kind} {change.id}",
-        session=author.session,
-        turn=author.turn,
-        undoes=change.id,
-    )
-    nothing = MemoryError_(f"There is nothing left to undo of {change.id}.")
-    if change.target == f"{SYSTEM}/{MEMORY}":
+    if change.target.endswith(MEMORY):
+        undoing = undo_of(change, author, target=files.folder.target(MEMORY))
         current = files.read_memory()
         new = merged("".join(change.after), current, "".join(change.before)).strip()
         if new == current:
-            raise nothing
+            raise nothing_left(change)
         history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
         files.write_memory(new)
-    elif change.after:
-        if not any(change.after[0] in _text(path) for path in files.history_files()):
-            raise nothing
-        history.append(undoing)
-        files.remove_block(change.after[0])
+        return Written(f"undid {change.kind} {change.id} in {MEMORY}", undoing.id)
+    undoing = undo_of(change, author, target=files.folder.target(HISTORY))
+    block = (change.after or change.before)[0]
+    there = any(block in _text(path) for path in files.history_files())
+    if there != bool(change.after):
+        raise nothing_left(change)
+    history.append(undoing)
+    if there:
+        files.remove_block(block)
     else:
-        block = change.before[0]
-        history.append(undoing)
         stamp = block.partition("\n")[0].removeprefix("## ")
         files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
-    what = change.target.removeprefix(f"{SYSTEM}/")
-    return Written(line=f"undid {change.kind} {change.id} in {what}", change_id=undoing.id)
+    return Written(f"undid {change.kind} {change.id} in {HISTORY}", undoing.id)
 
 
 def quoted(block: str) -> str:

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kode import durable
+from kode.memory.history import Author
 from kode.memory.locks import locked
 from kode.memory.stored import read_row
 
@@ -64,9 +65,14 @@ class Item:
     """The file that has them whole."""
     tainted: bool = False
     attempts: int = 0
+    """Counted before the model is asked: a killed process has asked as well."""
     fallen_back: bool = False
     """Whether the history has a raw fallback for it."""
     decided: Decided | None = None
+
+    @property
+    def author(self) -> Author:
+        return Author(who="consolidation", session=self.session, turn=self.turn)
 
 
 class Queue:

@@ -23,9 +23,9 @@ def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) 
     entries = files.entries()
     if not memory and not entries:
         return ""
-    last = next(
-        (c for c in history.tail(ORIGINS_LOOKED_THROUGH).changes if c.target.endswith(MEMORY)), None
-    )
+    target = files.folder.target(MEMORY)
+    changes = history.tail(ORIGINS_LOOKED_THROUGH).changes
+    last = next((change for change in changes if change.target == target), None)
     by_hand = last is None or "".join(last.after) != memory
     came = _origin(last) + (", edited by hand since" if by_hand and last else "")
     head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY} · {came} ──"

@@ -25,9 +25,9 @@ Untrusted = Literal["", "waits", "approved"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SOUL_CHARS = 4_000
-MAX_NOTE_BYTES = 4_096
+MAX_NOTE_CHARS = 4_096
 """What one write may hold."""
-MAX_MERGED_BYTES = 5 * MAX_NOTE_BYTES + 64
+MAX_MERGED_CHARS = 5 * MAX_NOTE_CHARS + 64
 """What merging five of them may make."""
 MIN_RULE_CONFIDENCE = 0.8
 MAX_TTL_DAYS = 36_500
@@ -120,10 +120,10 @@ def expiry(now: datetime, ttl_days: int | None) -> str | None:
 
 def checked(
     note: Note,
+    author: str = "model",
     *,
     strict_ttl: bool = False,
-    max_chars: int = MAX_NOTE_BYTES,
-    author: str = "model",
+    max_chars: int = MAX_NOTE_CHARS,
 ) -> Note:
     """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
     wrote it.
@@ -141,10 +141,9 @@ def checked(
     _check_kind(note)
     _check_life(note, strict_ttl)
     _check_numbers(note)
-    most = 4 * SOUL_CHARS if note.kind == "soul" else max_chars
-    scan.check(note.content, max_chars=most, author=author)
+    scan.check(note.content, max_chars=max_chars, author=author)
     for text in (*note.tags, *note.evidence, note.scope, note.job_id or ""):
-        scan.check(text, max_chars=MAX_NOTE_BYTES, author=author)
+        scan.check(text, max_chars=MAX_NOTE_CHARS, author=author)
     return note
 
 

@@ -6,8 +6,10 @@ Not here: when kode writes by itself (`system`), merging and pruning (`maintenan
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
+from kode.memory import scan
 from kode.memory.history import Author, Change, Who
 from kode.memory.notes.note import (
     SOUL_CHARS,
@@ -25,6 +27,9 @@ from kode.memory.notes.note import (
 from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import NoteStore, Wanted
 
+if TYPE_CHECKING:
+    from kode.config.model import Notes as Settings
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -39,10 +44,12 @@ class Outcome:
 class NoteWriter:
     """`author` says on whose behalf the next write is."""
 
-    def __init__(self, store: NoteStore, author: Callable[[], Author], *, strict_ttl: bool) -> None:
+    def __init__(
+        self, store: NoteStore, author: Callable[[], Author], settings: "Settings"
+    ) -> None:
         self._store = store
         self._author = author
-        self._strict_ttl = strict_ttl
+        self._settings = settings
 
     async def remember(
         self,
@@ -87,7 +94,7 @@ class NoteWriter:
             session=author.session,
             turn=author.turn,
         )
-        note = checked(note, strict_ttl=self._strict_ttl, author=author.who)
+        note = checked(note, author.who, strict_ttl=self._settings.strict_ttl)
         async with self._store.writing():
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
@@ -100,7 +107,7 @@ class NoteWriter:
             written = self._store.commit(change, before, [*after, note], author, reason)
         return Outcome(
             line=f"remembered {told(note)}",
-            detail=f"It is note {note.id} ({note.kind}, {note.lasts}).",
+            detail=_detail(f"It is note {note.id} ({note.kind}, {note.lasts}).", note),
             change_id=written.id,
             note=note,
         )
@@ -125,7 +132,7 @@ class NoteWriter:
                 turn=author.turn,
                 degraded=False,
             )
-            new = checked(new, author=author.who)
+            new = checked(new, author.who)
             if (new.content, new.tags) == (old.content, old.tags):
                 return Outcome(line=f"note {old.id} says so already", note=old)
             after = [replace(old, superseded_by=new.id), new]
@@ -153,7 +160,7 @@ class NoteWriter:
             session=author.session,
             turn=author.turn,
         )
-        new = checked(new, author=author.who)
+        new = checked(new, author.who)
         async with self._store.writing():
             new = replace(new, id=self._store.free_id(now))
             before = self._store.get(Wanted(kinds=("soul",)))
@@ -163,23 +170,35 @@ class NoteWriter:
             change = self._store.commit("soul", before, after, author, f"soul: {told(new, 100)}")
         return Outcome(
             line="updated the soul",
-            detail=f"It has {len(new.content)} of {SOUL_CHARS} characters and shows in the next "
-            "session's prompt.",
+            detail=_detail(
+                f"It has {len(new.content)} of {SOUL_CHARS} characters and shows in the next "
+                "session's prompt.",
+                new,
+            ),
             change_id=change.id,
             note=new,
         )
 
-    async def forget(self, id: str) -> Outcome:
-        """Deletes a note, its words and its vector. Raises as `remember`."""
+    async def forget(self, id: str, *, bring_back: bool | None = None) -> Outcome:
+        """Deletes a note, its words and its vector. What it had replaced goes with it, or with
+        `bring_back` (None: as the settings say) is shown again. Raises as `remember`."""
+        back = self._settings.forget_brings_back if bring_back is None else bring_back
         async with self._store.writing():
             old = self._active(id)
             if old.kind == "soul":
                 raise MemoryError_(
                     "The soul cannot be forgotten: change it with update_soul. Nothing was changed."
                 )
+            earlier = self._store.earlier([old.id])
+            if back:
+                earlier = [note for note in earlier if note.superseded_by == old.id]
+            after = [replace(note, superseded_by=None) for note in earlier] if back else []
             reason = f"forgot {told(old)}"
-            change = self._store.commit("forget", [old], (), self._author(), reason)
-        return Outcome(line=f"forgot {told(old)}", change_id=change.id)
+            change = self._store.commit("forget", [old, *earlier], after, self._author(), reason)
+        what = "is back: " if back else "went with it: "
+        listed = "; ".join(map(told, earlier))
+        detail = f"What it had replaced {what}{listed}." if earlier else ""
+        return Outcome(line=f"forgot {told(old)}", detail=detail, change_id=change.id)
 
     async def approve(self, id: str) -> Outcome:
         """Lets a note from a session with untrusted content be shown. Raises as `remember`."""
@@ -228,3 +247,9 @@ class NoteWriter:
                 "Nothing was changed."
             )
         return note
+
+
+def _detail(text: str, note: Note) -> str:
+    """With what the scan noticed in a note that a person wrote."""
+    noticed = scan.check(note.content, author="user") if note.who == "user" else ""
+    return f"{text} It was {noticed}." if noticed else text

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kode import credentials, durable
 from kode.memory.stored import may_name_a_file, read_row
+from kode.messages import Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,11 @@ class Pending:
     tainted: bool = False
     """Whether outside text was taken in: then a person approves it first."""
     attempts: int = 0
-    done: tuple[str, ...] = ()
-    """What an earlier attempt has written already."""
+    """Counted before the model is asked: a killed process has asked as well."""
+    given_up: bool = False
+    """Whether a person was told that it is not tried any more."""
+    messages: tuple[Message, ...] = ()
+    """What was said in its reflection so far."""
 
     @property
     def id(self) -> str:

@@ -50,7 +50,7 @@ def shown(files: VaultFiles, history: History) -> str:
         origins.setdefault(change.target, change)
     parts = [index_message(rows)]
     for row in rows:
-        came = _origin(origins.get(f"vault/{row.path}"))
+        came = _origin(origins.get(files.target(row.path)))
         head = f"── {row.path} · {size_words(row.size)} · {came} ──"
         try:
             text = credentials.redact(files.read(row.path) or "").strip()
@@ -72,7 +72,7 @@ def status(
     of_budget = f" of {budget_bytes:,} bytes" if budget_bytes else ""
     lines = [
         "system: vault",
-        f"folder: {files.root}",
+        f"folder: {files.folder.path}",
         f"facts: {sum(is_facts(r.path) for r in rows)} files, {size_words(facts)}{of_budget}",
         f"episodes: {sum(not is_facts(r.path) for r in rows)} months, {size_words(episodes)}",
     ]
