@@ -1,8 +1,9 @@
 """Merge on write, measured: `python -m bench.merge [--data PATH] [--json]`.
 
-Replays labelled writes into stores, once with a judge that is always right and once with
-none, and prints what was decided without a call and what went wrong, beside two baselines
-in the same run. Not here: the decision itself (`kode.memory.tiered.merge`).
+Replays labelled writes into stores, once with a judge that is always right and once with none, and
+prints what was decided without a call and what went wrong, beside two baselines in the same run.
+Pairs that nobody judged are not settled here: without a judge, what is left is what is left until a
+session with a model ends. Not here: the decision itself (`kode.memory.tiered.merge`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.corpora import corpus, rows
-from kode.memory.tiered.merge import Decision, decide, merge_judged
+from kode.memory.tiered.merge import Decision, Word, decide, kept
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
 Policy = Callable[[str, Sequence[str]], Decision]
@@ -92,22 +93,22 @@ def replay(writes: Sequence[Write], policy: Policy, *, judge: bool) -> Tally:
         decision = policy(write.text, [entry.text for entry in entries])
         tally.writes += 1
         tally.by_label[write.label] += 1
-        action, text = decision.action, decision.text
-        if action == "judge":
-            assert decision.index is not None
+        candidates = [entries[at] for at in decision.candidates]
+        if decision.action == "judge":
             tally.asked += 1
             tally.asked_by_label[write.label] += 1
-            entry = entries[decision.index]
-            action = "merge" if judge and entry.fact == facts[write.id] else "add"
-            text = merge_judged(write.text, entry.text) if action == "merge" else write.text
-        if action == "add":
+            # A judge that is always right, or nobody.
+            candidates = [one for one in candidates if judge and one.fact == facts[write.id]]
+        if not candidates:
             _count_added(write, entries, facts, tally)
-            entries.append(Stored(text, facts[write.id]))
+            entries.append(Stored(write.text, facts[write.id]))
             continue
-        assert decision.index is not None
-        entry = entries[decision.index]
-        _count_merged(write, entry, text, facts, tally)
-        entry.text = text
+        text = candidates[0].text
+        if decision.action == "judge":
+            word: Word = "update" if write.label == "update" else "same"
+            text = kept(word, write.text, text)
+        _count_merged(write, candidates[0], text, facts, tally)
+        candidates[0].text = text
     return tally
 
 
@@ -237,14 +238,14 @@ def _count_merged(
 
 def _by_cosine(new: str, entries: Sequence[str], cosines: Sequence[float]) -> Decision:
     if not entries:
-        return Decision("add", None, 0.0, new, "the file is empty")
+        return Decision("add", (), "the file is empty")
     index = max(range(len(entries)), key=lambda at: cosines[at])
     nearness = cosines[index]
     if nearness > 0.7:
-        return Decision("merge", index, nearness, new, "cosine above 0.7")
+        return Decision("duplicate", (index,), "cosine above 0.7")
     if nearness < 0.3:
-        return Decision("add", index, nearness, new, "cosine below 0.3")
-    return Decision("judge", index, nearness, new, "cosine between")
+        return Decision("add", (), "cosine below 0.3")
+    return Decision("judge", (index,), "cosine between")
 
 
 def _words(text: str) -> list[str]:

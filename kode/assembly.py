@@ -317,6 +317,7 @@ def make_memory_context(
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         ask_reply=ask,
+        tainted=lambda: session.tainted,
     )
 
 

@@ -122,6 +122,8 @@ class ToolOutput:
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. The session then counts as having taken in untrusted content."""
+    denied: str = ""
+    """Why something that the call wanted was refused, though it ran; "" when nothing was."""
     exit_status: int | None = None
     """Of a command that has ended; -1 when it ran out of time. None for other tools."""
 
@@ -414,6 +416,10 @@ class MemoryContext:
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
     """The same model as `ask_model`; None where no model is to be had, or only texts."""
+    tainted: Callable[[], bool] = lambda: False
+    """Whether the session has taken in untrusted content by now. What is kept of it then waits for
+    a person's approval: asked when it is put down, since text may have come in since a hook was
+    last called."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ They are split by who acts on them:
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
     ├── ToolError                  1   the model acts: the text becomes the tool's result
+    │   └── ToolRefused            1   a person, a rule or the mode said no to the call
     ├── SandboxError               1   what a command changed in the sandbox cannot be used
     ├── SessionError               1   no such session, or one that cannot be used
     ├── MemoryError_               1   a memory command that cannot be carried out
@@ -96,6 +97,10 @@ class ToolError(KodeError):
     def __init__(self, text: str, *, untrusted: str = "") -> None:
         super().__init__(text)
         self.untrusted = untrusted
+
+
+class ToolRefused(ToolError):
+    """The gate said no to a call; the text says why, and what would allow it."""
 
 
 class SandboxError(KodeError):

@@ -122,6 +122,8 @@ class ToolFinished:
     diff: str = ""
     """A unified diff of what changed, for a person."""
     duration_ms: int = 0
+    refused: bool = False
+    """Whether it did not run since a person, a rule or the mode said no."""
     type: Literal["tool_finished"] = "tool_finished"
 
 
@@ -131,6 +133,16 @@ class ContextReduced:
     tokens_before: int
     tokens_after: int
     type: Literal["context_reduced"] = "context_reduced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """Something that the model wanted and that was refused."""
+
+    tool: str
+    subject: str
+    reason: str
+    """For the model: why, and what would allow it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +156,8 @@ class TurnEnded:
     cost_usd: float | None
     files_changed: tuple[str, ...]
     duration_ms: int
+    denials: tuple[Denial, ...] = ()
+    """What was refused, in the order in which it was wanted."""
     type: Literal["turn_ended"] = "turn_ended"
 
 

@@ -141,7 +141,9 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
-    assert "What the project's files hold is kept first: /undo brings it back." in questions[0].reason
+    assert (
+        "What the project's files hold is kept first: /undo brings it back." in questions[0].reason
+    )
     assert text.startswith("Took back turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` brings back turn 1.")
 

@@ -35,6 +35,7 @@ def result_object(ended: TurnEnded, session_id: str | None, cwd: Path) -> dict[s
         "usage": usage_object(ended.usage),
         "cost_usd": ended.cost_usd,
         "files_changed": [relative_path(path, cwd) for path in ended.files_changed],
+        "denials": [dataclasses.asdict(denial) for denial in ended.denials],
         "duration_ms": ended.duration_ms,
     }
 

@@ -1,8 +1,7 @@
 """What is a credential in a text, by its looks or because it is the key in use: found, and masked.
 
 The session log masks with it what goes to disk, memory refuses what holds one. It judges only the
-text as written; undoing disguises (invisible characters, look-alike letters) is the work of
-`kode.memory.scan`.
+text as written.
 
 Kinds of rules: tokens known by their prefix (the table is `tokens`) and private key blocks, in
 `prefixed`; tokens and passwords known by their shape or a word near them, in `shapes`; passwords in

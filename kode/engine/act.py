@@ -21,8 +21,8 @@ from kode.engine.agent import Agent
 from kode.engine.fence import fenced
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import run_command
-from kode.errors import KodeError, ToolError
-from kode.events import Emit, Event, ToolFinished, ToolStarted
+from kode.errors import KodeError, ToolError, ToolRefused
+from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.messages import ToolCall, ToolResult, failure_of
 
@@ -42,6 +42,7 @@ class Tally:
     """(name, subject) of each call that ran."""
     untrusted: list[str] = field(default_factory=list)
     """Outside sources taken in."""
+    denials: list[Denial] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
     """Ids of the calls whose tool was started."""
 
@@ -122,7 +123,7 @@ async def _run_one(
     call: ToolCall,
 ) -> None:
     started = time.monotonic()
-    subject = untrusted = ""
+    subject, untrusted, refused = "", "", False
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
@@ -132,7 +133,7 @@ async def _run_one(
         context = _tool_context(agent, session_id, call, emit, judged)
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
-            raise ToolError(verdict.reason)
+            raise ToolRefused(verdict.reason)
         emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
         tally.tools.append((call.name, subject))
@@ -143,10 +144,15 @@ async def _run_one(
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
+        refused = isinstance(error, ToolRefused)
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
         output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
+        output = replace(output, denied=str(error) if refused else "")
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
+    if output.denied:
+        reason = _masked(output.denied, agent.secrets)
+        tally.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
     if untrusted:
         tally.untrusted.append(untrusted)
     if agent.marks is not None:
@@ -167,6 +173,7 @@ async def _run_one(
             text=text,
             diff=_masked(output.diff, agent.secrets),
             duration_ms=int((time.monotonic() - started) * 1000),
+            refused=refused,
         )
     )
 

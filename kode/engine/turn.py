@@ -129,6 +129,7 @@ async def run_turn(
         usage=progress.usage,
         cost_usd=progress.cost_usd,
         files_changed=turn.files_changed,
+        denials=tuple(progress.tally.denials),
         duration_ms=int((time.monotonic() - progress.started) * 1000),
     )
     await _settle(agent, session, turn, ended, emit)

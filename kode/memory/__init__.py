@@ -2,7 +2,7 @@
 
 Here: which systems there are, and how one is made. Each is a folder; what they share is beside it:
 
-    scan                             what may never be remembered (patterns: phrases, company, ...)
+    scan                             what may not be remembered (scan_phrases.txt: orders, markers)
     frame                            how memory is shown to a model
     history · approval               every change with its undo; what waits for a person
     ask · transcript                 the one way memory calls a model, and a session as text for it

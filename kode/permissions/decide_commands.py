@@ -167,10 +167,13 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
 
 def _hint(parts: Sequence[Part]) -> str:
     """The flags that would allow all of these; "" where no rule can."""
-    offers = [offered_rule(part) for part in parts]
-    if None in offers:
-        return ""
-    return " ".join(dict.fromkeys(f"--allow {_quoted(str(offer))}" for offer in offers))
+    flags = []
+    for part in parts:
+        if part.argv is None:
+            return ""
+        rule = offered_rule(part) or grammar.shell_rule(part.argv, prefix=False)
+        flags.append(f"--allow {_quoted(str(rule))}")
+    return " ".join(dict.fromkeys(flags))
 
 
 def _sentences(parts: Iterable[Part]) -> list[str]:

@@ -41,6 +41,8 @@ _DETACH, _NEW_USER = 2, 0x10000000
 _LISTENER, _PATIENT = 8, 32
 """A filter with somebody who listens; a call that is being reported waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
+_ADOPTS_ORPHANS = 36
+_HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15
 
 
 def landlock_version() -> int:
@@ -164,10 +166,40 @@ def _checked(result: int) -> int:
     return result
 
 
+def _watch_over_command() -> None:
+    """Goes on in a child, which becomes the command. This process stays outside the limits, takes
+    in whatever the command starts, and ends that with it: where processes have no namespace of
+    their own, they can leave group, session and environment behind."""
+    _checked(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
+    command = posix.fork()
+    if command == 0:
+        return
+    import _signal  # type: ignore[import-not-found]
+
+    for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are for the command
+        _signal.signal(number, _signal.SIG_IGN)
+    posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
+    code, ended = 0, 0
+    while ended != command:
+        ended, status = posix.waitpid(-1, 0)
+        code = posix.waitstatus_to_exitcode(status)
+    own = posix.getpid()
+    try:
+        while True:
+            with open(f"/proc/self/task/{own}/children") as file:
+                for child in file.read().split():
+                    posix.kill(int(child), _KILL)
+            posix.waitpid(-1, 0)
+    except OSError:  # none is left
+        posix._exit(code if code >= 0 else 128 - code)
+
+
 def become(orders: dict[str, "Any"], argv: list[str]) -> None:
     """Becomes the command; ends with 126 when it cannot be limited or started, and nothing of it
     has run then. With a probe in the orders, that runs instead."""
     try:
+        if orders["alone"]:
+            _watch_over_command()
         enter(orders)
         if orders["probe"] is not None:
             code, probe = orders["probe"]

@@ -16,6 +16,7 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,9 +148,13 @@ def _remove_abandoned(parent: Path) -> None:
 
 def _remove_tree(folder: Path) -> None:
     """Never raises; what cannot be removed stays."""
-    with contextlib.suppress(OSError):
-        _give_rights(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with contextlib.suppress(OSError):
+            _give_rights(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        for words in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+            subprocess.run([*words, "--", str(folder)], capture_output=True, check=False)
 
 
 def _give_rights(folder: Path) -> None:
@@ -173,13 +178,16 @@ def _let_in(folder: Path) -> None:
 def changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; a file written with what it held before is none.
 
-    Raises: SandboxError when there is too much of it.
+    Raises: OSError, SandboxError when there is too much of it.
     """
     found: list[FileChange] = []
-    for path, change in _walk(layer, Path()):
-        found.append(FileChange(path=str(layer.root / path), change=change))
-        if len(found) > MAX_CHANGES:
-            raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    try:
+        for path, change in _walk(layer, Path()):
+            found.append(FileChange(path=str(layer.root / path), change=change))
+            if len(found) > MAX_CHANGES:
+                raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    except RecursionError:
+        raise SandboxError("It made folders that are nested too deeply.") from None
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
 
 
@@ -266,7 +274,6 @@ class _Under:
             return os.lstat(self.layer.root / self.folder / name)
         except OSError:
             return None
-
 
     def names(self) -> list[str]:
         real = self.layer.root / self.folder

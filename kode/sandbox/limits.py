@@ -70,6 +70,7 @@ def launch(
         "masks": list(masks),
         "cwd": cwd,
         "ids": (os.getuid(), os.getgid()),
+        "alone": alone,
         "environment": list(environment.items()),
         "probe": probe,
     }
@@ -174,7 +175,12 @@ _NUMBERS = {
         5, 6, 7, 14, 15, 16, 463, 466, 469,
     ),
 }  # fmt: skip
-_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", "prlimit64")
+_OF_A_PROCESS = {
+    "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
+    "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
+}  # fmt: skip
+"""Which argument is the process that they change; 0 is oneself."""
+_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
 """Denied by their arguments only; the others always."""
 
 _ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
@@ -190,8 +196,8 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
-"""The families of ioctl that change flags, versions and subvolumes through a file opened to be read:
-of `chattr`, xfs and btrfs."""
+"""The families of ioctl that change flags, versions and subvolumes through a file opened to be
+read: of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _IN_FAMILY = -1
 """Not of the kernel: equal in its second byte."""
@@ -224,8 +230,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
-    if alone:  # the limits of other processes; 0 is oneself
-        program += _judged(number["prlimit64"], [(_FIRST, _ANY_BIT, 0xFFFFFFFF)])
+    for name, argument in _OF_A_PROCESS.items() if alone else ():
+        program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
     of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
     program += _judged(number["ioctl"], [*terminal, *of_files])

@@ -26,6 +26,7 @@ RESULT_KEYS = {
     "usage",
     "cost_usd",
     "files_changed",
+    "denials",
     "duration_ms",
 }
 

@@ -40,7 +40,9 @@ class Done:
 
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
-    return sandbox.fault("landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered")
+    return sandbox.fault(
+        "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
+    )
 
 
 def begun(sandbox: Sandbox, kind: Kind) -> Attempt:

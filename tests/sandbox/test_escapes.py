@@ -287,7 +287,9 @@ def test_powers_cannot_be_got_back(run: Run) -> None:
 
 
 def test_programs_that_run_as_their_owner_run_as_the_user(run: Run) -> None:
-    done = run("for p in /usr/bin/su /usr/bin/passwd /usr/bin/mount; do cp $p $TMPDIR/; done; id -u")
+    done = run(
+        "for p in /usr/bin/su /usr/bin/passwd /usr/bin/mount; do cp $p $TMPDIR/; done; id -u"
+    )
     assert done.out.split() == [str(run.user.uid)]
 
 
@@ -446,7 +448,9 @@ def test_servers_and_clients_within_one_command_find_each_other(made: Sandbox, w
 
 def test_the_network_of_the_machine_is_reached_only_when_allowed(home: Path, work: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        connect = f"import socket; socket.create_connection({listening.getsockname()!r}, 2); print(1)"
+        connect = (
+            f"import socket; socket.create_connection({listening.getsockname()!r}, 2); print(1)"
+        )
         for kind in ("layered", "plain", "landlock"):
             for network in (True, False):
                 run = Run(kind, home, work, more={"network": network})

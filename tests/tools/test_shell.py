@@ -140,7 +140,7 @@ async def test_lines_that_look_like_errors_survive_in_the_middle_of_a_long_outpu
     output = await call(
         shell,
         command="seq 1 100000; echo 'src/a.py:3: error: no such name'; seq 1 100000; "
-        "for i in $(seq 400); do echo \"E   assert $i\"; done; seq 1 100000",
+        'for i in $(seq 400); do echo "E   assert $i"; done; seq 1 100000',
     )
 
     assert "\nsrc/a.py:3: error: no such name\n" in output.text

@@ -8,7 +8,7 @@ from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
 from kode.memory.history import Change
-from kode.memory.journal.commit import SYSTEM
+from kode.memory.journal.commit import OUTSIDE, SYSTEM
 from kode.memory.journal.files import HISTORY, MEMORY, Entry, block_of, parse
 from kode.memory.locks import locked
 
@@ -67,7 +67,13 @@ class JournalCarrier:
             if line.lstrip("-*+ ").strip() and not line.startswith("#")
         ]
         episodes = [
-            Piece(content=e.text, kind="episode", created_at=e.at, origin=f"{HISTORY} {e.at}")
+            Piece(
+                content=e.text,
+                kind="episode",
+                created_at=e.at,
+                origin=f"{HISTORY} {e.at}",
+                untrusted=e.text.startswith(OUTSIDE),
+            )
             for e in self._files.entries()
         ]
         return [*facts, *episodes]
@@ -105,7 +111,7 @@ class JournalCarrier:
         if why:
             return Carried(piece=piece, done="left", why=why)
         try:
-            scan.check(piece.content, max_bytes=MAX_BYTES)
+            scan.check(piece.content, max_chars=MAX_BYTES)
         except MemoryError_ as error:
             return Carried(piece=piece, done="left", why=str(error))
         if piece.kind == "episode":
@@ -125,7 +131,7 @@ class JournalCarrier:
     def _read(self, row: Row, memory: list[str], entries: list[tuple[str, datetime]]) -> None:
         """Raises: MemoryError_."""
         text = str(row["content"]).strip()
-        scan.check(text, max_bytes=MAX_BYTES)
+        scan.check(text, max_chars=MAX_BYTES)
         match row.get("kind"):
             case "memory":
                 memory.append(text)

@@ -25,6 +25,8 @@ SYSTEM = "journal"
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
+OUTSIDE = "[from a session that took in outside text]"
+"""Begins the entry of such a session: who reads it, has taken in outside text as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class Committer:
         self, item: Item, entry: str, at: datetime, *, base: str, update: str | None, done: bool
     ) -> Item:
         """Puts down what will be written. Raises: StorageError."""
+        entry = f"{OUTSIDE}\n{entry}" if item.tainted else entry
         decided = Decided(
             at=at.isoformat(),
             block=block_of(entry, at),

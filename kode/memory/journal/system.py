@@ -158,7 +158,8 @@ class Journal:
         batch = [e for e in entries if e.index < cut and e.key not in self._taken]
         timeout_s = min(self._journal.consolidation_timeout_s, LIMITS_S["before_drop"] - SPARE_S)
         ends_at = time.monotonic() + timeout_s
-        items = self._consolidator.put_down(batch, turn=self._turn or None, tainted=self._tainted)
+        tainted = self._tainted or self._context.tainted()
+        items = self._consolidator.put_down(batch, turn=self._turn or None, tainted=tainted)
         left = [entry for entry in entries if entry.index >= cut]
         still_there = left if keep is not None else entries
         taken = {*self._taken, *(entry.key for entry in batch)}
@@ -205,7 +206,8 @@ class Journal:
         heard, self._heard = self._heard, []
         if self._context.read_only or not may_name_a_file(self._context.session_id) or not heard:
             return
-        self._consolidator.put_down(heard, turn=self._turn or None, tainted=self._tainted)
+        tainted = self._tainted or self._context.tainted()
+        self._consolidator.put_down(heard, turn=self._turn or None, tainted=tainted)
         self._taken.update(dict.fromkeys(entry.key for entry in heard))
 
     # ── what the commands need ───────────────────────────────────────────────────────────────

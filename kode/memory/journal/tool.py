@@ -7,6 +7,7 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.ask import keep_ends
+from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import Entry
 from kode.memory.tool_errors import told_to_model
 
@@ -35,6 +36,11 @@ def history_tool(search: Callable[[str], Awaitable[list[Entry]]]) -> Tool:
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, ENTRY_CHARS)}" for e in shown)
         about = f"{len(found)} entries of the history match, the newest first"
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
-        return ToolOutput(text=frame.framed(about, body), summary=f"{len(found)} entries")
+        outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
+        return ToolOutput(
+            text=frame.framed(about, body),
+            summary=f"{len(found)} entries",
+            untrusted="a session that took in outside text" if outside else "",
+        )
 
     return history_search

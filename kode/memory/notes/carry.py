@@ -75,7 +75,7 @@ class NotesCarrier:
         fresh: list[Note] = []
         for piece in pieces:
             try:
-                note = checked(self._note(piece), max_bytes=MAX_MERGED_BYTES)
+                note = checked(self._note(piece), max_chars=MAX_MERGED_BYTES)
             except MemoryError_ as error:
                 done.append(Carried(piece=piece, done="left", why=str(error)))
                 continue
@@ -113,7 +113,7 @@ class NotesCarrier:
         for row in rows:
             try:
                 note = note_of(row.row, now=self._store.now(), user=self._store.user)
-                note = checked(note, max_bytes=MAX_MERGED_BYTES)
+                note = checked(note, max_chars=MAX_MERGED_BYTES)
                 if note.user != self._store.user:
                     raise MemoryError_(
                         f"it is a note of the user {note.user!r}; this memory is of "

@@ -118,8 +118,15 @@ def expiry(now: datetime, ttl_days: int | None) -> str | None:
 # ── what may be kept ─────────────────────────────────────────────────────────────────────────
 
 
-def checked(note: Note, *, strict_ttl: bool = False, max_bytes: int = MAX_NOTE_BYTES) -> Note:
-    """The note as it is stored: trimmed, its tags in order, all of its text scanned.
+def checked(
+    note: Note,
+    *,
+    strict_ttl: bool = False,
+    max_chars: int = MAX_NOTE_BYTES,
+    author: str = "model",
+) -> Note:
+    """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
+    wrote it.
 
     Raises: MemoryError_ that says what is wrong and what would be right.
     """
@@ -134,9 +141,10 @@ def checked(note: Note, *, strict_ttl: bool = False, max_bytes: int = MAX_NOTE_B
     _check_kind(note)
     _check_life(note, strict_ttl)
     _check_numbers(note)
-    scan.check(note.content, max_bytes=4 * SOUL_CHARS if note.kind == "soul" else max_bytes)
+    most = 4 * SOUL_CHARS if note.kind == "soul" else max_chars
+    scan.check(note.content, max_chars=most, author=author)
     for text in (*note.tags, *note.evidence, note.scope, note.job_id or ""):
-        scan.check(text, max_bytes=MAX_NOTE_BYTES)
+        scan.check(text, max_chars=MAX_NOTE_BYTES, author=author)
     return note
 
 

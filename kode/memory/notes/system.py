@@ -32,7 +32,7 @@ from kode.memory.notes.note import SYSTEM, Note, Untrusted
 from kode.memory.notes.search import Found, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
-from kode.memory.notes.trigger import asks_to_remember
+from kode.memory.notes.trigger import asks_to_remember, own_words
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter, Outcome
 from kode.memory.transcript import count_turns
@@ -140,8 +140,9 @@ class Notes:
         self._tainted = self._tainted or turn.tainted
         if self._context.read_only:
             return
-        if asks_to_remember(turn.text) and not self._wrote_in_turn:
-            await self._keep_asked(turn)
+        asked = own_words(turn.text)
+        if asks_to_remember(asked) and not self._wrote_in_turn:
+            await self._keep_asked(asked)
         if jobs.is_job(turn):
             await self._keep_job(turn)
         self._in_background(self._make_vectors())
@@ -250,14 +251,13 @@ class Notes:
 
     @property
     def _untrusted(self) -> Untrusted:
-        return "waits" if self._tainted else ""
+        return "waits" if self._tainted or self._context.tainted() else ""
 
-    async def _keep_asked(self, turn: Turn) -> None:
+    async def _keep_asked(self, text: str) -> None:
         """The person's own words, for a month: the model may have missed the wish."""
-        text = turn.text.strip()
         try:
             outcome = await self.writer.remember(
-                keep_ends(text, ASKED_CHARS),
+                keep_ends(text.strip(), ASKED_CHARS),
                 tags=("asked",),
                 stability="volatile",
                 ttl_days=ASKED_TTL_DAYS,
@@ -297,14 +297,14 @@ class Notes:
         if text is None:
             return
         told = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
-        tainted = self._tainted or any(note.untrusted == "waits" for note in told)
+        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in told)
         outcome = await self.writer.remember(
             text,
             kind="summary",
             tags=("session",),
             job_id=session,
             sensitivity="sensitive" if self._of_session(_SENSITIVE) else "normal",
-            untrusted="waits" if tainted else "",
+            untrusted="waits" if waits else "",
             who="extraction",
             change="session",
             supersedes=tuple(told),

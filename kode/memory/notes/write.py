@@ -87,7 +87,7 @@ class NoteWriter:
             session=author.session,
             turn=author.turn,
         )
-        note = checked(note, strict_ttl=self._strict_ttl)
+        note = checked(note, strict_ttl=self._strict_ttl, author=author.who)
         async with self._store.writing():
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
@@ -125,7 +125,7 @@ class NoteWriter:
                 turn=author.turn,
                 degraded=False,
             )
-            new = checked(new)
+            new = checked(new, author=author.who)
             if (new.content, new.tags) == (old.content, old.tags):
                 return Outcome(line=f"note {old.id} says so already", note=old)
             after = [replace(old, superseded_by=new.id), new]
@@ -153,7 +153,7 @@ class NoteWriter:
             session=author.session,
             turn=author.turn,
         )
-        new = checked(new)
+        new = checked(new, author=author.who)
         async with self._store.writing():
             new = replace(new, id=self._store.free_id(now))
             before = self._store.get(Wanted(kinds=("soul",)))

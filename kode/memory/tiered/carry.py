@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.errors import MemoryError_
 from kode.memory import scan
@@ -18,7 +18,7 @@ from kode.memory.tiered.write import SYSTEM, checked
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-MAX_NARRATIVE_BYTES = 20_000
+MAX_NARRATIVE_CHARS = 20_000
 _HASH = re.compile(r"[0-9a-f]{16}")
 
 
@@ -146,7 +146,7 @@ class TieredCarrier:
         session = piece.session if valid_id(piece.session) else _session_like(piece)
         while session in episodes and episodes[session].narrative != piece.content:
             session += "-more"
-        scan.check(piece.content, max_bytes=MAX_NARRATIVE_BYTES)
+        scan.check(piece.content, max_chars=MAX_NARRATIVE_CHARS)
         known = self._episodes.read(session)
         if known is not None:
             return Carried(piece=piece, done="known", why=f"episodes/{session}.md is there")
@@ -192,10 +192,14 @@ class TieredCarrier:
         for episode in episodes:
             async with self._episodes.lock():
                 before = self._episodes.text(episode.session_id)
-                after = (render(episode),)
-                target = f"episodes/{episode.session_id}.md"
-                reason = summary_of(episode.narrative)
-                ids.append(self._record(kind, target, (before,) if before else (), after, reason))
+                id = self._record(
+                    kind=kind,
+                    target=f"episodes/{episode.session_id}.md",
+                    before=(before,) if before else (),
+                    after=(render(episode),),
+                    reason=summary_of(episode.narrative),
+                )
+                ids.append(id)
                 self._episodes.write(episode)
         return tuple(ids)
 
@@ -205,30 +209,14 @@ class TieredCarrier:
             fresh = tuple(text for text in texts if text not in file.entries)
             entries = [*file.entries, *fresh]
             check_room(file, entries)
-            id = self._record(kind, name, (), fresh, "", len(file.entries))
+            at = len(file.entries)
+            id = self._record(kind=kind, target=name, after=fresh, position=at)
             self._store.write(file, entries)
         return id
 
-    def _record(
-        self,
-        kind: str,
-        target: str,
-        before: tuple[str, ...],
-        after: tuple[str, ...],
-        reason: str,
-        position: int | None = None,
-    ) -> str:
-        change = Change(
-            kind=kind,
-            target=target,
-            system=SYSTEM,
-            who="import",
-            before=before,
-            after=after,
-            reason=reason,
-            position=position,
-        )
-        return self._history.append(change).id
+    def _record(self, **values: Any) -> str:
+        """The id of a change with these fields, put into the history."""
+        return self._history.append(Change(system=SYSTEM, who="import", **values)).id
 
 
 def _fact_file(target: object, project: object) -> str:
@@ -284,7 +272,7 @@ def _episode_of(row: Row) -> Episode:
         approved=row.get("untrusted") == "approved",
     )
     for text in (episode.narrative, *episode.facts, created, episode.updated_at):
-        scan.check(text, max_bytes=MAX_NARRATIVE_BYTES)
+        scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
     return episode
 
 

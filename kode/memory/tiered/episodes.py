@@ -7,6 +7,7 @@ reads of a session (`transcript`).
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -25,8 +26,9 @@ from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.pending import Pending, PendingFolder
-from kode.memory.tiered.transcript import Recording, count_turns, transcript
+from kode.memory.tiered.transcript import Recording
 from kode.memory.tiered.write import SYSTEM, Outcome
+from kode.memory.transcript import count_turns, transcript
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ RECALLED_A_TURN = 3
 RECALLED_CHARS = 1_200
 """Of one episode, in a user message."""
 MAX_ATTEMPTS = 5
-"""Without a usable answer; then an episode is made of the raw material without a model."""
+"""Questions without a usable answer; then an episode is made of the raw material, without a
+model."""
 LEASE_S = 180.0
 COMMONPLACES = (
     "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
@@ -130,17 +133,18 @@ class EpisodeKeeper:
         turns = max(recording.turns, count_turns(messages))
         if not messages or not self._is_due(turns, recording):
             return True
-        pending = await self._put_down(turns, transcript(messages), recording)
-        recording.taken()
+        lease_s = self._settings.end_deadline_s + 15
+        pending = await self._put_down(turns, transcript(messages), recording, lease_s=lease_s)
         try:
             async with asyncio.timeout(self._settings.end_deadline_s):
                 finished = await self._finish(pending)
         except TimeoutError:
-            await self._release(pending)
+            async with self.files.lock():
+                self._pending.release(pending.session_id)
             finished = False
         except asyncio.CancelledError:
             # No await here: the process may be on its way out. Another start may begin at once.
-            self._pending.release(pending)
+            self._pending.release(pending.session_id)
             raise
         if not finished:
             self._context.emit(
@@ -155,9 +159,7 @@ class EpisodeKeeper:
     async def leave_pending(self, recording: Recording) -> None:
         """Keeps the raw material of a session that ends without being taken in."""
         if recording.heard and self._is_due(recording.turns, recording):
-            pending = await self._put_down(recording.turns, recording.text(), recording)
-            recording.taken()
-            await self._release(pending, attempts=0)
+            await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
     async def maintain(self) -> None:
         """Finishes what earlier processes left, and brings the index up to date."""
@@ -181,7 +183,7 @@ class EpisodeKeeper:
             try:
                 finished = await self._finish(pending)
             except asyncio.CancelledError:
-                self._pending.release(pending)
+                self._pending.release(pending.session_id)
                 raise
             if not finished and not self._door.usable:
                 return
@@ -197,8 +199,9 @@ class EpisodeKeeper:
             episode = self.files.read(found)
             if episode is None:
                 raise MemoryError_(f"The episode {found} has gone.")
-            approved = _changed(episode, approved=True)
-            return self._write(approved, "approve", author, "recalled from now on")
+            return self._write(
+                replace(episode, approved=True), "approve", author, "recalled from now on"
+            )
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryError_, StorageError, BusyError."""
@@ -230,7 +233,6 @@ class EpisodeKeeper:
             else:
                 self.files.remove(session_id)
         return Outcome(
-            done="undone",
             file=None,
             line=f"undid {change.kind} {change.id} of episode {session_id}",
             change_id=written.id,
@@ -263,40 +265,39 @@ class EpisodeKeeper:
         before = self.files.read(session_id)
         return before is None or before.turns < turns
 
-    async def _put_down(self, turns: int, text: str, recording: Recording) -> Pending:
-        session_id = self._context.session_id or ""
+    async def _put_down(
+        self, turns: int, text: str, recording: Recording, *, lease_s: float
+    ) -> Pending:
+        """The raw material on disk; with a lease it is about to be worked on here."""
+        now = datetime.now(UTC)
         pending = Pending(
-            session_id=session_id,
+            session_id=self._context.session_id or "",
             turns=turns,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            tainted=recording.tainted,
+            at=now.isoformat(timespec="seconds"),
+            tainted=recording.tainted or self._context.tainted(),
             transcript=text,
-            claimed_until=datetime.now(UTC).timestamp() + self._settings.end_deadline_s + 15,
+            attempts=1 if lease_s else 0,
+            claimed_until=now.timestamp() + lease_s if lease_s else 0.0,
         )
         async with self.files.lock():
             self._pending.write(pending)
+        recording.taken()
         return pending
-
-    async def _release(self, pending: Pending, *, attempts: int | None = None) -> None:
-        if attempts is not None:
-            pending = Pending(**{**pending.__dict__, "attempts": attempts - 1})
-        async with self.files.lock():
-            self._pending.release(pending)
 
     async def _finish(self, pending: Pending) -> bool:
         """Asks the model and writes the episode; False leaves the raw material where it is."""
-        earlier = self.files.read(pending.session_id)
-        so_far = f"The note so far:\n{earlier.text}\n\n" if earlier and earlier.narrative else ""
-        answer = await self._door.ask(
-            INSTRUCTIONS,
-            f"{so_far}The transcript of {pending.turns} turns:\n\n{pending.transcript}",
-            max_output_tokens=700,
-            timeout_s=self._settings.end_deadline_s,
-        )
-        narrative, facts = read_note(answer.text or "")
-        if not narrative and pending.attempts + 1 < MAX_ATTEMPTS:
-            await self._release(pending)
+        narrative, facts = read_note(pending.answer or await self._ask(pending))
+        if not narrative and pending.attempts < MAX_ATTEMPTS:
+            async with self.files.lock():
+                self._pending.write(replace(pending, answer="", claimed_until=0.0))
             return False
+        if not narrative:
+            self._context.emit(
+                Notice(
+                    text=f"The note of session {pending.session_id} was given up after "
+                    f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
+                )
+            )
         narrative, facts = self._scanned(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
         async with self.files.lock():
@@ -319,6 +320,23 @@ class EpisodeKeeper:
             self._pending.remove(pending.session_id)
         self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return True
+
+    async def _ask(self, pending: Pending) -> str:
+        """The model's answer, on disk before anything is made of it; "" for none."""
+        if pending.attempts > MAX_ATTEMPTS:
+            return ""  # each time before, kode was ended while it waited
+        earlier = self.files.read(pending.session_id)
+        so_far = f"The note so far:\n{earlier.text}\n\n" if earlier and earlier.narrative else ""
+        answer = await self._door.ask(
+            INSTRUCTIONS,
+            f"{so_far}The transcript of {pending.turns} turns:\n\n{pending.transcript}",
+            max_output_tokens=700,
+            timeout_s=self._settings.end_deadline_s,
+        )
+        if answer.text:
+            async with self.files.lock():
+                self._pending.write(replace(pending, answer=answer.text))
+        return answer.text or ""
 
     def _scanned(
         self, narrative: str, facts: Sequence[str], pending: Pending
@@ -361,7 +379,6 @@ class EpisodeKeeper:
         verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"
         return Outcome(
-            done="added",
             file=None,
             line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
             change_id=change.id,
@@ -392,6 +409,8 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     if found is None or not isinstance(found.value.get("narrative"), str):
         prose = "" if answer.lstrip().startswith(("{", "[", "```")) else answer.strip()
         return _cut(prose, MAX_NARRATIVE_CHARS), []
+    if not found.complete and "facts" not in found.value:
+        return "", []  # cut off in the middle of the narrative
     facts = found.value.get("facts")
     texts = [str(fact).strip() for fact in facts] if isinstance(facts, list) else []
     if not found.complete:
@@ -404,14 +423,7 @@ def read_note(answer: str) -> tuple[str, list[str]]:
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """The facts of a continued session, each once, the newest at the end."""
     facts = list(known)
-    for fact in more:
-        decision = merge.decide(fact, facts) if facts else None
-        if fact in facts or (decision is not None and decision.action == "duplicate"):
-            continue
-        if decision is not None and decision.action == "merge" and decision.index is not None:
-            facts[decision.index] = decision.text
-            continue
-        facts.append(fact)
+    facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
     return tuple(facts[-MAX_FACTS:])
 
 
@@ -424,7 +436,3 @@ def _raw_note(text: str) -> str:
 
 def _cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
-
-
-def _changed(episode: Episode, *, approved: bool) -> Episode:
-    return Episode(**{**episode.__dict__, "approved": approved})

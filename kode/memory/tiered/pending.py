@@ -28,7 +28,10 @@ class Pending:
     transcript: str
     """Bounded, without credentials."""
     attempts: int = 0
-    """How often a model was asked in vain."""
+    """How often a model was asked, or was about to be: counted beforehand, so that one which is
+    cut off each time is not asked for ever."""
+    answer: str = ""
+    """What the model answered, without credentials: it is paid for, whatever comes next."""
     claimed_until: float = 0.0
     """Seconds since the epoch; before that it belongs to whoever claimed it."""
 
@@ -42,7 +45,10 @@ class PendingFolder:
     def write(self, pending: Pending) -> None:
         """Raises: StorageError."""
         durable.make_folder(self.folder)
-        row = {**asdict(pending), "transcript": credentials.redact(pending.transcript)}
+        masked = {
+            name: credentials.redact(getattr(pending, name)) for name in ("transcript", "answer")
+        }
+        row = {**asdict(pending), **masked}
         data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
         durable.replace(self._path(pending.session_id), data)
 
@@ -60,22 +66,23 @@ class PendingFolder:
         return [durable.set_aside(path) for path in paths if path.exists()]
 
     def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
-        """Takes one for `lease_s`; None when it is gone, damaged or another's. Under the lock.
-
-        Raises: StorageError.
+        """Takes one for `lease_s` and counts the attempt; None when it is gone, damaged or
+        another's. Under the lock. Raises: StorageError.
         """
         pending = self.read(session_id)
         now = time.time()
         # A claim for longer than anybody makes one was made when the clock was ahead.
         if pending is None or now < pending.claimed_until < now + LONGEST_CLAIM_S:
             return None
-        claimed = replace(pending, claimed_until=now + lease_s)
+        claimed = replace(pending, claimed_until=now + lease_s, attempts=pending.attempts + 1)
         self.write(claimed)
         return claimed
 
-    def release(self, pending: Pending) -> None:
-        """Gives a claimed one back with an attempt more. Under the lock; raises StorageError."""
-        self.write(replace(pending, attempts=pending.attempts + 1, claimed_until=0.0))
+    def release(self, session_id: str) -> None:
+        """Gives a claimed one back as far as it came. Under the lock; raises StorageError."""
+        pending = self.read(session_id)
+        if pending is not None:
+            self.write(replace(pending, claimed_until=0.0))
 
     def remove(self, session_id: str) -> None:
         """Raises: StorageError."""

@@ -31,7 +31,7 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
     return "\n\n".join(parts)
 
 
-def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int]) -> str:
+def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:
     """The system, its fill levels and what is pending."""
     episodes, waiting, pending = counts
     lines = ["system: tiered", f"folder: {root}"]
@@ -45,6 +45,10 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int]) 
         lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
     if pending:
         lines.append(f"sessions still to be noted: {pending} (done at the next start)")
+    if pairs:
+        lines.append(
+            f"pairs of facts that may be one: {pairs} (a model is asked when a session ends)"
+        )
     return "\n".join(lines)
 
 

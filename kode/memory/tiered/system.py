@@ -1,11 +1,15 @@
 """The tiered system: facts in the prompt, a buffer in the session, episodes on disk.
 
 Here: which moment of the contract does what, and the texts that memory adds to a prompt. The
-parts are modules of their own: `facts`, `write`, `merge`, `consolidate`, `buffer`, `episodes`,
-`search`, `tool`.
+parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`,
+`buffer`, `episodes`, `search`, `tool`.
 """
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials, paths
@@ -20,19 +24,20 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import MemoryError_
+from kode.errors import KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame
+from kode.memory import embed, frame, scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History
-from kode.memory.tiered import buffer, report
+from kode.memory.history import Author, Change, History, Who
+from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.nearness import Nearness
+from kode.memory.tiered.judge import Judge
+from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.transcript import Recording
-from kode.memory.tiered.write import SYSTEM, FactWriter, MergeSettings, Outcome
+from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 
 ABOUT_FACTS = "What kode remembers about the user and the environment from earlier sessions."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
+LEAST_SETTLING_S = 2.0
+"""With less left of the deadline, pairs wait for another session's end."""
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to so many times the limit."""
 
@@ -58,6 +65,7 @@ class Tiered:
         self._settings = settings
         self._turn = 0
         self._lines: tuple[str, ...] = ()
+        self._work: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
@@ -76,7 +84,7 @@ class Tiered:
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
-        self._nearness = Nearness(embedder)
+        self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(
             context.root,
             context.project_root or paths.project_root(context.cwd),
@@ -87,12 +95,8 @@ class Tiered:
             self._store,
             self.history,
             self._door,
-            MergeSettings(
-                enabled=settings.merge_on_write,
-                merge_threshold=settings.merge_threshold,
-                add_threshold=settings.add_threshold,
-            ),
-            self._nearness.cosines,
+            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            self._review,
             may_consolidate=settings.llm_consolidate,
         )
         self._episodes = EpisodeKeeper(
@@ -139,12 +143,19 @@ class Tiered:
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason == "window":
             return Drop()
+        ends_at = time.monotonic() + self._settings.end_deadline_s
         kept = await self._episodes.keep(messages, self._recording)
+        await self._settle_pairs(ends_at - time.monotonic())
         return Drop(done=kept)
 
     async def maintain(self) -> None:
-        if not self._context.read_only:
-            await self._episodes.maintain()
+        """Finishes what earlier processes left. A short run is over before a model has answered:
+        what was begun is then given the grace of `close`, instead of being paid for again."""
+        if self._context.read_only:
+            return
+        if self._work is None or self._work.done():
+            self._work = asyncio.ensure_future(self._episodes.maintain())
+        await asyncio.shield(self._work)
 
     async def search(self, query: str, k: int) -> list[Hit]:
         return await self._searcher.search(query, k, self.layers())
@@ -164,20 +175,31 @@ class Tiered:
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """Nothing runs in the background of its own; a session that ends unheard (after an
-        interruption) leaves what it recorded pending."""
-        if not self._context.read_only:
-            await self._episodes.leave_pending(self._recording)
+        """A session that ends unheard (after an interruption) leaves what it recorded pending; the
+        background work gets the grace to come to its end."""
+        if self._context.read_only:
+            return
+        await self._episodes.leave_pending(self._recording)
+        work = self._work
+        if work is None or work.done():
+            return
+        try:
+            # A little less than the grace, so that ending the task fits into it as well.
+            await asyncio.wait({work}, timeout=grace_s * 0.9)
+        finally:
+            work.cancel()
+        with suppress(asyncio.CancelledError, KodeError):
+            await work
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
     def author(self) -> Author:
         """The model, in this turn."""
-        return Author(who="model", session=self._context.session_id, turn=self._turn or None)
+        return self._author("model")
 
     def person(self) -> Author:
         """The user, by a command."""
-        return Author(who="user", session=self._context.session_id, turn=self._turn or None)
+        return self._author("user")
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
@@ -202,13 +224,16 @@ class Tiered:
     async def status(self) -> str:
         """Which system, how full, what is pending."""
         return report.status(
-            self._context.root, self.layers(notice=True), await self._episodes.counts()
+            self._context.root,
+            self.layers(notice=True),
+            await self._episodes.counts(),
+            len(self._review.waiting()),
         )
 
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
         self._check_writable()
-        author = Author(who="undo", session=self._context.session_id, turn=self._turn or None)
+        author = self._author("undo")
         if change.target.startswith("episodes/"):
             return self._told(await self._episodes.undo(change, author))
         return self._told(await self.writer.undo(change, author))
@@ -242,9 +267,28 @@ class Tiered:
                 outcome = await self.writer.consolidate(target, where, self.person())
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
-        return self._told(outcome)
+        noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
+        return "\n".join(filter(None, (self._told(outcome), noticed)))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _settle_pairs(self, timeout_s: float) -> None:
+        """The pairs of the files that this session's model has been shown."""
+        if self._context.read_only or timeout_s < LEAST_SETTLING_S:
+            return
+        targets = [self._store.name_of(file) for file in self.layers()]
+        merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
+        for outcome in merges:
+            self._told(outcome)
+        if given_up:
+            self._notice(
+                f"Of {given_up} pairs of facts no model said in several attempts whether "
+                "they are one. Both texts of each stay; `kode memory show` has them."
+            )
+
+    def _author(self, who: Who) -> Author:
+        """Somebody, in this turn of this session."""
+        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
 
     def _told(self, outcome: Outcome) -> str:
         if outcome.change_id:

@@ -3,17 +3,19 @@
 Not here: the operations themselves (`write`), searching (`system`).
 """
 
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from kode.contracts import Hit, Tool, ToolContext, ToolOutput
+from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.history import Author
-from kode.memory.tiered.facts import TARGETS, FactFile, Scope, Target
-from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.tiered.facts import TARGETS, Scope, Target
+from kode.memory.tiered.write import Outcome
 from kode.memory.tool_errors import told_to_model
+
+if TYPE_CHECKING:
+    from kode.memory.tiered.system import Tiered
 
 Action = Literal["add", "replace", "remove", "consolidate", "read", "search"]
 
@@ -27,22 +29,7 @@ less, when full) · read (everything) · search (query over facts and past sessi
 A change is on disk at once and shows in the prompt of the next session."""
 
 
-class Facts(Protocol):
-    """What the tool needs of the system it belongs to."""
-
-    @property
-    def writer(self) -> FactWriter: ...
-
-    def author(self) -> Author: ...
-
-    def default_scope(self, target: Target) -> Scope: ...
-
-    def layers(self) -> list[FactFile]: ...
-
-    async def search(self, query: str, k: int) -> list[Hit]: ...
-
-
-def memory_tool(facts: Facts) -> Tool:
+def memory_tool(facts: "Tiered") -> Tool:
     """The tool over one open memory."""
 
     @tool(effect="memory", subject="action", name="memory", description=DESCRIPTION)
@@ -74,7 +61,7 @@ def memory_tool(facts: Facts) -> Tool:
 
 
 async def _change(
-    facts: Facts,
+    facts: "Tiered",
     action: Action,
     target: Target | None,
     content: str | None,
@@ -94,7 +81,7 @@ async def _change(
     return await facts.writer.replace(target, where, old_text or "", content or "", facts.author())
 
 
-async def _search(facts: Facts, query: str) -> ToolOutput:
+async def _search(facts: "Tiered", query: str) -> ToolOutput:
     if not query.strip():
         raise ToolError("`search` needs `query`: a few words of what you look for.")
     hits = await facts.search(query, 8)
@@ -105,7 +92,7 @@ async def _search(facts: Facts, query: str) -> ToolOutput:
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
 
-def _everything(facts: Facts) -> str:
+def _everything(facts: "Tiered") -> str:
     files = facts.layers()
     parts = [
         f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.entries) or "(empty)")

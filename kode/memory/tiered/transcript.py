@@ -9,9 +9,7 @@ from collections import deque
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory.ask import keep_ends
-from kode.memory.transcript import MAX_CHARS, count_turns, transcript
-
-__all__ = ["Recording", "count_turns", "transcript"]
+from kode.memory.transcript import MAX_CHARS, transcript
 
 
 class Recording:

@@ -47,7 +47,7 @@ class VaultCarrier:
             try:
                 name = checked_name(str(row.row.get("path", "")))
                 text = str(row.row["content"]).strip()
-                scan.check(text, max_bytes=MAX_WRITE_BYTES)
+                scan.check(text, max_chars=MAX_WRITE_BYTES)
                 before = self._files.read(name)
                 if before is None or before.strip() != text:
                     fresh.append((name, f"{text}\n", before is not None))
@@ -86,7 +86,7 @@ class VaultCarrier:
             return Carried(piece=piece, done="known", why="a file holds it")
         path, entry = self._entry(piece)
         try:
-            scan.check(entry, max_bytes=MAX_WRITE_BYTES)
+            scan.check(entry, max_chars=MAX_WRITE_BYTES)
             if not dry_run:
                 await self._writer.append(path, entry, AUTHOR, self._now())
         except MemoryError_ as error:

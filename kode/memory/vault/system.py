@@ -113,16 +113,17 @@ class Vault:
         off = self._context.read_only or not self._settings.llm_extract
         if off or session is None or not may_name_a_file(session) or not reflect.worth_it(turn):
             return
+        tainted = turn.tainted or self._context.tainted()
         self._pending.write(
             Pending(
                 session=session,
                 turn=turn.number,
                 at=self.now().isoformat(timespec="seconds"),
                 text=transcript(turn.messages),
-                tainted=turn.tainted,
+                tainted=tainted,
             )
         )
-        if turn.tainted:
+        if tainted:
             self._notice(
                 "This session took in outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",

@@ -105,7 +105,7 @@ class VaultWriter:
         if not patches:
             raise MemoryError_("`patches` is empty: give at least one {oldText, newText}.")
         for patch in patches:
-            scan.check(patch.new_text, max_bytes=MAX_WRITE_BYTES)
+            scan.check(patch.new_text, max_chars=MAX_WRITE_BYTES)
         async with self.files.lock():
             before = self.files.read(name)
             if before is None:
@@ -141,7 +141,7 @@ class VaultWriter:
         if is_episodes(name) and not any(line.startswith("## ") for line in block.split("\n")):
             block = f"## {now:%Y-%m-%d %H:%M}\n{block}"
         if summary is not None:
-            scan.check(summary, max_bytes=MAX_WRITE_BYTES)
+            scan.check(summary, max_chars=MAX_WRITE_BYTES)
         outcome = await self._add_entry(name, block, author, summary=summary)
         asked = checked_name(path)
         detail = "" if asked == name else f"stored under {name}, the present month, not {asked}"
@@ -283,7 +283,7 @@ def _checked(content: str) -> str:
     text = content.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     if not text.strip():
         raise MemoryError_("There is nothing to write: give the text in Markdown.")
-    scan.check(text, max_bytes=MAX_WRITE_BYTES)
+    scan.check(text, max_chars=MAX_WRITE_BYTES)
     return text
 
 

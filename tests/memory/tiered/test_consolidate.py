@@ -72,6 +72,14 @@ async def test_the_result_is_scanned_and_capped(tmp_path):
     assert parse(user_file(tmp_path).read_text()) == KNOWN
 
 
+async def test_a_refusal_never_repeats_a_credential(tmp_path):
+    secret = "sk-abcdefghijklmnopqrstuvwxyz123456"
+    with pytest.raises(ToolError, match="credential") as refused:
+        await consolidated(tmp_path, json.dumps([*SHORTER, f"The key is {secret}"]))
+
+    assert secret not in str(refused.value)
+
+
 async def test_consolidating_can_be_turned_off(tmp_path):
     with pytest.raises(ToolError, match="llm_consolidate"):
         await consolidated(tmp_path, json.dumps(SHORTER), llm_consolidate=False)
@@ -109,6 +117,9 @@ async def test_what_was_there_is_in_the_history(tmp_path):
         (["API on port 8080", "Redis on port 6379"], ["API and Redis on port 8080"]),
         (["User lives in Berlin", "User lives with Anna"], ["User lives in Berlin"]),
         (["Use black", "Do not use isort"], ["Use black and isort"]),
+        (["Ask Anne before a deploy", "x y"], ["Ask Ann before a deploy", "x y"]),
+        (["Deploys need approval from Ann", "b"], ["Deploys need approval from Anne", "b"]),
+        (["Logs are in /var/log/App", "x y"], ["Logs are in /var/log/app", "x y"]),
     ],
 )
 def test_orders_values_names_and_negations_are_not_lost(before, after):

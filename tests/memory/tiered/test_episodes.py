@@ -9,7 +9,7 @@ from kode.errors import MemoryError_, ProviderError
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.episodes import read_note
-from kode.memory.tiered.transcript import MAX_CHARS, transcript
+from kode.memory.transcript import MAX_CHARS, transcript
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from tests.memory.life import (
     NOON,
@@ -246,6 +246,7 @@ async def test_what_the_scan_refuses_is_not_kept(tmp_path):
         ('{"narrative": "all", "facts": ["whole", "half of', "all", 1),
         ('{"narrative": "all", "facts": ["a", "b", "c", "d"]}', "all", 3),
         ('{"narrative": "all", "facts": "no list"}', "all", 0),
+        ('{"narrative": "Set up CI. Ran', "", 0),
         ("{}", "", 0),
         ("[]", "", 0),
         ("", "", 0),
@@ -324,6 +325,78 @@ async def test_a_session_that_ends_unheard_leaves_what_was_recorded(tmp_path):
     text = (folder(tmp_path) / "pending" / name).read_text()
     assert "request 1" in text
     assert "request 3" in text
+
+
+async def test_a_start_that_is_over_before_the_answer_is_given_the_grace_of_its_end(tmp_path):
+    """`kode run` ends at once: what it has begun is finished by `close`, and paid for once."""
+    first = await opened(tmp_path, model=Model([ProviderError("down")]))
+    await first.before_drop(THREE, "exit")
+    asked = []
+
+    async def slow(system, prompt, max_output_tokens):
+        asked.append(prompt)
+        await asyncio.sleep(0.05)
+        return NOTE
+
+    short = await opened(tmp_path, model=slow, session_id=OTHER_SESSION)
+    maintaining = asyncio.create_task(short.maintain())
+    while not asked:
+        await asyncio.sleep(0)
+    maintaining.cancel()
+    await short.close(15.0)
+
+    assert len(asked) == 1
+    assert pending(tmp_path) == []
+    assert [row["session_id"] for row in index(tmp_path)] == [SESSION]
+
+
+async def test_an_answer_is_on_disk_before_anything_is_made_of_it_and_not_asked_for_again(
+    tmp_path, monkeypatch
+):
+    system = await opened(tmp_path, model=Model([NOTE]))
+
+    async def never(text):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(system._episodes._index, "vector", never)
+    with pytest.raises(asyncio.CancelledError):
+        await system.before_drop(THREE, "exit")
+
+    model = Model([ProviderError("must not be asked")])
+    later = await opened(tmp_path, model=model, session_id=OTHER_SESSION)
+    await later.maintain()
+
+    assert model.asked == []
+    assert pending(tmp_path) == []
+    assert index(tmp_path)[0]["summary"].startswith("Fixed the off-by-one")
+
+
+async def test_short_starts_that_are_cut_off_each_time_give_up_after_their_limit_with_a_line(
+    tmp_path,
+):
+    asked = []
+
+    async def hangs(system, prompt, max_output_tokens):
+        asked.append(prompt)
+        await asyncio.sleep(3600)
+        return NOTE
+
+    first = await opened(tmp_path, model=Model([ProviderError("down")]))
+    await first.before_drop(THREE, "exit")
+    events = []
+    for _ in range(8):
+        short = await opened(tmp_path, model=hangs, session_id=OTHER_SESSION, emit=events.append)
+        before = len(asked)
+        maintaining = asyncio.create_task(short.maintain())
+        while len(asked) == before and not maintaining.done():
+            await asyncio.sleep(0)
+        maintaining.cancel()
+        await short.close(0.0)
+
+    assert len(asked) == 4  # the fifth question was the first session's own
+    assert pending(tmp_path) == []
+    assert "fix the tokenizer" in index(tmp_path)[0]["summary"]
+    assert any("given up after 5" in text for text in notices(events))
 
 
 async def test_what_another_process_works_on_is_left_to_it(tmp_path):

@@ -1,10 +1,10 @@
 import numpy as np
+import pytest
 
 from kode.memory.embed import LocalEmbedder
 from kode.memory.embed import embed as local
-from kode.memory.tiered import calibrate
+from kode.memory.tiered import nearness
 from kode.memory.tiered.facts import parse
-from kode.memory.tiered.nearness import Nearness
 from tests.memory.life import notices, opened, settings, use, user_file, write_facts
 
 
@@ -26,18 +26,17 @@ class Crowded:
 
 
 async def test_the_built_in_embedder_leaves_it_to_the_merge():
-    assert await Nearness(LocalEmbedder()).cosines("a", ["b"]) is None
+    assert await nearness.cosines(LocalEmbedder(), "a", ["b"]) is None
 
 
 async def test_a_neural_embedder_that_is_down_leaves_it_to_the_merge_too():
-    assert await Nearness(Crowded(up=False)).cosines("a", ["b"]) is None
+    assert await nearness.cosines(Crowded(up=False), "a", ["b"]) is None
 
 
 async def test_cosines_that_crowd_are_spread_over_the_scale_of_the_thresholds():
-    nearness = Nearness(Crowded())
     stored = ["Tests are run with pytest", "User has a cat"]
 
-    same, unrelated = await nearness.cosines("Tests are run with pytest", stored)
+    same, unrelated = await nearness.cosines(Crowded(), "Tests are run with pytest", stored)
 
     assert same >= 0.7
     assert unrelated <= 0.3
@@ -46,9 +45,9 @@ async def test_cosines_that_crowd_are_spread_over_the_scale_of_the_thresholds():
 async def test_one_request_holds_everything_so_that_the_space_is_one():
     embedder = Crowded()
 
-    await Nearness(embedder).cosines("new", ["old"])
+    await nearness.cosines(embedder, "new", ["old"])
 
-    assert embedder.calls == [[*calibrate.TEXTS, "new", "old"]]
+    assert embedder.calls == [[*nearness.TEXTS, "new", "old"]]
 
 
 async def test_a_server_that_is_down_costs_one_line_and_no_fact(tmp_path):
@@ -64,3 +63,30 @@ async def test_a_server_that_is_down_costs_one_line_and_no_fact(tmp_path):
     assert parse(user_file(tmp_path).read_text())[2:] == ("User lives in Lisbon",)
     assert hits[0].text == "User has a cat"
     assert len(notices(events)) == 1
+
+
+def test_the_fewer_texts_hold_a_word_the_more_it_counts():
+    entries = ["User likes tea", "User likes jam", "User likes rye", "User owns a Zeppelin"]
+
+    common, _, _, rare = nearness.local_nearness("User sold the Zeppelin", entries)
+
+    assert common < 0.3 <= rare
+
+
+def test_nearness_is_one_for_the_same_words_and_none_for_no_word_in_common():
+    assert nearness.local_nearness("tests run with pytest", ["pytest runs the tests", "a cat"]) == [
+        pytest.approx(1.0),
+        0.0,
+    ]
+    assert nearness.local_nearness("the", ["the", ""]) == [0.0, 0.0]
+
+
+def test_the_band_of_an_embedder_that_tells_nothing_apart_still_has_a_width():
+    pairs = len(nearness.SAME) + len(nearness.DIFFERENT)
+
+    merge_at, add_at = nearness.thresholds([1.0] * pairs)
+
+    assert merge_at - add_at == pytest.approx(nearness.SMALLEST_BAND)
+    assert nearness.on_scale(merge_at, (merge_at, add_at)) == pytest.approx(0.7)
+    assert nearness.on_scale(add_at, (merge_at, add_at)) == pytest.approx(0.3)
+    assert nearness.on_scale(-1.0, (merge_at, add_at)) == 0.0

@@ -1,12 +1,13 @@
 """Facts written by many processes at once, and by processes that are killed in between."""
 
 import asyncio
+import json
 import os
 import traceback
 
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from tests.memory.life import opened, settings, use, user_file, write_facts
+from tests.memory.life import Model, lived, opened, settings, use, user_file, write_facts
 
 FACTS = [
     "Prefers tabs over spaces",
@@ -27,10 +28,12 @@ FACTS = [
     "Avoids abbreviations in names",
 ]
 
+NEAR = ("Lint with ruff check", "Lint with ruff check src")
 
-def killed_while_replacing(root, at):
+
+def killed(work, root, at):
     """The exit code of a forked child that dies before or after its `at`-th call to the system
-    while it replaces a fact; 0 when it came to the end first."""
+    while it does `work(root)`; 0 when it came to the end first."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -53,7 +56,7 @@ def killed_while_replacing(root, at):
     try:
         for name in ("open", "write", "fsync", "rename", "fchmod", "close", "ftruncate"):
             setattr(os, name, dying(getattr(os, name)))
-        asyncio.run(replace_one(root))
+        asyncio.run(work(root))
     except BaseException:
         os._exit(7)
     os._exit(0)
@@ -71,6 +74,15 @@ async def replace_one(root):
         old_text="the old",
         content="the new one",
     )
+
+
+async def add_near(root):
+    await add_one(root, NEAR[1])
+
+
+async def end_session(root):
+    model = Model(["1: update"])
+    await (await opened(root, model=model)).before_drop(lived("look around"), "exit")
 
 
 def all_at_once(root, *jobs):
@@ -150,7 +162,7 @@ def test_killed_at_any_point_of_a_write_the_old_or_the_new_file_is_there(tmp_pat
     for at in range(1, 80):
         root = tmp_path / str(at)
         write_facts(user_file(root), "first", "the old one", "last")
-        code = killed_while_replacing(root, at)
+        code = killed(replace_one, root, at)
         entries = parse(user_file(root).read_text())
         outcomes.append((code, entries[1]))
         assert entries in (("first", "the old one", "last"), ("first", "the new one", "last"))
@@ -162,3 +174,51 @@ def test_killed_at_any_point_of_a_write_the_old_or_the_new_file_is_there(tmp_pat
     codes = [code for code, _ in outcomes]
     assert codes == [9] * (len(codes) - 1) + [0]
     assert {entry for _, entry in outcomes} == {"the old one", "the new one"}
+
+
+def pairs(root):
+    path = root / "memory" / "review" / "pairs.json"
+    return (
+        [(row["entry"], row["new"]) for row in json.loads(path.read_text())]
+        if path.exists()
+        else []
+    )
+
+
+def test_killed_at_any_point_of_an_add_no_near_fact_stands_without_its_pair(tmp_path):
+    stood = set()
+    for at in range(1, 160):
+        root = tmp_path / str(at)
+        write_facts(user_file(root), NEAR[0])
+        code = killed(add_near, root, at)
+        entries = parse(user_file(root).read_text())
+        assert entries in (NEAR[:1], NEAR)
+        assert NEAR[1] not in entries or pairs(root) == [NEAR]
+        stood.add(entries)
+        if code == 0:
+            break
+
+    assert code == 0
+    assert stood == {NEAR[:1], NEAR}
+
+
+def test_killed_at_any_point_of_settling_both_texts_are_in_the_file_or_the_history(tmp_path):
+    for at in range(1, 160):
+        root = tmp_path / str(at)
+        asyncio.run(add_one(root, NEAR[0]))
+        asyncio.run(add_near(root))
+        code = killed(end_session, root, at)
+        entries = parse(user_file(root).read_text())
+        assert entries in (NEAR, NEAR[1:])
+        if entries == NEAR[1:]:
+            changes = History(root / "memory" / "history.jsonl").tail(9).changes
+            assert [c.before for c in changes if c.kind == "merge"] == [NEAR]
+        else:
+            assert pairs(root) == [NEAR]
+        asyncio.run(end_session(root))
+        assert parse(user_file(root).read_text()) == NEAR[1:]
+        assert pairs(root) == []
+        if code == 0:
+            break
+
+    assert code == 0

@@ -1,0 +1,150 @@
+"""What a change makes of the entries of a fact file, and how it is told in a line.
+
+Pure functions from a file to an `Edit`. Not here: locks, history and disk (`write`), which of two
+texts is kept (`merge`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kode.errors import MemoryError_
+from kode.memory.history import Change
+from kode.memory.tiered.facts import FactFile, find, shorten
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """A change of the entries of one file, as the history has it."""
+
+    kind: str
+    """"" where nothing is to be changed."""
+    line: str
+    """One line for a person: `merged into env "uses pytest -q"`."""
+    entries: Sequence[str]
+    """All of them, afterwards."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    position: int | None = None
+    detail: str = ""
+    reason: str = ""
+    undoes: str = ""
+
+
+def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
+    """Nothing changes: the file has it."""
+    line = f"{file.label} knows already {_quoted(entry)}"
+    return Edit(kind="", line=line, detail=why, entries=file.entries)
+
+
+def added(file: FactFile, text: str, *, near: Sequence[str] = (), reason: str = "") -> Edit:
+    """The text at the end; `near` are entries that nobody could compare it with."""
+    listed = " and ".join(map(_quoted, near))
+    asked = f"it is near {listed}: a model is asked whether they are one when a session ends"
+    return Edit(
+        kind="add",
+        line=f"added to {file.label} {_quoted(text)}",
+        detail=asked if near else "",
+        entries=[*file.entries, text],
+        after=(text,),
+        position=len(file.entries),
+        reason=reason,
+    )
+
+
+def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> Edit:
+    """An entry and a new text become one, which is `kept`; the text may be an entry itself. The
+    history has both, and undoing the merge brings both back."""
+    entries = [one for one in file.entries if one != text or one == entry]
+    at = entries.index(entry)
+    entries[at] = kept
+    other = text if kept == entry else entry
+    return Edit(
+        kind="merge",
+        line=f"merged into {file.label} {_quoted(kept)}",
+        detail=f"it stands for {_quoted(other, 200)} too; undoing it brings back both",
+        entries=entries,
+        before=(entry, text),
+        after=(kept,),
+        position=at,
+        reason=reason,
+    )
+
+
+def replaced(file: FactFile, old_text: str, text: str) -> Edit:
+    """The text in the place of the one entry that `old_text` means. Raises: MemoryError_."""
+    at = find(file, old_text)
+    old = file.entries[at]
+    entries = [entry for i, entry in enumerate(file.entries) if i == at or entry != text]
+    entries[entries.index(old)] = text
+    if tuple(entries) == file.entries:
+        return known(file, text, "it reads so already")
+    return Edit(
+        kind="replace",
+        line=f"replaced in {file.label} {_quoted(text)}",
+        entries=entries,
+        before=tuple(e for e in file.entries if e in (old, text)),
+        after=(text,),
+        position=at,
+    )
+
+
+def removed(file: FactFile, old_text: str) -> Edit:
+    """The file without the one entry that `old_text` means. Raises: MemoryError_."""
+    at = find(file, old_text)
+    old = file.entries[at]
+    return Edit(
+        kind="remove",
+        line=f"removed from {file.label} {_quoted(old)}",
+        entries=[*file.entries[:at], *file.entries[at + 1 :]],
+        before=(old,),
+        position=at,
+    )
+
+
+def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
+    """Other entries for all of them."""
+    return Edit(
+        kind="consolidate",
+        line=f"consolidated {file.label} {len(file.entries)} entries → {len(entries)}",
+        entries=entries,
+        before=file.entries,
+        after=tuple(entries),
+    )
+
+
+def undone(file: FactFile, change: Change) -> Edit:
+    """The file without a change: what it put there taken out, what it took put where that stood.
+
+    Raises: MemoryError_ with what stands in the way.
+    """
+    gone = [entry for entry in change.after if entry not in file.entries]
+    if gone:
+        raise MemoryError_(
+            f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
+            f"Undo the later change first (`kode memory log`), or edit {file.path}."
+        )
+    at = file.entries.index(change.after[0]) if change.after else change.position
+    rest = [entry for entry in file.entries if entry not in change.after]
+    at = len(rest) if at is None else min(at, len(rest))
+    missing = [entry for entry in change.before if entry not in rest]
+    entries = [*rest[:at], *missing, *rest[at:]]
+    if tuple(entries) == file.entries:
+        raise MemoryError_(f"There is nothing left to undo of {change.id}.")
+    sides = {"back": change.before, "gone": change.after}
+    return Edit(
+        kind="undo",
+        line=f"undid {change.kind} {change.id} in {file.label}",
+        detail=" ".join(
+            f"{word}: {'; '.join(map(_quoted, texts))}" for word, texts in sides.items() if texts
+        ),
+        entries=entries,
+        before=change.after,
+        after=change.before,
+        position=at,
+        reason=f"undoes {change.kind} {change.id}",
+        undoes=change.id,
+    )
+
+
+def _quoted(text: str, max_chars: int = 80) -> str:
+    return f'"{shorten(text, max_chars)}"'

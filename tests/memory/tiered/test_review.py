@@ -1,0 +1,211 @@
+"""Pairs of facts that no model could be asked about: kept, settled in one question, given up."""
+
+import json
+
+import pytest
+
+from kode.errors import ProviderError
+from kode.memory.history import History
+from kode.memory.tiered.facts import parse
+from kode.memory.tiered.review import MAX_ATTEMPTS, MOST_KEPT, Review
+from tests.memory.life import Model, lived, notices, opened, settings, use, user_file, write_facts
+
+OLD, NEW = "Lint with ruff check", "Lint with ruff check src"
+OTHER_OLD, OTHER_NEW = "Deploys need approval from Ann", "Deploys need approval from Anne"
+ONE_TURN = lived("look around")
+
+
+def entries(tmp_path):
+    return parse(user_file(tmp_path).read_text())
+
+
+def waiting(tmp_path):
+    path = tmp_path / "memory" / "review" / "pairs.json"
+    return (
+        [(row["entry"], row["new"]) for row in json.loads(path.read_text())]
+        if path.exists()
+        else []
+    )
+
+
+async def without_a_model(tmp_path, *texts):
+    system = await opened(tmp_path)
+    for text in texts:
+        told = await use(system, action="add", target="user", content=text)
+    return told
+
+
+async def session_that_ends(tmp_path, *answers, **changes):
+    model = Model(answers)
+    system = await opened(tmp_path, model=model, **changes)
+    await system.before_drop(ONE_TURN, "exit")
+    return model
+
+
+async def test_without_a_model_both_stay_and_the_pair_waits(tmp_path):
+    told = await without_a_model(tmp_path, OLD, NEW)
+
+    assert entries(tmp_path) == (OLD, NEW)
+    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert f'near "{OLD}"' in told
+    assert "pairs of facts that may be one: 1" in await (await opened(tmp_path)).status()
+
+
+@pytest.mark.parametrize("answer", [ProviderError("down"), "perhaps"])
+async def test_a_judge_that_fails_leaves_the_pair_waiting(tmp_path, answer):
+    write_facts(user_file(tmp_path), OLD)
+    system = await opened(tmp_path, model=Model([answer]))
+
+    await use(system, action="add", target="user", content=NEW)
+
+    assert waiting(tmp_path) == [(OLD, NEW)]
+
+
+async def test_all_pairs_are_settled_by_one_question_when_a_session_ends(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW, OTHER_OLD, OTHER_NEW)
+
+    model = await session_that_ends(tmp_path, "1: update\n2: distinct")
+
+    assert len(model.asked) == 1
+    assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
+    assert waiting(tmp_path) == []
+    (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
+    assert (change.kind, change.who, change.before) == ("merge", "merge", (OLD, NEW))
+
+
+async def test_undoing_a_merge_of_a_pair_brings_back_both(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    await session_that_ends(tmp_path, "1: same")
+    system = await opened(tmp_path)
+
+    (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
+    await system.undo_change(change)
+
+    assert entries(tmp_path) == (OLD, NEW)
+
+
+@pytest.mark.parametrize("answer", ["no idea", ProviderError("down"), ""])
+async def test_a_pair_without_a_word_waits_on_and_is_given_up_with_a_line(tmp_path, answer):
+    await without_a_model(tmp_path, OLD, NEW)
+
+    for _ in range(MAX_ATTEMPTS - 1):
+        await session_that_ends(tmp_path, answer)
+        assert waiting(tmp_path) == [(OLD, NEW)]
+    events = []
+    await session_that_ends(tmp_path, answer, emit=events.append)
+
+    assert waiting(tmp_path) == []
+    assert entries(tmp_path) == (OLD, NEW)
+    assert "Both texts of each stay" in notices(events)[0]
+
+
+async def test_a_session_without_a_model_or_only_for_reading_leaves_pairs_alone(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+
+    await (await opened(tmp_path)).before_drop(ONE_TURN, "exit")
+    model = await session_that_ends(tmp_path, "1: same", read_only=True)
+
+    assert model.asked == []
+    assert waiting(tmp_path) == [(OLD, NEW)]
+
+
+async def test_a_full_window_is_no_end(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    model = Model(["1: same"])
+
+    await (await opened(tmp_path, model=model)).before_drop(ONE_TURN, "window")
+
+    assert model.asked == []
+
+
+async def test_pairs_of_another_project_wait_for_a_session_there(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    system = await opened(tmp_path, project_root=there, cwd=there)
+    for text in (OLD, NEW):
+        await use(system, action="add", target="env", content=text)
+
+    assert (await session_that_ends(tmp_path, "1: same", project_root=here, cwd=here)).asked == []
+    assert waiting(tmp_path) == [(OLD, NEW)]
+    await session_that_ends(tmp_path, "1: same", project_root=there, cwd=there)
+    assert waiting(tmp_path) == []
+
+
+async def test_a_pair_whose_texts_are_not_both_there_any_more_is_forgotten_unasked(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    write_facts(user_file(tmp_path), NEW)
+
+    model = await session_that_ends(tmp_path, "1: same")
+
+    assert model.asked == []
+    assert waiting(tmp_path) == []
+    assert entries(tmp_path) == (NEW,)
+
+
+async def test_texts_that_change_while_the_model_thinks_are_left_alone(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+
+    async def edits(system, prompt, max_output_tokens):
+        write_facts(user_file(tmp_path), OLD, "edited by hand")
+        return "1: same"
+
+    await (await opened(tmp_path, model=edits)).before_drop(ONE_TURN, "exit")
+
+    assert entries(tmp_path) == (OLD, "edited by hand")
+
+
+async def test_the_episode_comes_first_and_pairs_get_what_is_left_of_the_time(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    note = json.dumps({"narrative": "Looked around.", "facts": []})
+    model = Model([note, "1: distinct"])
+    config = settings(min_turns_for_extraction=1)
+    system = await opened(tmp_path, model=model, config=config)
+
+    drop = await system.before_drop(ONE_TURN, "exit")
+
+    assert drop.done
+    assert "Pair 1" in model.asked[1][1]
+
+
+async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+
+    async def meanwhile(system, prompt, max_output_tokens):
+        await session_that_ends(tmp_path, "1: update")
+        return "1: update"
+
+    await (await opened(tmp_path, model=meanwhile)).before_drop(ONE_TURN, "exit")
+
+    assert entries(tmp_path) == (NEW,)
+    merges = [
+        c
+        for c in History(tmp_path / "memory" / "history.jsonl").tail(9).changes
+        if c.kind == "merge"
+    ]
+    assert len(merges) == 1
+
+
+async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
+    await without_a_model(tmp_path, OLD)
+    folder = tmp_path / "memory" / "review"
+    folder.mkdir()
+    (folder / "pairs.json").write_text('[{"target": 3}]')
+    events = []
+    system = await opened(tmp_path, emit=events.append)
+
+    await use(system, action="add", target="user", content=NEW)
+
+    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert "no fact is lost" in notices(events)[0]
+    assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
+
+
+async def test_a_pair_is_put_down_once_and_only_the_newest_are_kept(tmp_path):
+    review = Review(tmp_path / "review", print)
+    for number in range(MOST_KEPT + 1):
+        await review.note("facts/user.md", ["old"], f"new {number}")
+    await review.note("facts/user.md", ["old", "old"], f"new {MOST_KEPT}")
+
+    pairs = review.waiting()
+
+    assert len(pairs) == MOST_KEPT
+    assert pairs[0].new == "new 1"
