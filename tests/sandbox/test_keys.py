@@ -1,4 +1,4 @@
-"""Keys are not there for a command: those of the home, of kode, of the machine and of the project."""
+"""Keys are not there for a command: those of the home, kode, the machine and the project."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def test_files_with_keys_in_the_project_show_nothing(run: Run) -> None:
 
 def test_the_home_kode_s_folder_and_the_machine_s_keys_show_nothing(run: Run, home: Path) -> None:
     for name in (".ssh/id_rsa", ".kode/config.json", ".aws/credentials", ".bash_history",
-                 ".config/gh/hosts.yml", "other-project/.env", "notes.txt", ".kode/sessions/1"):  # fmt: skip
+                 ".config/gh/hosts.yml", "other/.env", "notes.txt", ".kode/sessions/1"):  # fmt: skip
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(CANARY)
         run.user.owns((home / name).parent, home / name)
@@ -67,9 +67,7 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
         subprocess.run(["rm", "-rf", str(kode_home)], check=True)
 
 
-def test_a_key_file_that_appears_between_two_commands_is_hidden(
-    made: Sandbox, work: Path
-) -> None:
+def test_a_key_file_that_appears_between_two_commands_is_hidden(made: Sandbox, work: Path) -> None:
     for kind in KINDS:
         if fault(made, kind):
             continue
