@@ -209,9 +209,9 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
             return
         environment = dict(posix.environ)
         for name, value in orders["environment"]:
-            environment.pop(name, None)
+            environment.pop(_name(name), None)
             if value is not None:
-                environment[name] = value
+                environment[_name(name)] = _name(value)
         # Among what bubblewrap hands on are folders as they are outside of it.
         posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
         posix.execve(argv[0], argv, environment)

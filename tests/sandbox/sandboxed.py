@@ -1,4 +1,4 @@
-"""Runs commands in a sandbox of a chosen kind, as this user or as another, and says what came of it.
+"""Runs commands in a sandbox of a chosen kind, as this user or another, and says what came of it.
 
 As a program (`python -m tests.sandbox.sandboxed`, with the arguments of `attempted` as JSON on its
 standard input) it is how a test runs one as another user.
@@ -186,7 +186,7 @@ class Run:
         done = subprocess.run(
             [self.user.python, "-m", "tests.sandbox.sandboxed"],
             cwd=SOURCES, input=json.dumps(given), text=True, capture_output=True, timeout=100,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
             check=False, **self.user.identity(),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,7 +118,7 @@ def emptied(work: Path) -> None:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(before=OPERATIONS, steps=OPERATIONS)
 def test_what_is_applied_is_what_the_command_would_have_done_and_undo_takes_it_back(
@@ -427,9 +426,9 @@ class _Memory:
 
 
 @pytest.fixture
-def building(made: Sandbox, work: Path) -> Iterator[Sandbox]:
+def building(made: Sandbox, work: Path) -> Sandbox:
     (work / ".gitignore").write_text("out/\n*.o\n")
-    yield made
+    return made
 
 
 def carried(made: Sandbox, command: str) -> str:

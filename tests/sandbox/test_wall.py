@@ -40,7 +40,8 @@ def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> No
                     "tee -a old", "touch other"):  # fmt: skip
         done = run(f"cd {place}; {command}")
         assert done.code != 0
-        assert done.hits and all(hit.startswith(f"wrote to {place}") for hit in done.hits), command
+        assert done.hits, command
+        assert all(hit.startswith(f"wrote to {place}") for hit in done.hits), command
 
 
 def test_a_change_of_the_project_is_reported_where_it_is_read_only(made: Sandbox) -> None:
@@ -195,8 +196,9 @@ async def test_one_that_hides_from_being_ended_does_not_hold_it_up(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
     of(made, kind)
-    code = "while :; do : > $TMPDIR/x; done"
-    command = f"(env -i setsid bash -c 'TMPDIR='$TMPDIR'; SECONDS=0; while ((SECONDS < 5)); do : > $TMPDIR/x; done' &) ; sleep 0.2; {code} & exit 1"
+    writing = "SECONDS=0; while ((SECONDS < 5)); do : > $TMPDIR/x; done"
+    hidden = f"(env -i TMPDIR=$TMPDIR setsid bash -c '{writing}' &)"
+    command = f"{hidden}; sleep 0.2; while :; do : > $TMPDIR/x; done & exit 1"
     _, output = await asyncio.wait_for(in_shell(context, made, kind, command), 30)
     assert output.exit_status == 1
 
