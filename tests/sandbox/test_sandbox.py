@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kode.contracts import ToolContext
-from kode.sandbox import Sandbox, limits, sandbox, view
+from kode.sandbox import limits, sandbox, view
+from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
 from tests.sandbox.sandboxed import (
     KINDS,
