@@ -160,8 +160,9 @@ class Sandbox:
 
     def _probe(self, kind: Kind) -> dict[str, Any]:
         ground = self.ground
-        hidden = [ground.kode_home / name for name in ("config.json", "memory", "history")]
-        hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
+        hidden = [ground.kode_home / name for name in ("config.json", "history")]
+        for folder in (ground.kode_home / "memory", *ground.elsewhere):
+            hidden += sandbox_view.not_readable(ground, folder)
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.roots else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]

@@ -153,6 +153,14 @@ def _readable(ground: Ground) -> list[Path]:
     return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
+def not_readable(ground: Ground, folder: Path) -> list[Path]:
+    """A folder that belongs to kode, or what lies in it where a part of it may be read."""
+    if not any(path.is_relative_to(folder) for path in ground.readable):
+        return [folder]
+    inside = map(Path, (entry.path for entry in _entries(str(folder))))
+    return [one for one in inside if not any(path.is_relative_to(one) for path in ground.readable)]
+
+
 @cache
 def _own_hidden(ground: Ground) -> list[Path]:
     """What of the launcher would be hidden by the mounts, or could be changed."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kode.contracts import Wrapped
 from kode.tools.sandbox import Sandbox, open_sandbox
@@ -56,7 +56,7 @@ def ran(wrapped: Wrapped, cwd: Path) -> Done:
 
 
 def opened(
-    home: Path, work: Path, *, network: bool = False, kept: tuple[Path, ...] = ()
+    home: Path, work: Path, *, network: bool = False, kept: tuple[Path, ...] = (), **more: Any
 ) -> Sandbox:
     return open_sandbox(
         cwd=work,
@@ -66,6 +66,7 @@ def opened(
         outputs=home / ".kode" / "outputs",
         network=network,
         kept=kept,
+        **more,
     )
 
 
