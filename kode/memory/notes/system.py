@@ -33,7 +33,7 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember
 from kode.memory.notes.vectors import NoteVectors
-from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.notes.write import NoteWriter
 from kode.memory.transcript import count_turns
 from kode.messages import Message
 
@@ -347,10 +347,6 @@ class Notes(BaseMemory):
             await self.vectors.make_missing()
         except _FAULTS:
             pass  # found missing and made by the next maintenance
-
-    def _told(self, outcome: Outcome) -> str:
-        lines = [outcome.line, *((outcome.detail,) if outcome.detail else ())]
-        return self._changed("\n".join(lines), outcome.change_id)
 
 
 def _plain(notes: Sequence[Note]) -> str:

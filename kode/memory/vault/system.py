@@ -25,11 +25,11 @@ from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
-from kode.memory.vault.names import FOLDERS, SHARED, is_episodes, month_file
+from kode.memory.vault.names import SHARED, is_episodes, month_file
 from kode.memory.vault.pending import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import IN_PART, Outcome, VaultWriter
+from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message
 from kode.shorten import shorten
 
@@ -43,7 +43,7 @@ LISTED_CHARS = 100
 class Vault(ProjectMemory):
     system = SYSTEM
     shared = SHARED
-    left_from_before = (*FOLDERS, "pending")
+    left_from_before = ("facts/*.md", "episodes", "pending")
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
@@ -263,7 +263,7 @@ class Vault(ProjectMemory):
                 f"Memory's reflection was ended after {done.model_calls} calls of the model; "
                 f"{done.tool_calls} calls of tools were carried out."
             )
-        self._pending.remove(pending)
+        self._pending.remove(pending.id)
         return True
 
     def _give_up(self, pending: Pending, why: str = "kode ended in the middle of it") -> None:
@@ -300,10 +300,6 @@ class Vault(ProjectMemory):
             return self.files.read(name) or ""
         except MemoryError_:
             return ""
-
-    def _told(self, outcome: Outcome) -> str:
-        lines = [outcome.line, *((outcome.detail,) if outcome.detail else ())]
-        return self._changed("\n".join(lines), outcome.change_id)
 
 
 def _listed(pending: Pending) -> str:
