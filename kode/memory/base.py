@@ -94,8 +94,8 @@ class BaseMemory(NullMemory):
         """Somebody, in this turn of this session."""
         return Author(who=who, session=self._context.session_id, turn=self._turn or None)
 
-    def _told(self, done: Outcome) -> str:
-        """Tells of a change; the same for the person who asked for it, with its undo."""
+    def _report(self, done: Outcome) -> str:
+        """Announces a change; returns the same for the person who asked for it, with its undo."""
         lines = [done.line, *((done.detail,) if done.detail else ())]
         if done.change_id:
             self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))

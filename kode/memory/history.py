@@ -126,7 +126,7 @@ class History:
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
-        """The newest fitting change of a system that stands: neither taken back nor an undo."""
+        """The newest fitting change of a system that is not undone and no undo itself."""
         undone: set[str] = set()
         for line in self._lines_backwards():
             change = _read(line)

@@ -96,7 +96,7 @@ class ProjectMemory(BaseMemory):
             return await self._undo(change)
         author = self._author("undo")
         written = await undo_take_over(self.folder.system, change, self.history, author)
-        return self._told(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
+        return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
 
     async def _undo(self, change: Change) -> str:
         """Takes back a change to a file. Raises as `undo_change`."""

@@ -95,7 +95,7 @@ def is_take_over(change: Change) -> bool:
 
 
 def line_of(change: Change) -> str:
-    """What a person is told of it."""
+    """The line that tells a person about it."""
     return (
         f"The {change.system} memory was kept for all projects until now; from here on it belongs "
         f"to this one ({', '.join(change.before)}). Undo with: kode memory undo {change.id}"

@@ -123,7 +123,7 @@ class Consolidator:
             told = self._fall_back(item.id, decision.problem, decision.entry)
         self._tell(told)
         if not self._can_ask:
-            return Consolidated()  # nobody can help it, so nobody is told
+            return Consolidated()  # nobody can change that, so there is no notice
         is_given_up = self._queue.read(item.id) is None
         rest = (
             f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "

@@ -230,7 +230,7 @@ class Journal(ProjectMemory):
                 done = self._committer.add_line(text, author)
             else:
                 done = self._committer.add_entry(text, self._context.now(), author)
-        return "\n".join(filter(None, (self._told(done), noticed)))
+        return "\n".join(filter(None, (self._report(done), noticed)))
 
     async def approve(self, id: str | None) -> str:
         """Lets an update from a session that took in untrusted content into MEMORY.md; without an
@@ -250,7 +250,7 @@ class Journal(ProjectMemory):
         )
         async with locked(self.files.root):
             told = self._committer.approve(name, base, update, change)
-        lines = [self._told(one) for one in told]
+        lines = [self._report(one) for one in told]
         return "\n".join(lines) or f"{MEMORY} reads so already"
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -325,7 +325,7 @@ class Journal(ProjectMemory):
         folder, _ = self.folder.of_target(change.target)
         async with locked(folder.path):
             done = commit.undo(self.files, self.history, change, self._author("undo"))
-        return self._told(done)
+        return self._report(done)
 
     async def _finish_waiting(self) -> None:
         await self._consolidator.recover()

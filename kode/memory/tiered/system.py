@@ -199,8 +199,8 @@ class Tiered(BaseMemory):
         self._check_writable()
         author = self._author("undo")
         if change.target.startswith("episodes/"):
-            return self._reported(await self._episodes.undo(change, author))
-        return self._reported(await self.writer.undo(change, author))
+            return self._report_outcome(await self._episodes.undo(change, author))
+        return self._report_outcome(await self.writer.undo(change, author))
 
     async def approve(self, session_id: str | None) -> str:
         """Lets an episode that took in untrusted content be recalled; without an id, lists those
@@ -209,7 +209,7 @@ class Tiered(BaseMemory):
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
-        return self._reported(await self._episodes.approve(session_id, self.person()))
+        return self._report_outcome(await self._episodes.approve(session_id, self.person()))
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
@@ -238,11 +238,11 @@ class Tiered(BaseMemory):
                 outcome = await self.writer.consolidate(target, where, self.person())
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
-        return "\n".join([self._reported(outcome), *noticed])
+        return "\n".join([self._report_outcome(outcome), *noticed])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _reported(self, outcome: Outcome) -> str:
+    def _report_outcome(self, outcome: Outcome) -> str:
         if outcome.change_id:
             self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return report.outcome(outcome)

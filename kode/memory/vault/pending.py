@@ -22,7 +22,7 @@ class Pending:
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
     given_up: bool = False
-    """Whether a person was told that it is not tried any more."""
+    """Whether a person has been notified that it is not retried."""
     messages: tuple[Message, ...] = ()
     """What was said in its reflection so far."""
 

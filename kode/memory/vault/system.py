@@ -59,7 +59,7 @@ class Vault(ProjectMemory):
         self._again = False
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """The index, as the first user message. A session that goes on has it already."""
+        """The index, as the first user message. A resumed session has it already."""
         if self._index and reason == "resume":
             return Injection()
         self._index = ""
@@ -159,7 +159,7 @@ class Vault(ProjectMemory):
             is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
             entry = f"- {addition.text}" if is_line else addition.text
         outcome = await self._writer.append(path, entry, self._author("user"), self.now())
-        return self._told(outcome)
+        return self._report(outcome)
 
     async def approve(self, id: str | None) -> str:
         """Lets a task that took in untrusted content be reflected on; without an id, lists those
@@ -200,7 +200,7 @@ class Vault(ProjectMemory):
         except BusyError:
             return  # another process is at it, and does these too
         except Exception as error:
-            # Mostly nobody waits for this: what is not told here is told nowhere.
+            # Mostly nobody waits for this task: an error not reported here is reported nowhere.
             why = reason_of(error)
             self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
 
@@ -278,7 +278,7 @@ class Vault(ProjectMemory):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _undo(self, change: Change) -> str:
-        return self._told(await self._writer.undo(change, self._author("undo")))
+        return self._report(await self._writer.undo(change, self._author("undo")))
 
     def _changed_index(self) -> str:
         """The index as the model is to see it; "" when that is what it was shown last."""

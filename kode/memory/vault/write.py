@@ -215,8 +215,8 @@ class VaultWriter:
         known = self.seen.get(name)
         if known == IN_PART and before is not None:
             raise MemoryError_(
-                f"You were shown only a part of {name}, so that writing it anew would lose the "
-                "rest. Use `memory_patch` to change lines, or `memory_append` to add some. "
+                f"You were shown only a part of {name}, so rewriting it would lose the rest. "
+                "Use `memory_patch` to change lines, or `memory_append` to add some. "
                 "Nothing was changed."
             )
         if known is not None and known != fingerprint(before):
