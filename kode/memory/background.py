@@ -29,7 +29,7 @@ class Background:
         return task
 
     async def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for work that goes on when the caller is cancelled. Raises what the work raises."""
+        """Waits for work that continues if the caller is cancelled. Raises what the work raises."""
         await asyncio.shield(self.start(work))
 
     async def close(self, grace_s: float) -> None:

@@ -269,17 +269,17 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
 async def _undo_last(system: Inspectable, name: str) -> str:
     """The last change of which something is left. One that a killed kode had only announced is
     marked as undone, so that it does not stand in the way of those before it."""
-    told: list[str] = []
+    lines: list[str] = []
     while change := system.history.last_to_undo(name, system.may_undo_unasked):
         try:
-            return "\n".join([*told, await system.undo_change(change)])
+            return "\n".join([*lines, await system.undo_change(change)])
         except NothingToUndo as nothing:
-            told.append(str(nothing))
+            lines.append(str(nothing))
             reason = f"nothing was left of {change.kind} {change.id}"
             mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
             system.history.append(mark)
     raise MemoryError_(
-        "\n".join([*told, "There is nothing to undo. `kode memory log` lists the changes."])
+        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
     )
 
 

@@ -174,7 +174,7 @@ class EpisodeKeeper:
             self._context.emit(Notice(text=text))
         if not self._settings.llm_extract or not self._door.usable:
             return
-        for session_id in list(self._pending.session_ids()):
+        for session_id in self._pending.ids():
             if is_closing():
                 return
             if session_id == self._context.session_id:
@@ -252,7 +252,7 @@ class EpisodeKeeper:
         """How many episodes there are, wait for approval, and are still to be made."""
         rows = await self.files.rows()
         waiting = sum(1 for row in rows if row.get("tainted"))
-        return len(rows), waiting, len(list(self._pending.session_ids()))
+        return len(rows), waiting, len(self._pending.ids())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -205,8 +205,8 @@ class Tiered(BaseMemory):
         self._check_writable()
         author = self._author("undo")
         if change.target.startswith("episodes/"):
-            return self._told(await self._episodes.undo(change, author))
-        return self._told(await self.writer.undo(change, author))
+            return self._report_outcome(await self._episodes.undo(change, author))
+        return self._report_outcome(await self.writer.undo(change, author))
 
     async def approve(self, session_id: str | None) -> str:
         """Lets an episode that took in untrusted content be recalled; without an id, lists those
@@ -215,7 +215,7 @@ class Tiered(BaseMemory):
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
-        return self._told(await self._episodes.approve(session_id, self.person()))
+        return self._report_outcome(await self._episodes.approve(session_id, self.person()))
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
@@ -244,7 +244,7 @@ class Tiered(BaseMemory):
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
-        return "\n".join(filter(None, (self._told(outcome), noticed)))
+        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -255,14 +255,14 @@ class Tiered(BaseMemory):
         targets = [self._store.name_of(file) for file in self.layers()]
         merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
         for outcome in merges:
-            self._told(outcome)
+            self._report_outcome(outcome)
         if given_up:
             self._notice(
                 f"Of {given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
 
-    def _told(self, outcome: Outcome) -> str:
+    def _report_outcome(self, outcome: Outcome) -> str:
         if outcome.change_id:
             self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return report.outcome(outcome)
