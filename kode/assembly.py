@@ -27,6 +27,7 @@ from kode.prompts.agents_files import read_agents_files
 from kode.provider_registry import provider_row
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
+from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
@@ -35,7 +36,7 @@ from kode.session.marks import Marks
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
-    from kode.sandbox import Sandbox
+    from kode.sandbox.sandbox import Sandbox
     from kode.subagents.delegation import Delegation
     from kode.subagents.protocol import Answer, Question, Start
 
@@ -107,7 +108,9 @@ def make_agent(
         )
     roots = config.roots(cwd)
     outputs = outputs or paths.outputs_folder(home, session.id)
-    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs)
+    own = _own_folders(config, home, cwd)
+    readable = _readable(config, home, cwd)
+    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs, own=own, readable=readable)
     keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
     return Agent(
         provider=provider,
@@ -133,7 +136,8 @@ def make_agent(
         spend=Spend(),
         seen_files={},
         output_dir=outputs,
-        protected=(home,),
+        protected=own,
+        readable=readable,
         roots=roots,
         environment=child_environment(os.environ, config.shell.environment),
         secrets=secrets_of(choice),
@@ -145,21 +149,56 @@ def make_agent(
     )
 
 
-def _open_sandbox(config: Config, *, home: Path, cwd: Path, outputs: Path) -> "Sandbox | None":
+def _own_folders(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
+    """The folders that belong to kode. Raises: ConfigError for a memory folder in which work is
+    done, since no tool could write there."""
+    own = paths.own_folders(home, config.memory.data_dir)
+    for folder in own[1:]:
+        if any(root.resolve().is_relative_to(folder.resolve()) for root in config.roots(cwd)):
+            raise ConfigError(
+                f"memory.data_dir is {folder}, which holds the working directory: no tool may "
+                "write in the folder of memory. Name a folder of its own."
+            )
+    return own
+
+
+def _readable(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
+    """What of kode's folders the model may read by itself: the log of a journal."""
+    if not config.memory.enabled or config.memory.system != "journal":
+        return ()
+    memory = paths.memory_folder(home, config.memory.data_dir)
+    return (paths.journal_history(memory, paths.project_root(cwd)),)
+
+
+def _open_sandbox(
+    config: Config,
+    *,
+    home: Path,
+    cwd: Path,
+    outputs: Path,
+    own: tuple[Path, ...],
+    readable: tuple[Path, ...],
+) -> DeferredSandbox | None:
     if config.sandbox.enabled is False:
         return None
-    from kode.sandbox import open_sandbox
-
     denied = path_denier(config.permissions, project=paths.project_root(cwd), cwd=cwd)
-    return open_sandbox(
-        cwd=cwd,
-        roots=config.roots(cwd),
-        repository=paths.repository_root(cwd),
-        kode_home=home,
-        outputs=outputs,
-        denied=denied,
-        network=config.sandbox.network,
-    )
+
+    def make() -> "Sandbox":
+        from kode.sandbox.sandbox import open_sandbox
+
+        return open_sandbox(
+            cwd=cwd,
+            roots=config.roots(cwd),
+            repository=paths.repository_root(cwd),
+            kode_home=home,
+            outputs=outputs,
+            elsewhere=own[1:],
+            readable=readable,
+            denied=denied,
+            network=config.sandbox.network,
+        )
+
+    return DeferredSandbox(make)
 
 
 def _limits(config: Config) -> Limits:
@@ -308,7 +347,7 @@ def make_memory_context(
     moment, where they may change (`/model`); without it they stay as given."""
     ask = ask_reply(current or (lambda: (agent, config)), session)
     return MemoryContext(
-        root=paths.memory_folder(home),
+        root=paths.memory_folder(home, config.memory.data_dir),
         cwd=agent.cwd,
         project_root=paths.repository_root(agent.cwd),
         session_id=session.id,

@@ -261,6 +261,8 @@ class ToolContext:
     """Where a tool puts the whole of an output that had to be cut. Created by the tool, 0700."""
     protected: tuple[Path, ...] = ()
     """Folders tools may never write in: `$KODE_HOME`."""
+    readable: tuple[Path, ...] = ()
+    """Files in protected folders that may be read unasked; the name of one may be a pattern."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
     roots: tuple[Path, ...] = ()

@@ -346,6 +346,8 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
             errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
             errno.EACCES: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
             errno.EPERM: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
+            errno.EEXIST: "A part of that path is a file: set KODE_HOME to a folder.",
+            errno.ENOTDIR: "A part of that path is a file: set KODE_HOME to a folder.",
             errno.EIO: "The disk reported an error: check it before you go on.",
         }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
         raise StorageError(f"Could not {doing} {path}. {advice}") from error

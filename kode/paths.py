@@ -5,6 +5,7 @@ It computes paths and creates nothing: folders are made by `durable.make_folder`
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 
@@ -12,6 +13,16 @@ def home() -> Path:
     """`$KODE_HOME`, by default `~/.kode`. Relative values are taken from the working directory."""
     value = os.environ.get("KODE_HOME", "")
     return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
+
+
+def home_fault(home: Path) -> str:
+    """What is wrong with a home that is there and no folder, a sentence; "" when nothing is."""
+    if home.is_dir() or not home.exists():
+        return ""
+    return (
+        f"{home} is no folder, but kode keeps its things in one: nothing is read there, and "
+        "nothing can be kept. Move it away, or set KODE_HOME to a folder."
+    )
 
 
 def config_file(home: Path) -> Path:
@@ -53,8 +64,28 @@ def checkpoints_folder(session_folder: Path) -> Path:
     return session_folder / "checkpoints"
 
 
-def memory_folder(home: Path) -> Path:
-    return home / "memory"
+def memory_folder(home: Path, data_dir: str | None) -> Path:
+    """Where memory is kept. `data_dir` is the setting `memory.data_dir`; a relative one is taken
+    from `home`, so that it names the same folder in every project."""
+    if not data_dir:
+        return home / "memory"
+    return Path(os.path.abspath(home / Path(data_dir).expanduser()))
+
+
+def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
+    """The folders that belong to kode: no tool writes there, and a sandbox hides them."""
+    memory = memory_folder(home, data_dir)
+    return (home,) if memory.is_relative_to(home) else (home, memory)
+
+
+def project_memory(system_folder: Path, project: Path) -> Path:
+    """The part of a memory system's folder that belongs to one project, by its root."""
+    return system_folder / path_hash(project)
+
+
+def journal_history(memory: Path, project: Path) -> Path:
+    """The log of one project's journal: its name is a pattern, since there is a file a month."""
+    return project_memory(memory / "journal", project) / "HISTORY*.md"
 
 
 def logs_folder(home: Path) -> Path:
@@ -84,6 +115,11 @@ def marks_file(home: Path) -> Path:
 def path_hash(path: Path) -> str:
     """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
     return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+
+
+def is_path_hash(text: object) -> bool:
+    """Whether a text can be one that `path_hash` made."""
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{16}", text) is not None
 
 
 def repository_root(start: Path) -> Path | None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import durable, paths
 from kode.cli.flags import working_directory
 from kode.cli.lines import clean
 from kode.cli.main import Parser
@@ -23,10 +23,13 @@ from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
 if TYPE_CHECKING:
-    from kode.config import Loaded
+    from kode.config import Config, Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. The others never ask, so that they work at once and offline."""
+
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+"""Commands that create and change nothing, not even an empty database."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     cwd = working_directory(arguments)
     flags = {"memory.system": arguments.memory} if arguments.memory else {}
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
-    for warning in loaded.warnings:
+    for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
     work = _copy if arguments.command == "copy" else _run
     text = asyncio.run(work(loaded, arguments))
@@ -72,7 +75,14 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
     ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
-    await system.open(outside_context(working_directory(arguments), ask_model=ask_model), {})
+    context = outside_context(
+        config,
+        working_directory(arguments),
+        ask_model=ask_model,
+        read_only=arguments.command in ONLY_READS,
+    )
+    durable.remove_all_stale_temporaries(context.root)
+    await system.open(context, {})
     try:
         return await run_command(system, arguments)
     finally:
@@ -85,14 +95,14 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")
-    settings = loaded.config.memory
+    config = loaded.config
     source, target = (
-        make_system(settings.model_copy(update={"system": name}))
+        make_system(config.memory.model_copy(update={"system": name}))
         for name in (arguments.source, arguments.into)
     )
     cwd = working_directory(arguments)
-    await source.open(outside_context(cwd, read_only=True), {})
-    await target.open(outside_context(cwd, read_only=arguments.dry_run), {})
+    await source.open(outside_context(config, cwd, read_only=True), {})
+    await target.open(outside_context(config, cwd, read_only=arguments.dry_run), {})
     try:
         return await copy(source, target, dry_run=arguments.dry_run)
     finally:
@@ -101,11 +111,11 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 
 def outside_context(
-    cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
+    config: "Config", cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
 ) -> MemoryContext:
     """What memory may know outside a session."""
     return MemoryContext(
-        root=paths.memory_folder(paths.home()),
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
         cwd=cwd,
         project_root=paths.repository_root(cwd),
         session_id=None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kode.cli.flags import add_conversation_flags, working_directory
 from kode.cli.main import Parser
-from kode.errors import ConfigError
+from kode.errors import ConfigError, StorageError, UserError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,7 +33,10 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     if arguments.no_session:
         raise ConfigError("--no-session and continuing a session exclude each other. Drop one.")
     cwd = working_directory(arguments)
-    session_id = find(home(), prefix) if prefix else newest(home(), cwd)
+    try:
+        session_id = find(home(), prefix) if prefix else newest(home(), cwd)
+    except StorageError as error:
+        raise UserError(str(error)) from error
     if task is None and stdin_is_terminal():
         return open_repl(arguments, None, session_id)
     return run_task(arguments, task, session_id)

@@ -30,7 +30,7 @@ from kode.cli.output import (
     stream_printer,
     to_json,
 )
-from kode.errors import ConfigError, Interrupted, UserError
+from kode.errors import ConfigError, Interrupted, StorageError, UserError
 from kode.events import Emit, Notice, TurnEnded, silent
 from kode.messages import Usage
 
@@ -104,9 +104,16 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
 
 
 async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
-    """The end of a turn; one that was stopped before it had begun was interrupted too."""
+    """The end of a turn; one that was stopped before it had begun was interrupted too.
+
+    Raises: UserError when the task could not even be recorded.
+    """
+    from kode.conversation.opening import not_kept
+
     try:
         return await task
+    except StorageError as error:  # raised only where nothing was done yet
+        raise not_kept(error) from error
     except asyncio.CancelledError:
         return TurnEnded(
             status="interrupted",
@@ -121,10 +128,10 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
 
 
 def read_task(task: str | None) -> str:
-    """The task's text: the argument, or stdin where there is none or it is `-`, or both: then
-    stdin is appended as context."""
-    if task is None or task == "-":
-        nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task is None)
+    """The task's text: the argument, or stdin where there is none, it is empty or `-`, or both:
+    then stdin is appended as context."""
+    if task is None or task == "-" or not task.strip():
+        nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task

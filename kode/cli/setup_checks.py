@@ -118,10 +118,11 @@ def memory(case: Case) -> Finding:
 
     if case.loaded is None:
         return Finding(what="memory", state="optional", detail=NOT_TRIED)
-    settings = case.loaded.config.memory
+    config = case.loaded.config
+    settings = config.memory
     if not settings.enabled:
         return Finding(what="memory", state="ok", detail="off (`memory.enabled`)")
-    folder = paths.memory_folder(paths.home())
+    folder = paths.memory_folder(paths.home(), settings.data_dir)
 
     if folder.exists() and not (folder.is_dir() and can_write(folder)):
         return Finding(
@@ -139,7 +140,7 @@ def memory(case: Case) -> Finding:
 
     async def looked_at() -> str:
         system = make_system(settings)
-        context = replace(outside_context(case.cwd, read_only=True), emit=take)
+        context = replace(outside_context(config, case.cwd, read_only=True), emit=take)
         await system.open(context, {})
         try:
             return await memory_command(system, ["status"])
@@ -175,7 +176,7 @@ def memory(case: Case) -> Finding:
 
 
 def sandbox(case: Case) -> Finding:
-    from kode.sandbox import open_sandbox
+    from kode.sandbox.sandbox import open_sandbox
 
     if case.loaded is None:
         return Finding(what="sandbox", state="optional", detail=NOT_TRIED)
@@ -193,6 +194,7 @@ def sandbox(case: Case) -> Finding:
         repository=paths.repository_root(cwd),
         kode_home=paths.home(),
         outputs=paths.outputs_folder(paths.home(), None),
+        elsewhere=paths.own_folders(paths.home(), config.memory.data_dir)[1:],
         network=config.sandbox.network,
     ).standing()
     gaps = "; ".join(standing.gaps)

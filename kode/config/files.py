@@ -39,13 +39,8 @@ def read_layer(path: Path) -> Layer | None:
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except NotADirectoryError:
-        raise ConfigError(
-            f"{path.parent} is no folder, but kode keeps its things in one. Move it away, or set "
-            "KODE_HOME to a folder."
-        ) from None
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}. It must be a file that you can read."

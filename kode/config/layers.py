@@ -43,6 +43,7 @@ FORBIDDEN_IN_PROJECT = (
     "max_budget_usd",
     "memory.enabled",
     "memory.system",
+    "memory.data_dir",
     "memory.model",
     "memory.embedding",
     "memory.vault",
@@ -53,6 +54,9 @@ FORBIDDEN_IN_PROJECT = (
 what runs unasked, what is spent, what the model is told on kode's behalf, and where memory is.
 Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
 that is stricter than the person's own may stay."""
+
+OTHER_SPELLINGS = {"memory.dataDir": "memory.data_dir"}
+"""Keys that are also taken under a name that people know from elsewhere."""
 
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
 """Permission modes, the loosest first."""
@@ -135,12 +139,12 @@ def load_config(
         _merge(merged, layer.values)
 
     own = paths.config_file(home)
-    layer = read_layer(own)
+    layer = _respelled(read_layer(own))
     if layer is not None:
         add(expanded(layer, environ, own, trusted=True))
         files.append(own)
     path = project_file(cwd)
-    layer = read_layer(path) if path is not None else None
+    layer = _respelled(read_layer(path)) if path is not None else None
     if layer is not None and path is not None:
         layer, ignored = _without_forbidden(layer, _mode_of(merged))
         if ignored:
@@ -172,6 +176,24 @@ def project_file(cwd: Path) -> Path | None:
 
 
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
+
+
+def _respelled(layer: Layer | None) -> Layer | None:
+    """The layer with `OTHER_SPELLINGS` under their own names. Raises: ConfigError for both."""
+    for other, key in OTHER_SPELLINGS.items():
+        section, _, name = other.rpartition(".")
+        held = layer.values.get(section) if layer is not None else None
+        if layer is None or not isinstance(held, dict) or name not in held:
+            continue
+        if key in layer.places:
+            raise ConfigError(
+                f"{layer.places[other]}: `{other}` is another spelling of `{key}`. Keep one."
+            )
+        own = key.rpartition(".")[2]
+        renamed = {own if known == name else known: value for known, value in held.items()}
+        places = {key if place == other else place: at for place, at in layer.places.items()}
+        layer = Layer(values={**layer.values, section: renamed}, places=places)
+    return layer
 
 
 def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:

@@ -115,12 +115,14 @@ class Journal(Part):
 
 class Notes(Part):
     strict_ttl: bool = False
+    forget_brings_back: bool = False
     user: str = "default"
 
 
 class MemoryConfig(Part):
     enabled: bool = True
     system: Literal["tiered", "vault", "journal", "notes"] = "tiered"
+    data_dir: Annotated[str, Field(min_length=1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500
     buffer_lines: Annotated[int, Field(ge=0, le=1000)] = 20
@@ -139,6 +141,12 @@ class MemoryConfig(Part):
     vault: Vault = Vault()
     journal: Journal = Journal()
     notes: Notes = Notes()
+
+    @property
+    def drop_deadline_s(self) -> float:
+        """How long the end of a session may wait for the chosen system."""
+        is_journal = self.system == "journal"
+        return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
 
     @model_validator(mode="after")
     def _ordered(self) -> "MemoryConfig":

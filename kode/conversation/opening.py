@@ -9,7 +9,7 @@ from kode.config import Loaded, flat, resolve_provider
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session, open_checkpoints
 from kode.engine.context import Context
-from kode.errors import ConfigError
+from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
 from kode.messages import Text
 from kode.permissions.gate import Ask
@@ -31,7 +31,7 @@ async def open_conversation(
 
     `ask` puts a permission question to the person; None where nobody is there to be asked.
 
-    Raises: UserError (no key, bad rules, session open elsewhere), SessionError, StorageError.
+    Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
     home = paths.home()
     for warning in loaded.warnings:
@@ -39,10 +39,15 @@ async def open_conversation(
     _check_rules(loaded)
     choice = resolve_provider(loaded.config, os.environ)
     provider = make_provider(loaded.config, choice)
-    if session_id is None:
-        session = create_session(home, cwd, provider, keep=keep_session)
-    else:
-        session = load_session(home, session_id, emit)
+    try:
+        if session_id is None:
+            session = create_session(home, cwd, provider, keep=keep_session)
+        else:
+            session = load_session(home, session_id, emit)
+    except StorageError as error:
+        raise not_kept(error) from error
+    if fault := paths.home_fault(home):
+        emit(Notice(text=fault))
     commands = BackgroundCommands(emit)
     try:
         checkpoints = open_checkpoints(home, session, loaded.config, cwd)
@@ -81,6 +86,11 @@ async def open_conversation(
     if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):
         emit(no_sandbox(why))
     return conversation
+
+
+def not_kept(error: StorageError) -> UserError:
+    """The error for a session that cannot be kept, before anything was done in it."""
+    return UserError(f"{error} Or keep nothing of the session: --no-session.")
 
 
 def _check_rules(loaded: Loaded) -> None:

@@ -64,7 +64,8 @@ async def remove_stale_temporaries(
     def remove() -> None:
         if checkpoints is not None:
             checkpoints.remove_stale_temporaries()
-        durable.remove_all_stale_temporaries(home)
+        for folder in paths.own_folders(home, config.memory.data_dir):
+            durable.remove_all_stale_temporaries(folder)
         drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
     await asyncio.to_thread(remove)

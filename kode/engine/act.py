@@ -257,6 +257,7 @@ def _tool_context(
         seen_files=agent.seen_files,
         output_dir=agent.output_dir,
         protected=agent.protected,
+        readable=agent.readable,
         environment=agent.environment,
         roots=agent.roots,
         judged_path=judged_path,

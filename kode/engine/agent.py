@@ -75,6 +75,8 @@ class Agent:
     protected: tuple[Path, ...]
     roots: tuple[Path, ...]
     environment: Mapping[str, str]
+    readable: tuple[Path, ...] = ()
+    """See `ToolContext.readable`."""
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     sandbox: Sandbox | None = None

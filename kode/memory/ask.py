@@ -6,9 +6,10 @@ prose, and leave it cut off. Not here: prompts, and what an answer means.
 """
 
 import asyncio
+import itertools
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -177,18 +178,18 @@ class ReadObject:
 def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
     or lists; what else the object holds is kept as it is."""
+    for view in _views(answer):
+        value = _loads(view)
+        if isinstance(value, dict):
+            return ReadObject(value=value, how="whole", complete=True)
+    for value, _ in _values(answer, "{"):
+        if any(name in value for name in fields):
+            return ReadObject(value=value, how="inside", complete=True)
     text = without_fences(answer)
-    value = _loads(text)
-    if isinstance(value, dict):
-        return ReadObject(value=value, how="whole", complete=True)
-    inside = _balanced(text, "{", "}")
-    value = _loads(inside) if inside else None
-    if isinstance(value, dict):
-        return ReadObject(value=value, how="inside", complete=True)
-    complete = text.rstrip().endswith("}")
     found = _fields(text, fields)
     if len(found) == len(fields):
-        return ReadObject(value=found, how="fields", complete=complete)
+        return ReadObject(value=found, how="fields", complete=True)
+    complete = _is_closed(text)
     value = _repaired(text, "{")
     if isinstance(value, dict) and any(name in value for name in fields):
         return ReadObject(value=value, how="repaired", complete=complete)
@@ -202,17 +203,18 @@ def read_list(answer: str) -> list[Any] | None:
 
     A list that was cut off is None: half a list would pass for the whole.
     """
-    text = without_fences(answer)
-    for candidate in (text, _balanced(text, "[", "]")):
-        value = _loads(candidate) if candidate else None
+    for view in reversed(_views(answer)):
+        value = _loads(view)
         if isinstance(value, list):
             return value
         if isinstance(value, dict):
             lists = [item for item in value.values() if isinstance(item, list)]
             return lists[0] if len(lists) == 1 else None
-    if not text.rstrip().endswith("]"):
-        return None
-    value = _repaired(text, "[")
+    for found, after in _values(answer, "["):
+        if after not in (",", "]"):  # else it stands in a longer one, which is not whole
+            return list(found)
+    text = without_fences(answer)
+    value = _repaired(text, "[") if text.endswith("]") else None
     return value if isinstance(value, list) else None
 
 
@@ -231,9 +233,32 @@ def read_numbers(answer: str, count: int) -> list[int] | None:
 
 
 def without_fences(answer: str) -> str:
-    """The inside of the first code fence, or the text itself."""
-    fence = re.search(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n(.*?)(?:\r?\n?```|\Z)", answer, re.DOTALL)
-    return (fence.group(1) if fence else answer).strip().removeprefix("\ufeff")
+    """The inside of the code fence around an answer, or the text itself. A fence that opens within
+    the answer's JSON is part of it."""
+    text, *inside = _views(answer)
+    brackets = [at for at in map(text.find, "{[") if at >= 0]
+    opening = _FENCE.search(text)
+    if not inside or opening is None or min(brackets, default=len(text)) < opening.start():
+        return text
+    return inside[0]
+
+
+_FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
+_LAST_FENCE = re.compile(r"(?s)(.*)^[ \t]*```[ \t]*$", re.MULTILINE)
+MAX_PLACES = 100
+"""Brackets at which an object or a list is looked for."""
+
+
+def _views(answer: str) -> tuple[str, ...]:
+    """The answer, and if it has a code fence the inside of that: up to the last fence that closes,
+    since the text in it may have fences of its own."""
+    text = answer.strip().removeprefix("\ufeff").strip()
+    opening = _FENCE.search(text)
+    if opening is None:
+        return (text,)
+    inside = text[opening.end() :]
+    closed = _LAST_FENCE.match(inside)
+    return (text, (closed[1] if closed else inside).strip().removesuffix("```").strip())
 
 
 def _loads(text: str) -> Any:
@@ -243,33 +268,30 @@ def _loads(text: str) -> Any:
         return None
 
 
-def _balanced(text: str, opening: str, closing: str) -> str | None:
-    """The first balanced stretch, brackets inside strings not counted."""
-    start = text.find(opening)
-    if start < 0:
-        return None
-    depth, quoted, escaped = 0, False, False
-    for at in range(start, len(text)):
-        char = text[at]
-        if quoted:
-            quoted = escaped or char != '"'
-            escaped = char == "\\" and not escaped
-        elif char == '"':
-            quoted = True
-        elif char == opening:
-            depth += 1
-        elif char == closing:
-            depth -= 1
-            if depth == 0:
-                return text[start : at + 1]
-    return None
+def _values(answer: str, opening: str) -> Iterator[tuple[Any, str]]:
+    """The JSON values that begin with `opening` somewhere in an answer, inside its fence first,
+    each with the character that follows."""
+    decoder = json.JSONDecoder(strict=False)
+    for view in reversed(_views(answer)):
+        places = (found.start() for found in re.finditer(re.escape(opening), view))
+        for at in itertools.islice(places, MAX_PLACES):
+            try:
+                value, end = decoder.raw_decode(view, at)
+            except (ValueError, RecursionError):
+                continue
+            yield value, view[end:].lstrip()[:1]
+
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_AFTER_A_VALUE = r"(?=[ \t]*(?:[,}\]\r\n]|\Z))"
+"""What else stands after a quote shows that it did not close the value: nobody escaped it."""
 
 
 def _fields(text: str, names: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         match = re.search(
-            rf'"{re.escape(name)}"\s*:\s*("(?:[^"\\]|\\.)*"|\[(?:\s*"(?:[^"\\]|\\.)*"\s*,?)*\])',
+            rf'"{re.escape(name)}"\s*:\s*({_STRING}|\[(?:\s*{_STRING}\s*,?)*\]){_AFTER_A_VALUE}',
             text,
             re.DOTALL,
         )
@@ -277,6 +299,24 @@ def _fields(text: str, names: Sequence[str]) -> dict[str, Any]:
         if value is not None:
             found[name] = value
     return found
+
+
+def _is_closed(text: str) -> bool:
+    """Whether every bracket and every string that the first object opens is closed again."""
+    depth = 0
+    for token in _TOKEN.finditer(text, max(0, text.find("{"))):
+        if token[0] in "{[":
+            depth += 1
+        elif token[0] in "}]":
+            depth -= 1
+            if depth == 0:
+                return True
+        elif len(token[0]) == 1:
+            return False  # a quote that begins a string without an end
+    return False
+
+
+_TOKEN = re.compile(rf'(?s){_STRING}|["{{}}\[\]]')
 
 
 def _repaired(text: str, opening: str) -> Any:

@@ -7,16 +7,39 @@ knows. Texts come out as strings; where they are shown is the face's business.
 import argparse
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryError_
 from kode.memory import transfer
+from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
-from kode.memory.history import Change, History
+from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
 from kode.shorten import shorten
+
+TARGETS: Mapping[str, Sequence[str]] = {
+    "tiered": ("user", "env"),
+    "vault": ("user", "preferences", "project", "episodes", "NAME"),
+    "journal": ("memory", "history"),
+    "notes": ("note", "log", "rule", "summary", "soul"),
+}
+"""What `add` takes in each system; where NAME is among it, any other name too."""
+
+TARGETS_HELP = """\
+targets:
+  tiered   user     a fact about you, in every prompt
+           env      one about machine and project
+  vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
+           episodes an entry of this month
+  journal  memory   a line of MEMORY.md, in every prompt
+           history  an entry of the log
+  notes    note     a note, or log, found when it fits
+           rule     one that is in every prompt
+           summary  what was done
+           soul     who kode is for you, in place of what it was
+"""
 
 LOG_LINES = 20
 TEXT_CHARS = 100
@@ -35,14 +58,24 @@ class Inspectable(Protocol):
     async def status(self) -> str:
         """Which system, how full, what is pending."""
 
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Whether `undo` without an id can mean this change."""
+
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change, as a change of its own. Raises: MemoryError_."""
+        """Takes back one change, as a change of its own. Raises: MemoryError_; NothingToUndo when
+        nothing of it is left."""
 
 
 @runtime_checkable
 class Approving(Protocol):
     async def approve(self, id: str | None) -> str:
         """Approves what waits under `id`; None lists what waits. Raises: MemoryError_."""
+
+
+@runtime_checkable
+class Adding(Protocol):
+    async def add(self, addition: Addition) -> str:
+        """Keeps what a person typed. Raises: MemoryError_, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -54,7 +87,7 @@ class FactEditing(Protocol):
         scope: Literal["global", "project"] | None,
         texts: Sequence[str],
     ) -> str:
-        """`add TEXT`, `replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
+        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
 
 
 def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -74,8 +107,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     undo.add_argument("id", nargs="?", metavar="ID")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")
-    export = commands.add_parser("export", help="all of it as text, to a file or to read")
-    export.add_argument("--format", choices=("jsonl", "markdown"))
+    export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")
     import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
     import_.add_argument("file", type=Path, metavar="FILE")
@@ -83,8 +115,23 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
     copy.add_argument("--dry-run", action="store_true", help="only tell what would be carried")
+    add = commands.add_parser(
+        "add",
+        help="keep something yourself",
+        description="Keeps what you write, in the place of the system in use that TARGET names.",
+        epilog=TARGETS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = (target for targets in TARGETS.values() for target in targets if target != "NAME")
+    known = _Offered(dict.fromkeys(names))
+    add.add_argument("target", metavar="TARGET", choices=known)
+    add.add_argument("text", nargs="+", metavar="TEXT")
+    add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
+    add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
+    add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
+    add.add_argument("--evidence", action="append", default=[], help="notes: what showed a rule")
+    add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
     for name, words, what in (
-        ("add", ("text",), "remember a fact"),
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),
         ("remove", ("old",), "forget the one fact that contains OLD"),
         ("consolidate", (), "say the same in less (asks the model)"),
@@ -114,14 +161,16 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     command = arguments.command or "show"
     if command == "search":
         return await _search(inside, " ".join(arguments.query), arguments.k)
-    if command in ("add", "replace", "remove", "consolidate"):
+    if command == "add":
+        return await _add(inside, arguments)
+    if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
         if not isinstance(inside, Approving):
             raise _lacking(inside, "approve")
         return await inside.approve(arguments.id)
     if command == "export":
-        return await transfer.export(inside, arguments.format, arguments.file)
+        return await transfer.export(inside, arguments.file)
     if command == "import":
         return await transfer.import_(inside, arguments.file)
     if command == "copy":
@@ -148,10 +197,32 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     )
 
 
+async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
+    if not isinstance(system, Adding):
+        raise _lacking(system, "add")
+    known = TARGETS.get(system.name, ("NAME",))
+    if "NAME" not in known and arguments.target not in known:
+        raise ConfigError(
+            f"kode memory add: the {system.name} memory has no {arguments.target!r}. It has: "
+            f"{', '.join(known)}. `kode memory add --help` says what they are."
+        )
+    return await system.add(
+        Addition(
+            target=arguments.target,
+            text=" ".join(arguments.text),
+            scope=arguments.scope,
+            tags=tuple(arguments.tag),
+            ttl_days=arguments.ttl_days,
+            evidence=tuple(arguments.evidence),
+            sensitive=arguments.sensitive,
+        )
+    )
+
+
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise _lacking(system, command)
-    names = {"add": ("text",), "replace": ("old", "new"), "remove": ("old",)}.get(command, ())
+    names = {"replace": ("old", "new"), "remove": ("old",)}.get(command, ())
     texts = [getattr(arguments, name) for name in names]
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
@@ -166,20 +237,21 @@ def _log(system: Inspectable, count: int) -> str:
 
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
-    # A whole file with a head of fields says less in a line than the reason does.
-    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith("---\n")]
+    # A whole record with its fields says less in a line than the reason does.
+    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
     what = ": " + " → ".join(told) if told else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
 
 
+_RECORDS = ("---\n", "{")
+"""How an episode's file and a note in the history begin."""
+
+
 async def _undo(system: Inspectable, name: str, id: str | None) -> str:
     if id is None:
-        change = system.history.last_to_undo(name, passing=getattr(system, "quiet_kinds", ()))
-        if change is None:
-            raise MemoryError_("There is nothing to undo. `kode memory log` lists the changes.")
-        return await system.undo_change(change)
+        return await _undo_last(system, name)
     found = system.history.find(id)
     if not found:
         raise MemoryError_(f"No change has the id {id!r}. `kode memory log` lists them.")
@@ -194,10 +266,34 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
     return await system.undo_change(found[0])
 
 
+async def _undo_last(system: Inspectable, name: str) -> str:
+    """The last change of which something is left. One that a killed kode had only announced is
+    marked as undone, so that it does not stand in the way of those before it."""
+    lines: list[str] = []
+    while change := system.history.last_to_undo(name, system.may_undo_unasked):
+        try:
+            return "\n".join([*lines, await system.undo_change(change)])
+        except NothingToUndo as nothing:
+            lines.append(str(nothing))
+            reason = f"nothing was left of {change.kind} {change.id}"
+            mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
+            system.history.append(mark)
+    raise MemoryError_(
+        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
+    )
+
+
 def _lacking(system: MemorySystem, command: str) -> MemoryError_:
     if system.name == "none":
         return MemoryError_("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     return MemoryError_(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
+
+
+class _Offered(tuple[str, ...]):
+    """Words that are completed; any other word may be given as well."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,36 +1,28 @@
-"""What memory holds as text that a person can read, edit and give back: JSON lines or Markdown.
+"""What memory holds as lines of JSON that a person can read, edit and give back; and as pieces that
+another system understands.
 
-A row is a mapping of field names to JSON values; `content` is its text. In Markdown a row is a
-block: a line `---`, a line a field, a line `---`, then the text as it is. A line of the text that
-would be taken for the beginning of a block gets a backslash in front. Both forms give back the
-same rows. What rows mean is known to the system they are from, through its carrier.
-
-A `Piece` is what one system gives another: the meanings that more than one of them has.
+A row is a mapping of field names to JSON values; `content` is its text. What rows mean is known to
+the system they are from, through its carrier. A `Piece` is what one system gives another: the
+meanings that more than one of them has.
 """
 
 import json
 import pkgutil
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryError_
 
-Format = Literal["jsonl", "markdown"]
 Row = Mapping[str, Any]
 
 MAX_FAULTS_TOLD = 10
 
-_RULE = "---"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPED = re.compile(r"\\*---[ \t]*")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Numbered:
-    """A row with the line of the file it begins at, from 1."""
+    """A row with its line in the file, from 1."""
 
     line: int
     row: Row
@@ -77,26 +69,68 @@ class Taken:
     added: int = 0
     changed: int = 0
     known: int = 0
-    change_ids: tuple[str, ...] = field(default=())
+    change_ids: tuple[str, ...] = ()
 
 
-class Carrier(Protocol):
-    """One open system, as rows and as pieces. Made with the system as its only argument."""
+class Known(Exception):
+    """A piece that is there already; its text says where."""
+
+
+class Carrier:
+    """One open system, for one operation. Made with the system as its only argument.
+
+    What comes in is placed first, all of it, and nothing is written when something is refused.
+    """
 
     async def rows(self) -> list[Row]:
         """All that the system keeps, oldest first."""
-
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """Takes in rows of this very system: all, or none. What is not in them stays.
-
-        Raises: MemoryError_ that names the bad lines.
-        """
+        raise NotImplementedError
 
     async def pieces(self) -> list[Piece]:
         """What it remembers, in the terms of others; oldest first."""
+        raise NotImplementedError
+
+    def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
+        """Gets a row of this very system ready. Raises: MemoryError_ when it cannot be taken."""
+        raise NotImplementedError
+
+    def place_piece(self, piece: Piece) -> str:
+        """Gets a piece ready that has a meaning here, and says where it goes.
+
+        Raises: Known; MemoryError_ when it has no place here.
+        """
+        raise NotImplementedError
+
+    async def write(self, kind: str) -> list[str]:
+        """Writes what was placed, all or nothing; the ids of its changes. `kind` is the history's
+        word for them. Raises: MemoryError_, StorageError, BusyError."""
+        raise NotImplementedError
+
+    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
+        """Takes in rows: all, or none. Raises: MemoryError_ that names the bad lines."""
+        counts = {"added": 0, "changed": 0, "known": 0}
+        faults: list[str] = []
+        for row in rows:
+            try:
+                counts[self.place_row(row.row)] += 1
+            except MemoryError_ as error:
+                faults.append(f"line {row.line}: {error}")
+        refuse(faults)
+        return Taken(**counts, change_ids=tuple(await self.write("import")))
 
     async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
-        """Takes in what has a meaning here, and says what became of each."""
+        """Takes in what has a meaning here, and says what became of each piece."""
+        done: list[Carried] = []
+        for piece in pieces:
+            try:
+                done.append(Carried(piece=piece, done="carried", why=self.place_piece(piece)))
+            except Known as known:
+                done.append(Carried(piece=piece, done="known", why=str(known)))
+            except MemoryError_ as error:
+                done.append(Carried(piece=piece, done="left", why=str(error)))
+        if not dry_run:
+            await self.write("copy")
+        return done
 
 
 CARRIERS: Mapping[str, str] = {
@@ -120,70 +154,53 @@ def carrier_of(system: MemorySystem) -> Carrier:
     return carrier
 
 
-def misplaced(piece: Piece, *, projects: bool) -> str:
-    """Why a piece has no place in a system that shows all it holds, lets nothing expire and has no
-    soul; "" when it has. `projects`: whether the system tells them apart."""
+def refuse_misplaced(piece: Piece) -> None:
+    """Raises MemoryError_ for a piece that has no place in a system that shows all it holds, lets
+    nothing expire and has no soul."""
+    why = ""
     if piece.private:
-        return "a sensitive note is never shown, and all of this memory is"
-    if piece.kind == "soul":
-        return "there is no soul here; AGENTS.md may serve as one"
-    if piece.kind == "event" or (piece.expires_at and piece.kind != "episode"):
-        return "it passes, and nothing here expires"
-    if piece.project and not projects:
-        return "this memory knows no projects: it would be taken for true everywhere"
-    if piece.untrusted and piece.kind != "episode":
-        return "it came from untrusted content and was not approved"
-    return ""
+        why = "a sensitive note is never shown, and all of this memory is"
+    elif piece.kind == "soul":
+        why = "there is no soul here; AGENTS.md may serve as one"
+    elif piece.kind == "event" or (piece.expires_at and piece.kind != "episode"):
+        why = "it passes, and nothing here expires"
+    elif piece.untrusted and piece.kind != "episode":
+        why = "it came from untrusted content and was not approved"
+    if why:
+        raise MemoryError_(why)
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────
-
-
-def written(rows: Iterable[Row], format: Format) -> str:
-    """Rows as one text, ending with a line feed unless there are none."""
-    if format == "jsonl":
-        return "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
-    return "\n".join(block(row) + "\n" for row in rows)
-
-
-def block(row: Row) -> str:
-    """One row in Markdown."""
-    lines = [_RULE]
-    lines += [f"{name}: {_bare(value)}" for name, value in row.items() if name != "content"]
-    lines += [_RULE]
-    text = "\n".join(_guarded(line) for line in str(row.get("content", "")).split("\n"))
-    return "\n".join(lines) + "\n" + text
-
-
-def _bare(value: Any) -> str:
-    """A value on one line: a string as it is where that is unmistakable, else JSON."""
-    if isinstance(value, str) and value == value.strip() and value and "\n" not in value:
-        try:
-            json.loads(value)
-        except ValueError:
-            if value[0] not in '[{"' and value.isprintable():
-                return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _guarded(line: str) -> str:
-    return "\\" + line if _ESCAPED.fullmatch(line) else line
-
-
-# ── reading ──────────────────────────────────────────────────────────────────────────────────
+def written(rows: Iterable[Row]) -> str:
+    """Rows as one text: a line each."""
+    return "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
 
 
 def read(text: str) -> list[Numbered]:
-    """The rows of a text in either form.
-
-    Raises: MemoryError_ that names every line (up to ten) that cannot be read.
-    """
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    """The rows of a text. Raises: MemoryError_ that names every line (up to ten) that is none."""
+    rows: list[Numbered] = []
     faults: list[str] = []
-    first = text.lstrip()[:1]
-    rows = _read_lines(text, faults) if first == "{" else _read_blocks(text, faults)
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(Numbered(line=number, row=read_row(line)))
+        except MemoryError_ as error:
+            faults.append(f"line {number}: {error}")
     refuse(faults)
     return rows
+
+
+def read_row(line: str) -> Row:
+    """One row. Raises: MemoryError_ for a line that is none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise MemoryError_(f"no JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise MemoryError_(f"not an object but {type(row).__name__}")
+    if not isinstance(row.get("content"), str):
+        raise MemoryError_("`content` is missing or no text")
+    return row
 
 
 def refuse(faults: Sequence[str]) -> None:
@@ -197,79 +214,3 @@ def refuse(faults: Sequence[str]) -> None:
         f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{told}{rest}\n"
         "Correct them and import the file again."
     )
-
-
-def read_block(text: str) -> Row:
-    """The row of one block, as `block` wrote it. Raises: MemoryError_."""
-    rows = read(text)
-    if len(rows) != 1:
-        raise MemoryError_(f"This is not one block but {len(rows)}.")
-    return rows[0].row
-
-
-def _read_lines(text: str, faults: list[str]) -> list[Numbered]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            faults.append(f"line {number}: no JSON ({error})")
-            continue
-        if not isinstance(row, dict):
-            faults.append(f"line {number}: not an object but {type(row).__name__}")
-        elif not isinstance(row.get("content"), str):
-            faults.append(f"line {number}: `content` is missing or no text")
-        else:
-            rows.append(Numbered(line=number, row=row))
-    return rows
-
-
-def _read_blocks(text: str, faults: list[str]) -> list[Numbered]:
-    rows: list[Numbered] = []
-    lines = text.split("\n")
-    at = 0
-    while at < len(lines):
-        if not lines[at].strip():
-            at += 1
-            continue
-        if lines[at].rstrip() != _RULE:
-            faults.append(f"line {at + 1}: a block begins with a line `---`")
-            return rows
-        start, at = at, at + 1
-        row, at = _read_fields(lines, at, faults)
-        content = []
-        while at < len(lines) and lines[at].rstrip() != _RULE:
-            line = lines[at]
-            content.append(line[1:] if line[:1] == "\\" and _ESCAPED.fullmatch(line) else line)
-            at += 1
-        row["content"] = "\n".join(content).strip()
-        rows.append(Numbered(line=start + 1, row=row))
-    return rows
-
-
-def _read_fields(lines: Sequence[str], at: int, faults: list[str]) -> tuple[dict[str, Any], int]:
-    """The fields from line `at` on, and the line after the `---` that ends them."""
-    row: dict[str, Any] = {}
-    while at < len(lines) and lines[at].rstrip() != _RULE:
-        name, colon, value = lines[at].partition(":")
-        if not colon or not _NAME.fullmatch(name.strip()):
-            faults.append(f"line {at + 1}: a field is written `name: value`")
-        elif name.strip() == "content":
-            faults.append(f"line {at + 1}: the text stands below the fields, not among them")
-        else:
-            row[name.strip()] = _value(value.strip())
-        at += 1
-    if at == len(lines):
-        faults.append(f"line {at}: the fields end with a line `---`")
-    return row, at + 1
-
-
-def _value(text: str) -> Any:
-    if text == "":
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -8,7 +8,7 @@ How a change is taken back is the business of the system that made it.
 import contextlib
 import json
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +18,15 @@ from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.stored import read_row
 
+ORIGINS_LOOKED_THROUGH = 2_000
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
+
+
+class NothingToUndo(MemoryError_):
+    """Nothing of a change is left: kode was stopped before it was made, or it is gone since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +63,11 @@ class Change:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
+
+    @classmethod
+    def by(cls, author: Author, **values: Any) -> "Change":
+        """A change by somebody in a turn of a session; `values` are its other fields."""
+        return cls(who=author.who, session=author.session, turn=author.turn, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,28 +123,67 @@ class History:
                 found.append(change)
         return found
 
-    def last_to_undo(self, system: str, passing: Collection[str] = ()) -> Change | None:
-        """The newest change of a system that stands: neither taken back nor itself an undo.
-
-        Kinds in `passing` are passed over: what the system did by itself, told to nobody.
-        """
+    def last_to_undo(
+        self, system: str, fits: Callable[[Change], bool] = lambda change: True
+    ) -> Change | None:
+        """The newest fitting change of a system that is not undone and no undo itself."""
         undone: set[str] = set()
         for line in self._lines_backwards():
             change = _read(line)
-            if change is None or change.system != system:
+            if change is None or change.system != system or not fits(change):
                 continue
             if change.undoes:
                 if change.id not in undone:
                     undone.add(change.undoes)
                 continue
-            if change.id not in undone and change.kind not in passing:
+            if change.id not in undone:
                 return change
         return None
 
+    def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
+        """The newest change for each key, among the last 2,000."""
+        found: dict[str, Change] = {}
+        for change in self.tail(ORIGINS_LOOKED_THROUGH).changes:
+            for key in keys(change):
+                found.setdefault(key, change)
+        return found
+
     def _lines_backwards(self) -> Iterator[bytes]:
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             with self.path.open("rb") as file:
                 yield from durable.lines_backwards(file)
+
+
+def undo_of(change: Change, author: Author, **values: Any) -> Change:
+    """The change that takes another one back; `values` are fields that are not simply swapped."""
+    swapped: dict[str, Any] = {
+        "target": change.target,
+        "before": change.after,
+        "after": change.before,
+        "reason": f"undoes {change.kind} {change.id}",
+    }
+    return Change.by(
+        author, kind="undo", system=change.system, undoes=change.id, **{**swapped, **values}
+    )
+
+
+def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
+    """The error for a change of which nothing is left; `gone` is a sentence that says what."""
+    return NothingToUndo(
+        f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
+        "before it was made, or it was changed since.".lstrip()
+    )
+
+
+def origin_of(change: Change | None, before: str = "") -> str:
+    """Where a text came from, for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, with
+    a word before it."""
+    if change is None:
+        return "written by hand"
+    session = f", session {change.session}" if change.session else ""
+    turn = f" turn {change.turn}" if change.turn else ""
+    when = change.at[:16].replace("T", " ")
+    return f"{before}{change.kind} by {change.who}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

@@ -1,6 +1,6 @@
 """`export`, `import` and `copy`: what a memory holds, out of it, into it, into another system.
 
-Here: the order of steps and what a person is told. The forms of a text are in `exchange`, what each
+Here: the order of steps and the words for a person. The form of a text is in `exchange`, what each
 system's rows mean in its own `carry`.
 """
 
@@ -12,7 +12,7 @@ from kode import durable
 from kode.contracts import MemorySystem
 from kode.errors import MemoryError_
 from kode.memory import exchange
-from kode.memory.exchange import Carried, Format
+from kode.memory.exchange import Carried
 from kode.memory.scan import scan
 
 MAX_IMPORT_BYTES = 64_000_000
@@ -20,20 +20,21 @@ LISTED = 40
 TEXT_CHARS = 80
 
 
-async def export(system: MemorySystem, format: Format | None, file: Path | None) -> str:
-    """The text, or with `file` (written 0600) one line about it. Without a format the file's name
-    decides. Raises: MemoryError_, StorageError."""
+async def export(system: MemorySystem, file: Path | None) -> str:
+    """The text, or with `file` (written 0600) one line about it. Raises: MemoryError_,
+    StorageError."""
     rows = await exchange.carrier_of(system).rows()
-    by_name: Format = "markdown" if file and file.suffix in (".md", ".markdown") else "jsonl"
-    text = exchange.written(rows, format or by_name)
+    text = exchange.written(rows)
     if file is None:
         return text.rstrip("\n")
     durable.replace(file, text.encode(errors="replace"))
-    return f"exported {_counted(len(rows), 'entry', 'entries')} of {system.name} to {file}"
+    entries = "1 entry" if len(rows) == 1 else f"{len(rows)} entries"
+    return f"exported {entries} of {system.name} to {file}"
 
 
 async def import_(system: MemorySystem, file: Path) -> str:
-    """Takes in a file of either form: all of it, or nothing. Raises: MemoryError_, StorageError."""
+    """Takes in what `export` wrote, edited or not: all of it, or nothing. Raises: MemoryError_,
+    StorageError."""
     rows = exchange.read(_read(file))
     others = [row for row in rows if row.row.get("system", system.name) != system.name]
     if others:
@@ -95,7 +96,3 @@ def _read(file: Path) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise MemoryError_(f"{file} is not UTF-8 text. Save it as UTF-8 and try again.") from error
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

@@ -61,9 +61,9 @@ def make_call(
 ) -> Call:
     """A call with all that decides about it.
 
-    `roots` are the folders of work, `readable` more folders that may be read unasked (kode's kept
-    outputs), `taint` whether the session took in untrusted text, `sandbox` what commands can be
-    tried in.
+    `roots` are the folders of work, `readable` what else may be read unasked (kode's kept outputs,
+    the log of a journal), `taint` whether the session took in untrusted text, `sandbox` what
+    commands can be tried in.
     """
     return Call(
         rules=rules,
@@ -71,8 +71,7 @@ def make_call(
         tool=tool,
         arguments=arguments,
         project=project,
-        where=sensitive.ground(cwd, roots, user_home, protected, temp),
-        readable=tuple(sensitive.real(folder) for folder in readable),
+        where=sensitive.ground(cwd, roots, user_home, protected, temp, readable),
         taint=taint,
         sandbox=sandbox,
         sandbox_forced=sandbox_forced,

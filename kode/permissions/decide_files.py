@@ -33,9 +33,8 @@ def read(call: Call) -> Decision:
             reason=f"{shown(call, secret)} is likely to hold keys or passwords.",
             hint=f"--allow '{_file_rule('read', call, secret)}'",
         )
-    if sensitive.place(path, call.where) == "root" or any(
-        sensitive.below(sensitive.real(path), folder) for folder in call.readable
-    ):
+    inside = sensitive.place(path, call.where) == "root"
+    if inside or sensitive.is_readable(path, call.where):
         return allow("It reads the project.")
     if _covered(call, path):
         return allow("You allowed it before.")

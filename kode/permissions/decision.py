@@ -49,7 +49,6 @@ class Call:
     arguments: Mapping[str, Any]
     project: Path
     where: sensitive.Ground
-    readable: tuple[str, ...]
     taint: bool
     sandbox: SandboxKind
     sandbox_forced: bool

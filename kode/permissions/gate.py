@@ -343,7 +343,7 @@ class PersonGate:
             user_home=self._user_home,
             protected=(*context.protected, self._home),
             temp=self._temp,
-            readable=(context.output_dir,),
+            readable=(context.output_dir, *context.readable),
             taint=self._tainted(),
             sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
             sandbox_forced=self._sandbox_forced,

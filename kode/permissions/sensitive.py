@@ -80,6 +80,8 @@ class Ground:
     """The user's home folder."""
     protected: tuple[str, ...]
     temp: tuple[str, ...]
+    readable: tuple[str, ...] = ()
+    """Folders and files in protected folders that may be read; the name of one may be a pattern."""
 
 
 def ground(
@@ -88,6 +90,7 @@ def ground(
     home: Path,
     protected: Sequence[Path] = (),
     temp: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
 ) -> Ground:
     """A Ground from paths: the working directory is always a root, `~/.kode` always protected,
     `/tmp` always temporary."""
@@ -97,6 +100,7 @@ def ground(
         home=os.path.abspath(home),
         protected=_both((*protected, home / ".kode")),
         temp=_both((*temp, Path("/tmp"), Path("/var/tmp"))),
+        readable=tuple(real(path) for path in readable),
     )
 
 
@@ -114,6 +118,18 @@ def place(path: str, where: Ground) -> Place:
     if any(below(resolved, known) for known in places.PROGRAMS_AND_DOCUMENTS):
         return "system"
     return "elsewhere"
+
+
+def is_readable(path: str, where: Ground) -> bool:
+    """Whether a path, or all that a glob in its name can mean, is among what may be read of the
+    protected folders."""
+    known = real(path)
+    return any(below(known, one) or _matches(known, one) for one in where.readable)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    (folder, name), (known, names) = os.path.split(path), os.path.split(pattern)
+    return folder == known and fnmatch.fnmatchcase(name, names)
 
 
 def is_secret(path: str, where: Ground) -> bool:

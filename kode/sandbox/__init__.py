@@ -1,5 +1,6 @@
 """The sandbox: what a command that nobody was asked about can reach, held by the kernel.
 
+    deferred.py   stands for a sandbox until a command needs it
     sandbox.py    read this first: what holds on this machine, and an attempt at a command
     view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
     masks.py      which files of a folder hold keys, so that nothing shows in their place
@@ -11,7 +12,3 @@
 
 Whether a command runs in it, and what becomes of its changes, is decided in `kode.permissions`.
 """
-
-from kode.sandbox.sandbox import Attempt, Sandbox, Standing, open_sandbox
-
-__all__ = ["Attempt", "Sandbox", "Standing", "open_sandbox"]

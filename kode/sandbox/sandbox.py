@@ -32,6 +32,7 @@ from kode import paths
 from kode.contracts import FileChange, Wrapped
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, view
+from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer, Store
 from kode.sandbox.masks import Masks, make_mask
@@ -41,9 +42,6 @@ from kode.sandbox.wall import View, Wall, listening_ports
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 TEST_TIMEOUT_S = 10.0
-
-_WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
-"""Where programs are looked for: a project's folder on PATH must not supply them."""
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -138,7 +136,7 @@ class Sandbox:
         """Why there is surely no sandbox, without trying; "" where one has to try."""
         if sys.platform != "linux":
             return "it needs Linux"
-        if not shutil.which("bwrap", path=_WHERE) and landlock_version() < limits.SUFFICES_ALONE:
+        if not shutil.which("bwrap", path=WHERE) and landlock_version() < limits.SUFFICES_ALONE:
             return "bubblewrap is not installed"
         return ""
 
@@ -189,7 +187,7 @@ class Sandbox:
         """What is wrong with one kind, by trying it; "" when it holds."""
         if sys.platform != "linux":
             return "needs Linux"
-        if kind == "bubblewrap" and not shutil.which("bwrap", path=_WHERE):
+        if kind == "bubblewrap" and not shutil.which("bwrap", path=WHERE):
             return "not installed"
         if kind == "landlock" and (fault := self._fault_of_landlock()):
             return fault
@@ -224,7 +222,7 @@ class Sandbox:
         try:
             return subprocess.run(
                 wrapped.argv,
-                env={"PATH": _WHERE},
+                env={"PATH": WHERE},
                 pass_fds=wrapped.descriptors,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -239,6 +237,7 @@ class Sandbox:
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
         hidden = [ground.kode_home / name for name in ("config.json", "memory", "history")]
+        hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
@@ -417,7 +416,7 @@ class Attempt:
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
-        bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
+        bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
         return (bubblewrap, "--args", str(carried), "--")
 
 
@@ -429,9 +428,11 @@ def open_sandbox(
     kode_home: Path,
     outputs: Path,
     network: bool,
+    elsewhere: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
-    """A sandbox for a session; nothing is tried yet."""
+    """A sandbox for a session; nothing is tried yet. The fields of `Ground` say what is what."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -445,6 +446,8 @@ def open_sandbox(
         ),
         kode_home=_real(kode_home),
         outputs=_real(outputs),
+        elsewhere=tuple(map(_real, elsewhere)),
+        readable=tuple(_real(path.parent) / path.name for path in readable),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
     )
@@ -460,7 +463,8 @@ _GAPS_ALONE = (
 def _fault_of_layers(ground: Ground) -> str:
     """Why the folders of work cannot be copied on write; "" when they may be."""
     for folder in ground.folders:
-        if any(path.is_relative_to(folder) for path in (ground.kode_home, *ground.homes)):
+        kept = (ground.kode_home, *ground.elsewhere, *ground.homes)
+        if any(path.is_relative_to(folder) for path in kept):
             return f"{folder} holds a home, or kode's own folder"
         if inside := _mounted_inside(folder):
             return f"{inside} is a file system of its own"

@@ -54,6 +54,10 @@ class Ground:
     """Hidden."""
     outputs: Path
     """May be read: the kept outputs of this session."""
+    elsewhere: tuple[Path, ...] = ()
+    """Hidden: folders of kode's own that lie outside `kode_home`."""
+    readable: tuple[Path, ...] = ()
+    """Files in the hidden folders of kode that may be read; the name may be a pattern."""
     own: tuple[Path, ...]
     """May be read: what the launcher is made of."""
     network: bool = False
@@ -100,11 +104,12 @@ def bubblewrap_arguments(
         arguments += ["--ro-bind-try", empty, str(path)] if empty else _hidden(path)
     for path in _secrets_in_folders(ground):
         arguments += _hidden(path)
-    if ground.kode_home.is_dir():
-        arguments += ["--tmpfs", str(ground.kode_home)]
-        if ground.outputs.is_dir():
-            arguments += ["--ro-bind", str(ground.outputs), str(ground.outputs)]
-        arguments += ["--remount-ro", str(ground.kode_home)]
+    hidden = [folder for folder in (ground.kode_home, *ground.elsewhere) if folder.is_dir()]
+    arguments += [word for folder in hidden for word in ("--tmpfs", str(folder))]
+    outputs = [ground.outputs] if ground.outputs.is_dir() else []
+    for path in (*outputs, *_readable(ground)):
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += [word for folder in hidden for word in ("--remount-ro", str(folder))]
     for path in _own_hidden(ground):
         arguments += ["--ro-bind", str(path), str(path)]
     if store:
@@ -124,10 +129,17 @@ def _hidden(path: Path) -> list[str]:
     return ["--tmpfs", str(path), "--remount-ro", str(path)]
 
 
+def _readable(ground: Ground) -> list[Path]:
+    """The files that `ground.readable` names, as far as they are there."""
+    found = (path for one in ground.readable for path in sorted(one.parent.glob(one.name)))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
+
+
 @cache
 def _own_hidden(ground: Ground) -> list[Path]:
     """What of the launcher would be hidden by the mounts, or could be changed."""
-    covering = {*_hidden_homes(ground), *ground.folders, ground.kode_home, *map(Path, TEMPORARY)}
+    kode = (ground.kode_home, *ground.elsewhere)
+    covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, TEMPORARY)}
     shown = {*_shown(ground), *ground.own}
     return [
         path
@@ -149,7 +161,7 @@ def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
 
 def is_hidden(ground: Ground, path: Path) -> bool:
     """Whether a real path lies where commands see nothing of it."""
-    if path.is_relative_to(ground.kode_home):
+    if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
         return True
     if any(path.is_relative_to(shown) for shown in (*ground.folders, *_shown(ground))):
         return False
@@ -221,7 +233,7 @@ def _secrets_of_system(ground: Ground) -> list[str]:
 def cannot_hide(ground: Ground) -> str:
     """A home or kode's own folder that lies in a folder of work, where Landlock alone could not
     hide new files of it; "" when there is none."""
-    hidden = (ground.kode_home, *ground.homes)
+    hidden = (ground.kode_home, *ground.elsewhere, *ground.homes)
     inside = [path for path in hidden if any(path.is_relative_to(f) for f in ground.folders)]
     return str(inside[0]) if inside else ""
 
@@ -252,13 +264,14 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
 def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
     """Found out once a process: what is new since then is not shown."""
     hidden = {
-        str(ground.kode_home),
+        *map(str, (ground.kode_home, *ground.elsewhere)),
         *map(str, _hidden_homes(ground)),
         *map(str, ground.folders),
         *(*TEMPORARY, "/dev", "/run/user"),
         *_secrets_of_system(ground),
     }
-    named = [(str(p), p.is_dir()) for p in (*_shown(ground), ground.outputs, *ground.own)]
+    shown = (*_shown(ground), ground.outputs, *_readable(ground), *ground.own)
+    named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
 
 

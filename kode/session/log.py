@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
-from kode.errors import BusyError, StorageError
+from kode.errors import BusyError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Usage, calls_of, images_of
 from kode.session.entries import (
@@ -186,11 +186,7 @@ def create(
     forked_from: Origin | None = None,
 ) -> Session:
     """A new session with its file, header written. Raises: StorageError."""
-    folder = paths.sessions_folder(home)
-    try:
-        durable.make_folder(folder)
-    except StorageError as error:
-        raise StorageError(f"{error} Or keep nothing of the session: --no-session.") from error
+    durable.make_folder(paths.sessions_folder(home))
     while True:
         session_id = new_session_id()
         path = paths.session_file(home, session_id)

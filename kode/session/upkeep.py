@@ -14,7 +14,17 @@ from pathlib import Path
 from kode import durable, paths
 from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
-from kode.session.entries import AnyEntry, MessageEntry, Origin, TrimEntry, line_of, new_id
+from kode.session.entries import (
+    AnyEntry,
+    MessageEntry,
+    Origin,
+    StateEntry,
+    TrimEntry,
+    TurnEntry,
+    UsageEntry,
+    line_of,
+    new_id,
+)
 from kode.session.index import files, last_used
 from kode.session.log import copy_to, load
 from kode.session.reading import is_readable, read, session_path
@@ -66,7 +76,8 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
 
 def fork(home: Path, session_id: str, at: str | None = None) -> str:
     """A new session that begins with the entries up to and including `at` (all of them with None);
-    returns its id. The results of `at`'s own calls come along. The old one may be open elsewhere.
+    returns its id. The results of `at`'s own calls come along, and with the last answer of a turn
+    what was kept at its end. The old one may be open elsewhere.
 
     Raises: SessionError when there is no such entry; StorageError.
     """
@@ -80,6 +91,8 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
             f"`kode session show {session_id}` shows the id of each message."
         )
     end = _with_results(entries, fitting[0]) + 1
+    while end < len(entries) and isinstance(entries[end], StateEntry | UsageEntry | TurnEntry):
+        end += 1
     origin = Origin(session=session_id, entry=entries[fitting[0]].id)
     return copy_to(home, header, entries[:end], origin)
 

@@ -40,7 +40,8 @@ POLL_S = 0.25
 STOP_GRACE_S = 6.0
 """A child that was told to end and has not by then is stuck: it ends itself hard."""
 LOCK_S = 2.0
-MAX_SUMMARY_CHARS = 50_000
+SAID_CHARS = 50_000
+"""Of a report, in the line to the parent; its file has all of it."""
 
 
 def request_text(task: Task) -> str:
@@ -66,7 +67,7 @@ def result_of(
         summary = partial_summary(ended, messages, files)
     return Result(
         status=ended.status,
-        summary=summary[:MAX_SUMMARY_CHARS],
+        summary=summary,
         error=ended.error,
         files_changed=files,
         tokens_used=usage.input_tokens + usage.output_tokens,
@@ -127,16 +128,22 @@ class Voice:
             if self.over:
                 return
             self.over, self.status = True, result.status
-            line = line_of(result)
             if self.result_file is not None:
                 with contextlib.suppress(KodeError, OSError):
-                    durable.replace(self.result_file, line)
+                    durable.replace(self.result_file, line_of(result))
+                result = result.model_copy(update={"summary": _said(result.summary)})
             if free:
                 with contextlib.suppress(OSError, ValueError):
-                    _write_stdout(line)
+                    _write_stdout(line_of(result))
         finally:
             if free:
                 self.lock.release()
+
+
+def _said(summary: str) -> str:
+    if len(summary) <= SAID_CHARS:
+        return summary
+    return f"{summary[:SAID_CHARS]}\n[cut: the report has {len(summary):,} characters]"
 
 
 @dataclass

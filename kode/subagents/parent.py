@@ -136,6 +136,7 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
         finally:
             delegation.alive.pop(child.id, None)
             child.result = said or _outcome(delegation, child, status, error)
+            child.result = records.whole_result(child.folder, child.result)
             records.keep_result(child.folder, child.result)
             emit(_finished(child, child.result))
 

@@ -79,6 +79,13 @@ def keep_result(folder: Path, result: Result) -> None:
         durable.remove(folder / "snapshot.json")
 
 
+def whole_result(folder: Path, said: Result) -> Result:
+    """The result that a child said, with all of its report: a long one is only in its file."""
+    kept = _result(folder)
+    whole = kept is not None and len(kept.summary) > len(said.summary)
+    return said.model_copy(update={"summary": kept.summary}) if kept and whole else said
+
+
 def records(agents: Path) -> list[Record]:
     """The children of a session, oldest first; empty when there are none."""
     try:
@@ -220,9 +227,6 @@ def _clipped(id: str, summary: str, output_dir: Path, limit: int) -> str:
 
 def _record(folder: Path) -> Record:
     task = _json(folder / "task.json")
-    result = None
-    with contextlib.suppress(ValueError, OSError):
-        result = Result.model_validate_json((folder / "result.json").read_bytes())
     mark = _json(folder / "agent.json").get("mark", "")
     return Record(
         id=folder.name,
@@ -230,8 +234,14 @@ def _record(folder: Path) -> Record:
         goal=str(task.get("goal", "")),
         # A short mark could be found in anybody's environment.
         mark=mark if isinstance(mark, str) and len(mark) >= 16 else "",
-        result=result,
+        result=_result(folder),
     )
+
+
+def _result(folder: Path) -> Result | None:
+    with contextlib.suppress(ValueError, OSError):
+        return Result.model_validate_json((folder / "result.json").read_bytes())
+    return None
 
 
 def _json(path: Path) -> dict[str, Any]:

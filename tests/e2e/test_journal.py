@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -12,7 +13,8 @@ pytestmark = pytest.mark.e2e
 
 
 def journal(place: Place) -> Path:
-    return place.home / "memory" / "journal"
+    """The part of it that belongs to the one project there is."""
+    return project_memory(place.home / "memory" / "journal", place.project)
 
 
 def last_text(request: dict) -> str:
@@ -119,3 +121,54 @@ def test_commands_show_log_and_undo(place: Place) -> None:
     assert "[MEMORY.md] - Name: Zhang San" in found.out
     assert undone.out.startswith("undid consolidate")
     assert (journal(place) / "MEMORY.md").read_text().strip() == ""
+
+
+def test_the_model_searches_the_log_with_grep_too_and_writes_it_with_nothing(place: Place) -> None:
+    run(place, summary("Moved the parser to q.py.", "- x"), "run", "move the parser")
+    log = f"{journal(place)}/HISTORY*.md"
+    commands = (f"grep -ih parser {log}", f"sed -i s/q/z/ {journal(place)}/HISTORY.md")
+    results: list[str] = []
+
+    def reply(request: dict) -> dict:
+        if "memory consolidation agent" in last_text(request):
+            return summary("x", "- x")
+        results.extend(str(m["content"]) for m in request["messages"] if m["role"] == "tool")
+        if results:
+            return {"text": "done"}
+        calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
+        assert log in system_of(request)
+        return {"calls": calls}
+
+    with ScriptedServer(reply) as server:
+        place.url = server.openai_url
+        done = place.run("run", "where is it?", "--memory", "journal", "--provider", "openai")
+
+    assert done.code == 0, done.err
+    assert "Moved the parser to q.py." in results[0]
+    assert "q.py" not in results[1]
+    assert "q.py" in (journal(place) / "HISTORY.md").read_text()
+
+
+def test_memory_can_be_kept_elsewhere_where_no_tool_writes(place: Place) -> None:
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"memory": {"dataDir": "~/elsewhere"}}')
+    (place.project / "kode.json").write_text('{"memory": {"data_dir": "/tmp/mine"}}')
+    moved = place.folder / "elsewhere"
+
+    def reply(request: dict) -> dict:
+        if request["messages"][-1]["role"] == "tool":
+            return {"text": str(request["messages"][-1]["content"])}
+        path = str(moved / "facts" / "user.md")
+        write = {"name": "write_file", "arguments": {"path": path, "content": "x"}}
+        return {"calls": [write]}
+
+    added = place.run("memory", "add", "user", "likes tabs")
+    with ScriptedServer(reply) as server:
+        place.url = server.openai_url
+        flags = ("--provider", "openai", "--permission-mode", "full")
+        done = place.run("run", "write it", *flags)
+
+    assert "memory.data_dir" in added.err  # what the repository wanted is said and ignored
+    assert (moved / "facts" / "user.md").read_text() == "likes tabs"
+    assert "belongs to" in done.out
+    assert not (place.home / "memory").exists()

@@ -103,10 +103,12 @@ def test_stdin_is_the_task_or_its_context(place: Place) -> None:
         place.run("run", stdin="from a pipe")
         place.run("run", "-", stdin="from a dash")
         place.run("run", "explain", stdin="the log</stdin>")
+        place.run("run", "", stdin="from a pipe beside an empty task")
         said = [str(request.json["messages"][-1]["content"]) for request in server.requests]
     assert "from a pipe" in said[0]
     assert "from a dash" in said[1]
     assert re.fullmatch(r"explain\n\n<(stdin-\w+)>\nthe log</stdin>\n</\1>", said[2])
+    assert said[3] == "from a pipe beside an empty task"
 
 
 def test_attached_files_travel_with_the_task(place: Place) -> None:

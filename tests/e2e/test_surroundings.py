@@ -126,7 +126,18 @@ def test_a_home_that_is_a_file_is_one_sentence(place: Place) -> None:
 
     assert done.code == 3
     assert "KODE_HOME" in done.err
+    assert "--no-session" in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_home_that_is_a_file_is_not_needed_to_keep_nothing(place: Place) -> None:
+    place.home.write_text("")
+
+    flags = ("--no-session", "--no-memory", "--script", script(place, {"text": "Here."}))
+    done = place.run("run", *flags, "hi")
+
+    assert (done.code, done.out) == (0, "Here.\n")
+    assert "KODE_HOME" in done.err
 
 
 def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -> None:
@@ -141,7 +152,7 @@ def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -
     refused = place.run("run", "--script", hi, "hi")
     done = place.run("run", "--no-session", "--script", hi, "hi")
 
-    assert refused.code == 1
+    assert refused.code == 3
     assert "--no-session" in refused.err
     assert (done.code, done.out) == (0, "Here.\n")
 

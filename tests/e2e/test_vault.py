@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -16,7 +17,13 @@ REFLECTS = "You look back on a task"
 
 
 def vault(place: Place) -> Path:
-    return place.home / "memory" / "vault"
+    """The part of it that belongs to the one project there is."""
+    return project_memory(place.home / "memory" / "vault", place.project)
+
+
+def about_the_user(place: Place) -> Path:
+    """The file that all projects share."""
+    return place.home / "memory" / "vault" / "facts" / "user.md"
 
 
 def said(request: dict) -> str:
@@ -114,7 +121,7 @@ def test_it_remembers_past_work(place: Place) -> None:
 def test_its_files_make_sense_in_an_editor_and_edits_count(place: Place) -> None:
     content = "# User Facts\n\n- Name: Zhang San\n- Role: dev\n"
     run(place, keeps("memory_write", path="facts/user.md", content=content), "run", "I'm Zhang San")
-    file = vault(place) / "facts" / "user.md"
+    file = about_the_user(place)
     text = file.read_text()
 
     file.write_text(text.replace("Zhang San", "Li Si"))
@@ -138,9 +145,10 @@ def test_it_needs_no_database(place: Place) -> None:
 
 
 def test_the_index_is_one_message_before_the_first_and_never_again(place: Place) -> None:
-    for name in ("facts/user.md", "facts/project.md", "episodes/2026-02.md"):
-        (vault(place) / name).parent.mkdir(parents=True, exist_ok=True)
-        (vault(place) / name).write_text("> Summary: a, b\n")
+    names = ("facts/project.md", "episodes/2026-02.md")
+    for path in (about_the_user(place), *(vault(place) / name for name in names)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("> Summary: a, b\n")
 
     _, own, _ = run(place, answers("first"), "run", "hello")
     _, again, _ = run(place, answers("second"), "continue", "and again")
@@ -168,7 +176,7 @@ def test_what_could_not_be_reflected_on_is_finished_by_the_next_process(place: P
     run(place, short, "run", "hi")
 
     assert len(waiting) == 1
-    assert content in (vault(place) / "facts" / "user.md").read_text()
+    assert content in about_the_user(place).read_text()
     assert list((vault(place) / "pending").glob("*.json")) == []
 
 

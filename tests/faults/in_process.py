@@ -23,10 +23,12 @@ from kode.events import silent
 from kode.memory.history import Change, History
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.queue import Decided, Item, Queue
+from kode.memory.project import ProjectFolder
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.pending import Pending, PendingFolder
 from kode.memory.vault.pending import Pending as Task
 from kode.memory.vault.pending import PendingFolder as Tasks
+from kode.paths import path_hash, project_memory
 from kode.permissions import approvals
 from kode.permissions.rules import parse
 from tests.memory.journal.life import add_entry
@@ -132,15 +134,14 @@ def made(folder: Path) -> Here:
     }
     (here.home / "config.json").write_text(json.dumps(config, indent=1))
     _session(here)
-    _memory(here.home / "memory")
+    _memory(here.home / "memory", here.project)
     here.kode("memory", "add", "user", "Likes short answers")
     (here.folder / "notes.jsonl").write_text('{"content": "Prefers tabs", "kind": "rule"}\n')
     here.kode("memory", "--memory", "notes", "import", str(here.folder / "notes.jsonl"))
     for system in ("tiered", "vault", "journal", "notes"):
         archive = here.folder / f"{system}-archive"
         here.kode("memory", "--memory", system, "export", f"{archive}.jsonl")
-        here.kode("memory", "--memory", system, "export", f"{archive}.md")
-    _waiting(here.home / "memory")
+    _waiting(here.home / "memory", here.project)
     approvals.add(here.home, here.project, (parse("shell(make:*)"),))
     (here.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     here.keep()
@@ -173,7 +174,7 @@ def _session(here: Here) -> None:
     (agent / "transcript.jsonl").write_text("{}\n")
 
 
-def _memory(memory: Path) -> None:
+def _memory(memory: Path, project: Path) -> None:
     at = NOON.isoformat()
     write_facts(memory / "facts" / "env.md", "Tests run with pytest", "Python is 3.11 — größer")
     episodes = EpisodeFiles(memory / "episodes")
@@ -194,28 +195,28 @@ def _memory(memory: Path) -> None:
         history.append(
             Change(kind="add", target="facts/env.md", system=system, who="user", after=("x",))
         )
-    vault = memory / "vault"
+    vault = project_memory(memory / "vault", project)
     (vault / "facts").mkdir(parents=True)
     (vault / "facts" / "tools.md").write_text("# Tools\n\n> Summary: which tools\n\n- uses make\n")
     (vault / "episodes").mkdir()
     (vault / "episodes" / "2026-03.md").write_text("# 2026-03\n\n## 2026-03-01 12:00\nDid it.\n")
-    journal = JournalFiles(memory / "journal")
+    journal = JournalFiles(ProjectFolder(memory / "journal", path_hash(project)))
     journal.write_memory("# Facts\n- likes tabs\n")
     journal.write_memory("# Facts\n- likes spaces\n")
     add_entry(journal, "Did it.", NOON)
 
 
-def _waiting(memory: Path) -> None:
+def _waiting(memory: Path, project: Path) -> None:
     """What is left for a later start."""
     at = NOON.isoformat()
     kept = Pending(
         session_id="20260302-120000-abcdef", turns=4, at=at, tainted=False, transcript="user: hi"
     )
     PendingFolder(memory / "episodes" / "pending").write(kept)
-    Tasks(memory / "vault" / "pending").write(
+    Tasks(project_memory(memory / "vault", project) / "pending").write(
         Task(session="20260301-120001-abcdef", turn=1, at=at, text="user: hi")
     )
-    queue = Queue(memory / "journal" / "queue")
+    queue = Queue(project_memory(memory / "journal", project) / "queue")
     decided = Decided(at=at, block="## x\n\n", changes=("aaaaaaaa", "bbbbbbbb"), update="- x")
     item = Item(
         id="20260301-120001-abcdef.00000000000000000001abcdef",

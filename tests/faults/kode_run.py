@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode import durable
+from kode import durable, paths
 from kode.errors import SessionError
 from kode.memory.history import History
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
@@ -171,6 +171,16 @@ def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
     if len(turns) > sum(isinstance(entry, TurnEntry) for entry in entries):
         faults.append("the end of a turn")
     return faults
+
+
+def move_memory(place: Place) -> None:
+    """Gives what memory kept for the one project to the project of this place: the disk was
+    recorded elsewhere."""
+    for system in ("vault", "journal"):
+        folder = place.home / "memory" / system
+        for path in folder.glob("*"):
+            if paths.is_path_hash(path.name):
+                path.rename(paths.project_memory(folder, place.project))
 
 
 def missing_changes(place: Place, shown: Sequence[Event]) -> list[str]:

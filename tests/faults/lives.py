@@ -132,7 +132,7 @@ class Life:
         told: list[str] = []
         system = make_system(MemoryConfig.model_validate(self.memory))
         context = MemoryContext(
-            root=paths.memory_folder(place.home),
+            root=paths.memory_folder(place.home, None),
             cwd=place.project,
             project_root=None,
             session_id=None,
@@ -269,8 +269,8 @@ def _reflecting(title: str) -> dict[str, Any]:
 
 
 def _lost_of_vault(place: Place, shown: Shown) -> list[str]:
-    root = place.home / "memory/vault"
-    facts = root / "facts/user.md"
+    facts = place.home / "memory/vault/facts/user.md"
+    root = paths.project_memory(place.home / "memory/vault", place.project)
     states = (None, "short", "long")
     text = facts.read_text() if facts.exists() else None
     found = text and next((word for word in states if word and f"Answers: {word}" in text), text)
@@ -355,7 +355,7 @@ def _consolidated(entry: str, update: str) -> dict[str, Any]:
 
 
 def _lost_of_journal(place: Place, shown: Shown) -> list[str]:
-    root = place.home / "memory/journal"
+    root = paths.project_memory(place.home / "memory/journal", place.project)
     history = History(place.home / "memory/history.jsonl")
     memory = root / "MEMORY.md"
     text = memory.read_text().strip() if memory.exists() else ""

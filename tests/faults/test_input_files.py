@@ -152,34 +152,33 @@ FORMATS = (
         TIERED,
         keeps=lambda found: read_row(Pending, found) is None,
     ),
-    Format("vault's facts", "kode-home/memory/vault/facts/tools.md", memory("vault")),
-    Format("vault's episodes", "kode-home/memory/vault/episodes/*.md", memory("vault")),
+    Format("vault's facts", "kode-home/memory/vault/*/facts/tools.md", memory("vault")),
+    Format("vault's episodes", "kode-home/memory/vault/*/episodes/*.md", memory("vault")),
     Format(
         "vault's task",
-        "kode-home/memory/vault/pending/*.json",
+        "kode-home/memory/vault/*/pending/*.json",
         memory("vault"),
         keeps=lambda found: read_row(Task, found) is None,
     ),
-    Format("journal's memory", "kode-home/memory/journal/MEMORY.md", memory("journal")),
-    Format("journal's history", "kode-home/memory/journal/HISTORY.md", memory("journal")),
+    Format("journal's memory", "kode-home/memory/journal/*/MEMORY.md", memory("journal")),
+    Format("journal's history", "kode-home/memory/journal/*/HISTORY.md", memory("journal")),
     Format(
         "journal's queue",
-        "kode-home/memory/journal/queue/*.json",
+        "kode-home/memory/journal/*/queue/*.json",
         memory("journal"),
         keeps=lambda found: read_row(Item, found) is None,
     ),
     Format("notes", "kode-home/memory/notes/notes.db", memory("notes"), keeps=never),
     *(
         Format(
-            f"{system} archive as {ending}",
-            f"{system}-archive.{ending}",
+            f"{system} archive",
+            f"{system}-archive.jsonl",
             (
-                kode("memory", "--memory", system, "import", f"FOLDER/{system}-archive.{ending}"),
+                kode("memory", "--memory", system, "import", f"FOLDER/{system}-archive.jsonl"),
                 kode("memory", "--memory", system, "show"),
             ),
         )
         for system in ("tiered", "vault", "journal", "notes")
-        for ending in ("jsonl", "md")
     ),
 )
 

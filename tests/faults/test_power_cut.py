@@ -22,6 +22,7 @@ from tests.faults.kode_run import (
     events,
     missing_changes,
     missing_of_session,
+    move_memory,
     remove,
     session_of,
     spread,
@@ -85,6 +86,7 @@ def test_a_power_cut_at_any_moment_loses_nothing_that_was_shown(
     for number, (tree, shown) in enumerate(chosen):
         place = Place(tmp_path / "cut")
         power_cut.build(tree, place.folder)
+        move_memory(place)
         found = wrong_with(life, place, shown)
         if number in started:
             found += starts(life, place, shown)
@@ -135,6 +137,7 @@ def test_the_model_would_find_a_sync_left_out(
     place = Place(tmp_path / "cut")
     for tree, shown in states(recorded, calls):
         power_cut.build(tree, place.folder)
+        move_memory(place)
         if life.missing(place, shown):
             return
         remove(place.folder)

@@ -1,6 +1,9 @@
 import asyncio
+import json
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kode.errors import ProviderError
 from kode.memory.ask import Door, keep_ends, read_list, read_numbers, read_object
@@ -145,3 +148,63 @@ def test_a_list_is_found_and_half_a_list_is_none(answer, value):
 )
 def test_an_order_is_read_strictly(answer, numbers):
     assert read_numbers(answer, 3) == numbers
+
+
+CODE = "Run:\n```bash\nmake test\n```\nand read `x`"
+
+
+def _literal(values):
+    """JSON as models write it that leave line feeds in strings as they are."""
+    return json.dumps(values, ensure_ascii=False).replace("\\n", "\n")
+
+
+@pytest.mark.parametrize("write", [json.dumps, _literal])
+@pytest.mark.parametrize(
+    "dress", ["{}", "```json\n{}\n```", "Here:\n```\n{}\n```\nDone.", "```{}```"]
+)
+def test_a_fence_inside_an_answer_does_not_end_it(write, dress):
+    values = {"narrative": CODE, "facts": [CODE, "b"]}
+
+    found = read_object(dress.replace("{}", write(values)), FIELDS)
+    listed = read_list(dress.replace("{}", write([CODE, "b"])))
+
+    assert found is not None
+    assert (found.value, found.complete) == (values, True)
+    assert listed == [CODE, "b"]
+
+
+TEXTS = st.text(st.sampled_from('ab \n`{}[],:"\\'), max_size=12) | st.text(max_size=12)
+
+
+@given(
+    TEXTS, st.lists(TEXTS, max_size=3), st.sampled_from(["{}", "```json\n{}\n```"]), st.floats(0, 1)
+)
+@example('a"}', [], "{}", 0.5)
+@example(':"', ["::::]}"], "{}", 0.95)
+def test_half_an_answer_never_passes_for_the_whole(narrative, facts, dress, share):
+    values = {"narrative": narrative, "facts": facts}
+    answer = dress.replace("{}", json.dumps(values, ensure_ascii=False))
+    begun = answer[: round(share * len(answer))]
+
+    whole, half = read_object(answer, FIELDS), read_object(begun, FIELDS)
+
+    assert whole is not None
+    assert (whole.value, whole.complete) == (values, True)
+    if half is not None and half.complete:
+        assert {name: half.value[name] for name in half.value} == values
+
+
+def test_two_whole_fields_followed_by_prose_are_taken():
+    answer = '{"narrative": "It ended well.", "facts": ["a"]\nI hope this is what you wanted.'
+
+    found = read_object(answer, FIELDS)
+
+    assert found is not None
+    assert found.value == {"narrative": "It ended well.", "facts": ["a"]}
+    assert found.complete
+
+
+def test_a_quote_that_nobody_escaped_does_not_cut_a_value_in_silence():
+    found = read_object('{"narrative": "He said "hi" and left", "facts": ["a"]', FIELDS)
+
+    assert found is None or not found.complete

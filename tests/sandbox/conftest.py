@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox import Sandbox
+from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import KINDS, MYSELF, SOURCES, Run, User, opened, ordinary_user
 from tests.tools.conftest import context, events, project
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import Wrapped
-from kode.sandbox import Attempt, Sandbox, open_sandbox
+from kode.sandbox.sandbox import Attempt, Sandbox, open_sandbox
 from kode.tools import processes
 
 Kind = Literal["layered", "plain", "landlock"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox import Sandbox
+from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import Run, attempted_in, begun, fault, opened, ran
 
 TRY = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox import Sandbox
+from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
 
 CANARY = "canary-value"
@@ -54,7 +54,7 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
         pytest.skip(f"needs to write in {where}")
     try:
         (kode_home / "config.json").write_text(CANARY)
-        from kode.sandbox import open_sandbox
+        from kode.sandbox.sandbox import open_sandbox
 
         made = open_sandbox(cwd=work, roots=(work,), repository=work, kode_home=kode_home,
                             outputs=kode_home / "outputs", network=False)  # fmt: skip

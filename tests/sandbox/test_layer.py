@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kode.contracts import FileChange
 from kode.errors import SandboxError
-from kode.sandbox import Attempt, Sandbox, layer
+from kode.sandbox import layer
+from kode.sandbox.sandbox import Attempt, Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.contents import Contents
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kode.contracts import ToolContext
-from kode.sandbox import Sandbox, limits, sandbox, view
+from kode.sandbox import limits, sandbox, view
+from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
 from tests.sandbox.sandboxed import (
     KINDS,
@@ -39,7 +40,7 @@ def any_kind(made: Sandbox) -> Sandbox:
 def test_without_a_sandbox_the_next_step_is_named(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
     monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
     standing = made.standing()
     assert (standing.kind, standing.layered, made.holds()) == ("none", False, False)
@@ -51,7 +52,7 @@ def test_without_bubblewrap_the_gaps_are_named(
 ) -> None:
     if made.fault("landlock"):
         pytest.skip(made.fault("landlock"))
-    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
     standing = made.standing()
     assert (standing.kind, standing.layered, made.holds()) == ("landlock", False, True)
     assert "not installed" in standing.why
@@ -62,7 +63,7 @@ def test_without_bubblewrap_the_gaps_are_named(
 def test_an_old_landlock_is_no_sandbox(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    monkeypatch.setattr(sandbox, "_WHERE", "/nowhere")
+    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
     monkeypatch.setattr(sandbox, "landlock_version", lambda: version)
     assert not made.holds()
     assert made.cannot_hold()

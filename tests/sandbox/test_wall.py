@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kode.contracts import ToolContext
-from kode.sandbox import Sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.wall import View, Wall
 from kode.tools.shell import shell
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran

@@ -8,6 +8,7 @@ from kode import paths
 from kode.errors import BusyError, SessionError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
+from kode.session.entries import StateEntry
 from kode.session.export import as_json
 from kode.session.log import Session
 from tests.session.stories import (
@@ -124,6 +125,23 @@ def test_a_fork_at_a_call_takes_its_results_along(tmp_path: Path) -> None:
     assert repairs == []
     assert [r.text for r in results_of(loaded.messages[-1])] == ["done"]
     assert len(loaded.messages) == 3
+
+
+def test_a_fork_at_the_last_answer_of_a_turn_has_what_memory_kept_then(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    answers = []
+    for number in (1, 2, 3):
+        session.append_message(user_message(f"turn {number}"))
+        answers.append(session.append_message(answer(f"answer {number}")))
+        session.append(StateEntry(system="tiered", state={"buffer": [f"turn {number}"]}))
+    session.close()
+
+    forked = upkeep.fork(tmp_path, str(session.id), answers[1].id)
+
+    loaded, _ = log.load(tmp_path, forked)
+    loaded.close()
+    assert loaded.state("tiered") == {"buffer": ["turn 2"]}
+    assert loaded.turns == 2
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])

@@ -10,9 +10,9 @@ import pytest
 
 from kode.events import TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
-from kode.subagents import child
+from kode.subagents import child, records
 from kode.subagents.child import Voice, Watchdog, expire, partial_summary, request_text
-from kode.subagents.protocol import Result, Task, parse_snapshot, snapshot_text
+from kode.subagents.protocol import MAX_LINE_BYTES, Result, Task, parse_snapshot, snapshot_text
 
 
 def test_the_request_names_goal_guidance_and_context() -> None:
@@ -63,6 +63,35 @@ def test_the_result_is_on_disk_before_it_is_said_and_said_once(
 
     assert [on_disk for _, on_disk in written] == [True]
     assert json.loads(file.read_text())["status"] == "success"
+
+
+def test_of_a_long_report_the_parent_reads_all_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[bytes] = []
+    monkeypatch.setattr(child, "_write_stdout", said.append)
+    report = "é" * 5_200_000
+
+    Voice(result_file=tmp_path / "result.json").conclude(
+        Result(status="success", summary=report, error=None)
+    )
+
+    assert len(said[0]) < MAX_LINE_BYTES
+    line = Result.model_validate_json(said[0])
+    assert line.summary.endswith("[cut: the report has 5,200,000 characters]")
+    assert records.whole_result(tmp_path, line).summary == report
+    text = records.told("a1", "look", records.whole_result(tmp_path, line), tmp_path / "out", 100)
+    assert "the whole report of 5200000 characters is in" in text
+    assert (tmp_path / "out" / "agent-a1.md").read_text() == report
+
+
+def test_without_a_parent_the_line_has_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bytes] = []
+    monkeypatch.setattr(child, "_write_stdout", said.append)
+
+    Voice().conclude(Result(status="success", summary="x" * 60_000, error=None))
+
+    assert Result.model_validate_json(said[0]).summary == "x" * 60_000
 
 
 def test_a_process_that_does_not_end_when_told_to_is_ended_from_a_thread() -> None:

@@ -1,184 +1,182 @@
 """The journal as rows (export, import) and as pieces (to and from other systems)."""
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from kode import paths
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
-from kode.memory.history import Change
-from kode.memory.journal.commit import OUTSIDE, SYSTEM
-from kode.memory.journal.files import HISTORY, MEMORY, Entry, block_of, parse
+from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
+from kode.memory.history import Author, Change
+from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
 from kode.memory.locks import locked
+from kode.memory.project import ProjectFolder
 
 if TYPE_CHECKING:
     from kode.memory.journal.system import Journal
 
-MAX_BYTES = 65_536
+AUTHOR = Author(who="import")
 
 
-class JournalCarrier:
-    """One open journal."""
+@dataclass
+class _Placed:
+    """What is to be written into the journal of one project."""
+
+    files: JournalFiles
+    memory: str | None = None
+    """In the place of what MEMORY.md says."""
+    lines: list[str] = field(default_factory=list)
+    """At its end."""
+    entries: list[tuple[str, datetime]] = field(default_factory=list)
+
+
+class JournalCarrier(Carrier):
+    """One open journal: those of all projects."""
 
     def __init__(self, journal: "Journal") -> None:
-        self._files = journal.files
+        self._folder = journal.folder
         self._history = journal.history
         self._now = journal._context.now
+        self._placed: dict[str, _Placed] = {}
 
     async def rows(self) -> list[Row]:
-        """MEMORY.md whole, then every entry of the history."""
-        memory = self._files.read_memory()
-        first: list[Row] = [{"system": SYSTEM, "kind": "memory", "content": memory}]
-        entries = (
-            {"system": SYSTEM, "kind": "entry", "at": entry.at, "content": entry.text}
-            for entry in self._files.entries()
-        )
-        return [*(first if memory else []), *entries]
-
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """MEMORY.md is replaced where it differs; entries that are not there are added."""
-        faults: list[str] = []
-        memory: list[str] = []
-        entries: list[tuple[str, datetime]] = []
-        for row in rows:
-            try:
-                self._read(row.row, memory, entries)
-            except MemoryError_ as error:
-                faults.append(f"line {row.line}: {error}")
-        if len(memory) > 1:
-            faults.append(f"{len(memory)} rows of kind memory: there is only one {MEMORY}")
-        refuse(faults)
-        async with locked(self._files.root):
-            ids = [id for text in memory if (id := self._write_memory(text))]
-            changed = len(ids)
-            there = set(self._files.entries())
-            ids += [id for text, at in entries if (id := self._write_entry(text, at, there))]
-        added = len(ids) - changed
-        return Taken(
-            added=added, changed=changed, known=len(rows) - len(ids), change_ids=tuple(ids)
-        )
+        """Of each project MEMORY.md whole, then every entry of the history."""
+        found: list[Row] = []
+        for folder in self._folder.all():
+            files = JournalFiles(folder)
+            where = {"system": SYSTEM, "project": folder.project}
+            if memory := files.read_memory():
+                found.append({**where, "kind": "memory", "content": memory})
+            found += [
+                {**where, "kind": "entry", "at": entry.at, "content": entry.text}
+                for entry in files.entries()
+            ]
+        return found
 
     async def pieces(self) -> list[Piece]:
-        """Each line or paragraph of MEMORY.md as a fact, each entry as an episode."""
-        facts = [
-            Piece(content=line.lstrip("-*+ ").strip(), kind="fact", origin=MEMORY)
-            for line in self._files.read_memory().split("\n")
-            if line.lstrip("-*+ ").strip() and not line.startswith("#")
-        ]
-        episodes = [
-            Piece(
-                content=e.text,
-                kind="episode",
-                created_at=e.at,
-                origin=f"{HISTORY} {e.at}",
-                untrusted=e.text.startswith(OUTSIDE),
-            )
-            for e in self._files.entries()
-        ]
-        return [*facts, *episodes]
+        """Each line of MEMORY.md as a fact, each entry as an episode."""
+        found: list[Piece] = []
+        for folder in self._folder.all():
+            files = JournalFiles(folder)
+            found += [
+                Piece(
+                    content=line.lstrip("-*+ ").strip(),
+                    kind="fact",
+                    project=folder.project,
+                    origin=folder.target(MEMORY),
+                )
+                for line in files.read_memory().split("\n")
+                if line.lstrip("-*+ ").strip() and not line.startswith("#")
+            ]
+            found += [
+                Piece(
+                    content=entry.text,
+                    kind="episode",
+                    project=folder.project,
+                    created_at=entry.at,
+                    origin=f"{folder.target(HISTORY)} {entry.at}",
+                )
+                for entry in files.entries()
+            ]
+        return found
 
-    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
-        """Facts and rules become lines of MEMORY.md, episodes entries of the history."""
-        memory = self._files.read_memory()
-        lines: list[str] = []
-        entries: list[tuple[str, datetime]] = []
-        there = {entry.text for entry in self._files.entries()}
-        done = [self._take_one(p, memory, there, lines, entries) for p in pieces]
-        if not dry_run and (lines or entries):
-            async with locked(self._files.root):
-                if lines:
-                    current = self._files.read_memory()
-                    self._write_memory("\n".join(filter(None, (current, *lines))))
-                known = set(self._files.entries())
-                for text, at in entries:
-                    self._write_entry(text, at, known)
-        return done
-
-    # ── inside ───────────────────────────────────────────────────────────────────────────────
-
-    def _take_one(
-        self,
-        piece: Piece,
-        memory: str,
-        there: set[str],
-        lines: list[str],
-        entries: list[tuple[str, datetime]],
-    ) -> Carried:
-        why = misplaced(piece, projects=False)
-        if not why and piece.untrusted:
-            why = "it came from untrusted content and was not approved"
-        if why:
-            return Carried(piece=piece, done="left", why=why)
-        try:
-            scan.check(piece.content, max_chars=MAX_BYTES)
-        except MemoryError_ as error:
-            return Carried(piece=piece, done="left", why=str(error))
-        if piece.kind == "episode":
-            at = _moment(piece.created_at) if piece.created_at else self._now()
-            text = _as_written(piece.content, at)
-            if text in there:
-                return Carried(piece=piece, done="known", why=f"{HISTORY} has it")
-            there.add(text)
-            entries.append((text, at))
-            return Carried(piece=piece, done="carried", why=HISTORY)
-        line = f"- {' '.join(piece.content.split())}"
-        if line in lines or piece.content in memory:
-            return Carried(piece=piece, done="known", why=f"{MEMORY} has it")
-        lines.append(line)
-        return Carried(piece=piece, done="carried", why=MEMORY)
-
-    def _read(self, row: Row, memory: list[str], entries: list[tuple[str, datetime]]) -> None:
-        """Raises: MemoryError_."""
-        text = str(row["content"]).strip()
-        scan.check(text, max_chars=MAX_BYTES)
+    def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
+        """MEMORY.md is replaced where it differs; entries that are not there are added."""
+        placed, text = self._of(row.get("project")), str(row["content"]).strip()
+        scan.check(text)
         match row.get("kind"):
             case "memory":
-                memory.append(text)
+                if placed.memory is not None:
+                    raise MemoryError_(f"a second row of kind memory: there is only one {MEMORY}")
+                before = placed.files.read_memory()
+                placed.memory = text
+                return "known" if text == before else "changed" if before else "added"
             case "entry":
-                entries.append((text, _moment(str(row.get("at", "")))))
+                at = _moment(str(row.get("at", "")))
+                if _entry(text, at) in placed.files.entries():
+                    return "known"
+                placed.entries.append((text, at))
+                return "added"
             case other:
                 raise MemoryError_(f"`kind` is {other!r}; allowed are memory, entry")
 
-    def _write_memory(self, text: str) -> str:
-        """The change's id, "" when it reads so already; under the lock."""
-        current = self._files.read_memory()
-        if text == current:
-            return ""
-        before = (current,) if current else ()
-        return self._record(MEMORY, before, (text,), lambda: self._files.write_memory(text))
+    def place_piece(self, piece: Piece) -> str:
+        """Facts and rules become lines of MEMORY.md, episodes entries of the history."""
+        refuse_misplaced(piece)
+        if piece.untrusted:
+            raise MemoryError_("it came from untrusted content and was not approved")
+        scan.check(piece.content)
+        placed = self._of(piece.project)
+        if piece.kind == "episode":
+            at = _moment(piece.created_at) if piece.created_at else self._now()
+            entry = _entry(piece.content, at)
+            new = [_entry(*one).text for one in placed.entries]
+            if entry.text in [*new, *(one.text for one in placed.files.entries())]:
+                raise Known(f"{HISTORY} has it")
+            placed.entries.append((piece.content, at))
+            return HISTORY
+        line = f"- {' '.join(piece.content.split())}"
+        if line in placed.lines or piece.content in placed.files.read_memory():
+            raise Known(f"{MEMORY} has it")
+        placed.lines.append(line)
+        return MEMORY
 
-    def _write_entry(self, text: str, at: datetime, there: set[Entry]) -> str:
-        """The change's id, "" when it is among the entries that are there; under the lock."""
-        block = block_of(text, at)
-        (entry,) = parse(block)
-        if entry in there:
-            return ""
-        there.add(entry)
-        return self._record(
-            HISTORY, (), (block,), lambda: self._files.append_block(block, at, recovering=False)
-        )
+    async def write(self, kind: str) -> list[str]:
+        """Raises: MemoryError_, StorageError, BusyError."""
+        ids: list[str] = []
+        for placed in self._placed.values():
+            async with locked(placed.files.root):
+                ids += self._write(placed, kind)
+        return ids
+
+    def _write(self, placed: _Placed, kind: str) -> list[str]:
+        files, ids = placed.files, list[str]()
+        current = files.read_memory()
+        text = current if placed.memory is None else placed.memory
+        text = "\n".join(filter(None, (text, *placed.lines)))
+        if text != current:
+            before = (current,) if current else ()
+            ids.append(self._record(files, kind, MEMORY, before=before, after=(text,)))
+            files.write_memory(text)
+        there = set(files.entries())
+        for content, at in placed.entries:
+            if _entry(content, at) in there:
+                continue
+            there.add(_entry(content, at))
+            block = block_of(content, at)
+            ids.append(self._record(files, kind, HISTORY, before=(), after=(block,)))
+            files.append_block(block, at, recovering=False)
+        return ids
 
     def _record(
-        self, file: str, before: tuple[str, ...], after: tuple[str, ...], write: Callable[[], None]
+        self,
+        files: JournalFiles,
+        kind: str,
+        file: str,
+        *,
+        before: tuple[str, ...],
+        after: tuple[str, ...],
     ) -> str:
-        change = Change(
-            kind="import",
-            target=f"{SYSTEM}/{file}",
-            system=SYSTEM,
-            who="import",
-            before=before,
-            after=after,
+        target = files.folder.target(file)
+        change = Change.by(
+            AUTHOR, kind=kind, target=target, system=SYSTEM, before=before, after=after
         )
-        self._history.append(change)
-        write()
-        return change.id
+        return self._history.append(change).id
+
+    def _of(self, project: object) -> _Placed:
+        folder = self._folder
+        if project:
+            if not paths.is_path_hash(project):
+                raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
+            folder = ProjectFolder(folder.system, str(project))
+        return self._placed.setdefault(folder.project, _Placed(JournalFiles(folder)))
 
 
-def _as_written(text: str, at: datetime) -> str:
-    """A text as it reads back from the history."""
-    found: list[Entry] = list(parse(block_of(text, at)))
-    return found[0].text if found else ""
+def _entry(text: str, at: datetime) -> Entry:
+    """An entry as it reads back from the history."""
+    (entry,) = parse(block_of(text, at))
+    return entry
 
 
 def _moment(text: str) -> datetime:

@@ -9,32 +9,23 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from kode import durable
-from kode.errors import MemoryError_
-from kode.memory.history import Author, Change, History, refuse_redacted
-from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, block_of, size_of
+from kode.memory.base import Outcome
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
 from kode.shorten import shorten
 
-SYSTEM = "journal"
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
 OUTSIDE = "[from a session that took in outside text]"
 """Begins the entry of such a session: who reads it, has taken in outside text as well."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """One change, told in a line."""
-
-    line: str
-    change_id: str = ""
 
 
 class Committer:
@@ -62,7 +53,7 @@ class Committer:
         self._queue.write(item)
         return item
 
-    def commit(self, item: Item, *, recovering: bool = False) -> list[Written]:
+    def commit(self, item: Item, *, recovering: bool = False) -> list[Outcome]:
         """Writes what was decided. Raises: StorageError, MemoryError_."""
         decided = item.decided
         if decided is None:
@@ -74,13 +65,11 @@ class Committer:
             told += self.update_memory(
                 decided.base,
                 decided.update,
-                Change(
+                Change.by(
+                    item.author,
                     kind="consolidate",
-                    target=f"{SYSTEM}/{MEMORY}",
+                    target=self._files.folder.target(MEMORY),
                     system=SYSTEM,
-                    who="consolidation",
-                    session=item.session,
-                    turn=item.turn,
                     id=decided.changes[1],
                 ),
                 recovering=recovering,
@@ -88,13 +77,12 @@ class Committer:
         if decided.done:
             self._queue.finish(item)
         else:
-            attempts = item.attempts + 1
-            self._queue.write(replace(item, decided=None, fallen_back=True, attempts=attempts))
+            self._queue.write(replace(item, decided=None, fallen_back=True))
         return told
 
-    def recover(self) -> list[Written]:
+    def recover(self) -> list[Outcome]:
         """Finishes what an earlier process had decided. Raises: StorageError, MemoryError_."""
-        told: list[Written] = []
+        told: list[Outcome] = []
         for item in map(self._queue.read, self._queue.ids()):
             if item is not None and item.decided is not None:
                 told += self.commit(item, recovering=True)
@@ -102,7 +90,7 @@ class Committer:
 
     def update_memory(
         self, base: str, update: str, change: Change, *, recovering: bool = False
-    ) -> list[Written]:
+    ) -> list[Outcome]:
         """Puts an update of `base` into MEMORY.md; what it has become meanwhile is kept.
 
         Raises: StorageError, MemoryError_.
@@ -116,11 +104,50 @@ class Committer:
             self._history.append(replace(change, before=before, after=(new,)))
         self._files.write_memory(new)
         return [
-            Written(
+            Outcome(
                 line=f"updated {MEMORY} ({size_of(current):,} → {size_of(new):,} bytes)",
                 change_id=change.id,
             )
         ]
+
+    # ── by hand ──────────────────────────────────────────────────────────────────────────────
+
+    def add_line(self, text: str, author: Author) -> Outcome:
+        """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryError_."""
+        line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
+        memory = self._files.read_memory()
+        if line in memory.split("\n"):
+            return Outcome(line=f"{MEMORY} has this line already")
+        new = f"{memory}\n{line}".strip()
+        change = self._history.append(
+            Change.by(
+                author,
+                kind="add",
+                target=self._files.folder.target(MEMORY),
+                system=SYSTEM,
+                before=(memory,) if memory else (),
+                after=(new,),
+            )
+        )
+        self._files.write_memory(new)
+        line = shorten(line, QUOTED_CHARS)
+        told = f'added to {MEMORY} "{line}" ({size_of(new):,} bytes now)'
+        return Outcome(line=told, change_id=change.id)
+
+    def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
+        """Adds an entry to the history. Raises: StorageError."""
+        block = block_of(text, at)
+        change = self._history.append(
+            Change.by(
+                author,
+                kind="append",
+                target=self._files.folder.target(HISTORY),
+                system=SYSTEM,
+                after=(block,),
+            )
+        )
+        self._files.append_block(block, at, recovering=False)
+        return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
 
     # ── what waits for approval ──────────────────────────────────────────────────────────────
 
@@ -133,7 +160,7 @@ class Committer:
                 found.append((path.stem, str(row["base"]), str(row["update"])))
         return found
 
-    def approve(self, id: str, base: str, update: str, change: Change) -> list[Written]:
+    def approve(self, id: str, base: str, update: str, change: Change) -> list[Outcome]:
         """Raises: StorageError, MemoryError_."""
         told = self.update_memory(base, update, change)
         durable.remove(self._files.root / "approval" / f"{id}.json")
@@ -141,79 +168,71 @@ class Committer:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Written]:
+    def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
         if not (recovering and self._history.find(id)):
             self._history.append(
-                Change(
+                Change.by(
+                    item.author,
                     kind="append",
-                    target=f"{SYSTEM}/{HISTORY}",
+                    target=self._files.folder.target(HISTORY),
                     system=SYSTEM,
-                    who="consolidation",
                     after=(decided.block,),
-                    session=item.session,
-                    turn=item.turn,
                     id=id,
                 )
             )
         at = datetime.fromisoformat(decided.at)
         self._files.append_block(decided.block, at, recovering=recovering)
-        return [Written(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
+        return [Outcome(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
 
-    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Written]:
+    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
         folder = self._files.root / "approval"
         durable.make_folder(folder)
         row = {"base": decided.base, "update": update, "session": item.session}
         data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
         durable.replace(folder / f"{item.id}.json", data)
         line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was taken in"
-        return [Written(line=line)]
+        return [Outcome(line=line)]
 
     def _approvals(self) -> Iterator[Path]:
         with suppress(OSError):
             yield from sorted((self._files.root / "approval").glob("*.json"))
 
 
-def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Written:
+def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Outcome:
     """Takes back one change, as a change of its own; who calls it holds the journal's lock.
 
     Later changes to the memory stay: only what this one did is taken out of it.
 
     Raises: MemoryError_ with what stands in the way; StorageError.
     """
+    files = JournalFiles(files.folder.of_target(change.target)[0])
     refuse_redacted(change, f"Edit {files.root} by hand.")
-    undoing = Change(
-        kind="undo",
-        target=change.target,
-        system=SYSTEM,
-        who=author.who,
-        before=change.after,
-        after=change.before,
-        reason=f"undoes {change.kind} {change.id}",
-        session=author.session,
-        turn=author.turn,
-        undoes=change.id,
-    )
-    nothing = MemoryError_(f"There is nothing left to undo of {change.id}.")
-    if change.target == f"{SYSTEM}/{MEMORY}":
+    if change.target.endswith(MEMORY):
+        undoing = undo_of(change, author, target=files.folder.target(MEMORY))
         current = files.read_memory()
         new = merged("".join(change.after), current, "".join(change.before)).strip()
         if new == current:
-            raise nothing
+            raise nothing_left(change)
         history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
         files.write_memory(new)
-    elif change.after:
-        if not any(change.after[0] in _text(path) for path in files.history_files()):
-            raise nothing
-        history.append(undoing)
-        files.remove_block(change.after[0])
+        return _undid(change, MEMORY, undoing)
+    undoing = undo_of(change, author, target=files.folder.target(HISTORY))
+    block = (change.after or change.before)[0]
+    there = any(block in _text(path) for path in files.history_files())
+    if there != bool(change.after):
+        raise nothing_left(change)
+    history.append(undoing)
+    if there:
+        files.remove_block(block)
     else:
-        block = change.before[0]
-        history.append(undoing)
         stamp = block.partition("\n")[0].removeprefix("## ")
         files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
-    what = change.target.removeprefix(f"{SYSTEM}/")
-    return Written(line=f"undid {change.kind} {change.id} in {what}", change_id=undoing.id)
+    return _undid(change, HISTORY, undoing)
+
+
+def _undid(change: Change, file: str, undoing: Change) -> Outcome:
+    return Outcome(line=f"undid {change.kind} {change.id} in {file}", change_id=undoing.id)
 
 
 def quoted(block: str) -> str:

@@ -8,7 +8,7 @@ writing (`commit`), what is taken from a session (`system`).
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +18,8 @@ from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, KodeError
 from kode.events import MemoryChanged, Notice
 from kode.memory.ask import Door
-from kode.memory.journal.commit import RAW, Committer, Written
+from kode.memory.base import Outcome
+from kode.memory.journal.commit import RAW, Committer
 from kode.memory.journal.consolidate import (
     SYSTEM_PROMPT,
     Decision,
@@ -34,13 +35,13 @@ from kode.messages import text_of, user_message
 
 MAX_OUTPUT_TOKENS = 8_000
 MAX_ATTEMPTS = 3
-"""In vain; then the raw fallback is all that stays of a conversation, beside its session's file."""
+"""Then the raw fallback is all that stays of a conversation, beside its session's file."""
 CANCELLED_WAIT_S = 2.0
 """For the lock, when a raw fallback has to be written while the process is on its way out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Consolidated:
     entry: str = ""
     """What stands for the conversation; "" when it could not be consolidated."""
     done: bool = False
@@ -93,7 +94,7 @@ class Consolidator:
             self._queue.write(item)
         return items
 
-    async def consolidate(self, item: Item, timeout_s: float) -> Outcome:
+    async def consolidate(self, item: Item, timeout_s: float) -> Consolidated:
         """One item, within `timeout_s`: all of it, or a raw fallback.
 
         Raises: StorageError, MemoryError_; CancelledError (with the raw fallback written).
@@ -103,13 +104,16 @@ class Consolidator:
             async with asyncio.timeout(timeout_s), self._queue.turn(timeout_s):
                 fresh = self._queue.read(item.id)
                 if fresh is None:
-                    return Outcome(done=True)  # another process has done it
+                    return Consolidated(done=True)  # another process has done it
                 memory = credentials.redact(self._files.read_memory())
-                decision = await self._ask(fresh, memory, ends_at - time.monotonic())
+                decision = Decision(problem="kode ended in the middle of it")
+                if fresh.attempts < MAX_ATTEMPTS:
+                    fresh = self._counted(fresh)
+                    decision = await self._ask(fresh, memory, ends_at - time.monotonic())
                 if decision.usable:
                     return await self._finish(fresh, memory, decision)
         except (TimeoutError, BusyError):
-            decision = Decision(problem=f"no answer within {timeout_s:g} s")
+            decision = Decision(problem=f"no answer within {round(timeout_s, 1):g} s")
         except asyncio.CancelledError:
             # No await here: the process may be on its way out. What fails leaves the item.
             with suppress(KodeError), durable.locked(self._files.root, timeout_s=CANCELLED_WAIT_S):
@@ -119,25 +123,34 @@ class Consolidator:
             told = self._fall_back(item.id, decision.problem, decision.entry)
         self._tell(told)
         if not self._can_ask:
-            return Outcome()  # nobody can help it, so nobody is told
-        self._notice(
-            f"This conversation could not be consolidated into memory ({decision.problem}). "
-            "It is kept in the history as it was, and tried again at a later start."
+            return Consolidated()  # nobody can change that, so there is no notice
+        is_given_up = self._queue.read(item.id) is None
+        rest = (
+            f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "
+            "names the file that has all of them."
+            if is_given_up
+            else "It is kept in the history as it was, and tried again at a later start."
         )
-        return Outcome()
+        self._notice(
+            f"This conversation could not be consolidated into memory ({decision.problem}). {rest}"
+        )
+        return Consolidated()
 
     @property
     def _can_ask(self) -> bool:
         return self._door is not None and self._door.usable
 
-    async def finish_waiting(self, timeout_s: float) -> None:
-        """Tries again what earlier processes and failures have left. Raises as `consolidate`."""
+    async def finish_waiting(self, timeout_s: float, is_closing: Callable[[], bool]) -> None:
+        """Tries again what earlier processes and failures have left; nothing more is begun once
+        `is_closing`. Raises as `consolidate`."""
         for path in self._queue.set_aside_damaged():
             self._notice(
                 f"A conversation in memory's queue cannot be read. It was moved to {path}."
             )
         for id in self._queue.ids():
             item = self._queue.read(id)
+            if is_closing():
+                return
             if item is None or not self._can_ask:
                 continue
             outcome = await self.consolidate(item, timeout_s)
@@ -153,6 +166,13 @@ class Consolidator:
         self._tell(told)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _counted(self, item: Item) -> Item:
+        """With one attempt more, on disk. Raises: StorageError."""
+        if self._can_ask:
+            item = replace(item, attempts=item.attempts + 1)
+            self._queue.write(item)
+        return item
 
     async def _ask(self, item: Item, memory: str, timeout_s: float) -> Decision:
         if self._door is None:
@@ -170,7 +190,7 @@ class Consolidator:
             text_of(reply.message), reply.message.stop, memory, limit_bytes=self._limit_bytes
         )
 
-    async def _finish(self, item: Item, memory: str, decision: Decision) -> Outcome:
+    async def _finish(self, item: Item, memory: str, decision: Decision) -> Consolidated:
         async with locked(self._files.root):
             if decision.problem:
                 self._files.back_up_memory()
@@ -186,11 +206,11 @@ class Consolidator:
         self._tell(told)
         if decision.problem:
             self._notice(f"Memory was not updated: {decision.problem}")
-        return Outcome(entry=decision.entry, done=True)
+        return Consolidated(entry=decision.entry, done=True)
 
-    def _fall_back(self, id: str, why: str, entry: str) -> list[Written]:
-        """Under the journal's lock. An item that was done meanwhile is left alone; one that has its
-        raw fallback already has one attempt less."""
+    def _fall_back(self, id: str, why: str, entry: str) -> list[Outcome]:
+        """Under the journal's lock. An item that was done meanwhile is left alone; one that was
+        tried often enough is done with its raw fallback."""
         item = self._queue.read(id)
         if item is None:
             return []
@@ -204,17 +224,14 @@ class Consolidator:
                 self._context.now(),
                 base="",
                 update=None,
-                done=self._door is None or item.attempts + 1 >= MAX_ATTEMPTS,
+                done=self._door is None or item.attempts >= MAX_ATTEMPTS,
             )
             return self._committer.commit(item)
-        item = replace(item, attempts=item.attempts + 1)
         if item.attempts >= MAX_ATTEMPTS:
             self._queue.finish(item)
-        else:
-            self._queue.write(item)
         return []
 
-    def _tell(self, told: Sequence[Written]) -> None:
+    def _tell(self, told: Sequence[Outcome]) -> None:
         for written in told:
             self._context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
 

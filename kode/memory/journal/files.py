@@ -1,7 +1,8 @@
-"""The files of the journal: MEMORY.md, and a history that only grows. No model, no network.
+"""The files of a project's journal: MEMORY.md, and a history that only grows. No model, no network.
 
-HISTORY.md has every entry, HISTORY-YYYY-MM.md (months in UTC) those of one month, so that a search
-of a month stays small. Not here: when and what is written (`consolidator`, `commit`).
+They lie in `memory/journal/<path-hash>/`. HISTORY.md has every entry, HISTORY-YYYY-MM.md (months in
+UTC) those of one month, so that a search of a month stays small. Not here: when and what is written
+(`consolidator`, `commit`).
 """
 
 import os
@@ -13,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode import durable
+from kode.memory.project import ProjectFolder
 from kode.memory.stored import read_text
 
+SYSTEM = "journal"
 MEMORY = "MEMORY.md"
 HISTORY = "HISTORY.md"
 BACKUP = "MEMORY.md.bak"
@@ -35,10 +38,11 @@ class Entry:
 
 
 class JournalFiles:
-    """`memory/journal/`. Creates nothing before the first write; who writes holds its lock."""
+    """Creates nothing before the first write; who writes holds the lock of `root`."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, folder: ProjectFolder) -> None:
+        self.folder = folder
+        self.root = folder.path
 
     def read_memory(self) -> str:
         """MEMORY.md, trimmed; "" when it is missing.

@@ -22,21 +22,21 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryError_
-from kode.events import MemoryChanged, Notice
-from kode.memory import frame, rank
+from kode.memory import rank, scan
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
-from kode.memory.guarded import LIMITS_S
-from kode.memory.history import Author, Change, History
+from kode.memory.base import Addition
+from kode.memory.history import Change
 from kode.memory.journal import commit, report
-from kode.memory.journal.commit import SYSTEM, Committer, Written
-from kode.memory.journal.consolidator import Consolidator, Outcome
-from kode.memory.journal.files import MEMORY, Entry, JournalFiles
+from kode.memory.journal.commit import Committer
+from kode.memory.journal.consolidator import Consolidated, Consolidator
+from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
 from kode.memory.journal.queue import Queue
 from kode.memory.journal.said import Said, recap_lines, said_in
 from kode.memory.journal.search import grep
 from kode.memory.journal.tool import history_tool
 from kode.memory.locks import locked
+from kode.memory.project import ProjectMemory
 from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
@@ -44,24 +44,22 @@ if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
 ABOUT = (
-    "What kode remembers from earlier sessions. The log of those sessions is searched with "
-    "history_search."
+    "What kode remembers of this project from earlier sessions. The log of those sessions is "
+    "searched with history_search, or by `grep -i WORD {history}`."
 )
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
 MAX_PROMPT_CHARS = 200_000
 SHOWN_TIMES_LIMIT = 4
 """A memory that was edited far over its limit is shown up to so many times the limit."""
-SPARE_S = 1.0
-"""Kept of the guard's limit for writing down what could not be done in time."""
 
 
-class Journal:
-    """One session's journal. Nothing is read or written before `open`."""
+class Journal(ProjectMemory):
+    system = SYSTEM
+    left_from_before = (f"{MEMORY}*", "HISTORY*", "queue", "approval")
 
     def __init__(self, settings: "MemoryConfig") -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._journal = settings.journal
-        self._turn = 0
         self._tainted = False
         self._cursor = 0
         self._taken: dict[str, None] = {}
@@ -72,22 +70,15 @@ class Journal:
         self._noticed: set[str] = set()
 
     @property
-    def name(self) -> str:
-        return SYSTEM
-
-    @property
     def message_window(self) -> int | None:
         return self._journal.memory_window
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._context = context
-        root = context.root / SYSTEM
-        self.history = History(context.root / "history.jsonl")
-        """Every change, with its undo."""
-        self.files = JournalFiles(root)
-        self._queue = Queue(root / "queue")
+        await super().open(context, state)
+        self.files = JournalFiles(self.folder)
+        self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
         door = Door(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
         self._consolidator = Consolidator(
@@ -123,7 +114,8 @@ class Journal:
             sections.append(f"── Recap: the latest messages of this session ──\n{lines}")
         if not sections:
             return Injection()
-        return Injection(system="# Memory\n" + self._framed(ABOUT, "\n\n".join(sections)))
+        about = ABOUT.format(history=self.files.root / "HISTORY*.md")
+        return Injection(system="# Memory\n" + self._framed(about, "\n\n".join(sections)))
 
     async def recall(self, turn: Turn) -> str:
         """MEMORY.md once more when it is another than was shown: the system prompt has to stay as
@@ -156,8 +148,7 @@ class Journal:
         self._settle_cursor(entries, len(messages))
         cut, keep = self._cut(messages, entries, reason)
         batch = [e for e in entries if e.index < cut and e.key not in self._taken]
-        timeout_s = min(self._journal.consolidation_timeout_s, LIMITS_S["before_drop"] - SPARE_S)
-        ends_at = time.monotonic() + timeout_s
+        ends_at = time.monotonic() + self._journal.consolidation_timeout_s
         tainted = self._tainted or self._context.tainted()
         items = self._consolidator.put_down(batch, turn=self._turn or None, tainted=tainted)
         left = [entry for entry in entries if entry.index >= cut]
@@ -179,8 +170,7 @@ class Journal:
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
         if not self._context.read_only:
-            await self._consolidator.recover()
-            await self._consolidator.finish_waiting(self._journal.consolidation_timeout_s)
+            await self._work.finish(self._finish_waiting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
         entries = self.files.entries()
@@ -201,8 +191,9 @@ class Journal:
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """Nothing runs in the background. What was said in a session that ends unheard (after an
-        interruption) is put down, for the next start."""
+        """What was said in a session that ends unheard (after an interruption) is put down, for the
+        next start."""
+        await super().close(grace_s)
         heard, self._heard = self._heard, []
         if self._context.read_only or not may_name_a_file(self._context.session_id) or not heard:
             return
@@ -227,14 +218,21 @@ class Journal:
             self._committer.waiting(),
         )
 
-    async def undo_change(self, change: Change) -> str:
-        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+    async def add(self, addition: Addition) -> str:
+        """Adds a line to MEMORY.md or an entry to the history, by the person.
+
+        Raises: MemoryError_, StorageError, BusyError.
+        """
         self._check_writable()
-        author = Author(who="undo", session=self._context.session_id, turn=self._turn or None)
+        addition.refuse_options(SYSTEM, allowed=())
+        noticed = scan.check(addition.text, author="user")
+        author, text = self._author("user"), addition.text.strip()
         async with locked(self.files.root):
-            done = commit.undo(self.files, self.history, change, author)
-        self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
-        return f"{done.line}\nundo with: kode memory undo {done.change_id}"
+            if addition.target == "memory":
+                done = self._committer.add_line(text, author)
+            else:
+                done = self._committer.add_entry(text, self._context.now(), author)
+        return "\n".join(filter(None, (self._report(done), noticed)))
 
     async def approve(self, id: str | None) -> str:
         """Lets an update from a session that took in untrusted content into MEMORY.md; without an
@@ -246,18 +244,16 @@ class Journal:
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
-        change = Change(
+        change = Change.by(
+            self._author("user"),
             kind="approve",
-            target=f"{SYSTEM}/{MEMORY}",
+            target=self.folder.target(MEMORY),
             system=SYSTEM,
-            who="user",
-            session=self._context.session_id,
         )
         async with locked(self.files.root):
-            told: list[Written] = self._committer.approve(name, base, update, change)
-        for one in told:
-            self._context.emit(MemoryChanged(text=one.line, change_id=one.change_id))
-        return "\n".join(one.line for one in told) or f"{MEMORY} reads so already"
+            told = self._committer.approve(name, base, update, change)
+        lines = [self._report(one) for one in told]
+        return "\n".join(lines) or f"{MEMORY} reads so already"
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -277,7 +273,7 @@ class Journal:
             self._taken = dict.fromkeys(key for key in keys if isinstance(key, str))
         if isinstance(recap, list):
             self._recap = [line for line in recap if isinstance(line, str)]
-        self._turn, self._tainted, self._heard = 0, False, []
+        self._tainted, self._heard = False, []
 
     def _settle_cursor(self, entries: Sequence[Said], count: int) -> None:
         """A cursor without keys is a number of messages; from here on the keys count, since they
@@ -327,24 +323,20 @@ class Journal:
             return memory
         return memory[:most] + f"\n[... {len(memory) - most} characters over the limit, not shown]"
 
-    def _framed(self, about: str, body: str) -> str:
-        what = frame.suspicion(body)
-        if what:
-            self._notice(
-                f"Memory holds text that looks like {what}. It is shown to the model as data, "
-                "with a warning. `kode memory show` finds it; edit or remove it."
-            )
-        return frame.framed(about, body, what=what)
+    async def _undo(self, change: Change) -> str:
+        folder, _ = self.folder.of_target(change.target)
+        async with locked(folder.path):
+            done = commit.undo(self.files, self.history, change, self._author("undo"))
+        return self._report(done)
 
-    def _check_writable(self) -> None:
-        if self._context.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
-
-    def _notice(self, text: str) -> None:
-        self._context.emit(Notice(text=text))
+    async def _finish_waiting(self) -> None:
+        await self._consolidator.recover()
+        await self._consolidator.finish_waiting(
+            self._journal.consolidation_timeout_s, lambda: self._work.is_closing
+        )
 
 
-def _recap_of(outcomes: Sequence[Outcome]) -> str | None:
+def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
     """What stands for the messages that go; None when a part of them has no entry, so that the
     context makes its own summary."""
     if not outcomes or not all(outcome.entry for outcome in outcomes):

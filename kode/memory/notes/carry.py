@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Literal
 
 from kode.errors import MemoryError_
-from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, refuse
+from kode.memory.exchange import Carrier, Known, Piece, Row
 from kode.memory.history import Author
 from kode.memory.notes.jobs import JOB_TTL_DAYS
 from kode.memory.notes.note import (
-    MAX_MERGED_BYTES,
+    MAX_MERGED_CHARS,
     PROJECT_SCOPE,
     SYSTEM,
     Note,
@@ -25,42 +25,24 @@ from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
 
+AUTHOR = Author(who="import")
 COPIED_CONFIDENCE = 0.9
 KEPT_TAGS = frozenset({"user", "env"})
 
 
-class NotesCarrier:
+class NotesCarrier(Carrier):
     """One open notes memory."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._store = notes.store
+        self._rows: dict[str, Note] = {}
+        """Notes with ids of their own, from rows."""
+        self._copied: list[Note] = []
 
     async def rows(self) -> list[Row]:
         """Every note, replaced and expired ones too, so that a database can be made of them."""
         return [{"system": SYSTEM, **row_of(note)} for note in self._store.everything()]
-
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """New ids are added; a known id with another content or other fields is changed."""
-        store = self._store
-        notes = self._checked(rows)
-        async with store.writing():
-            known = store.by_ids(note.id for note in notes)
-            fresh = [note for note in notes if known.get(note.id) != note]
-            if not fresh:
-                return Taken(known=len(notes))
-            before = [known[note.id] for note in fresh if note.id in known]
-            old, replaced = self._souls_replaced(notes)
-            author = Author(who="import")
-            reason = f"imported {len(fresh)} notes"
-            change = store.commit("import", [*old, *before], [*replaced, *fresh], author, reason)
-        await self._notes.make_vectors()
-        return Taken(
-            added=len(fresh) - len(before),
-            changed=len(before),
-            known=len(notes) - len(fresh),
-            change_ids=(change.id,),
-        )
 
     async def pieces(self) -> list[Piece]:
         """Every active note, the sensitive ones marked as private."""
@@ -69,32 +51,51 @@ class NotesCarrier:
         notes = self._store.select(f"WHERE {where} ORDER BY n.created_at, n.id", values)
         return [_piece(note) for note in notes if note.content != FIRST_SOUL]
 
-    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
+    def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
+        """New ids are added; a known id with another content or other fields is changed."""
+        note = note_of(row, now=self._store.now(), user=self._store.user)
+        note = checked(note, AUTHOR.who, max_chars=MAX_MERGED_CHARS)
+        if note.user != self._store.user:
+            raise MemoryError_(
+                f"it is a note of the user {note.user!r}; this memory is of "
+                f"{self._store.user!r} (memory.notes.user)"
+            )
+        if note.id in self._rows:
+            raise MemoryError_(f"the id {note.id!r} stands in the file twice")
+        souls = [other.id for other in self._rows.values() if _is_soul(other)]
+        if _is_soul(note) and souls:
+            raise MemoryError_(f"2 active souls ({souls[0]}, {note.id}): keep one")
+        self._rows[note.id] = note
+        known = self._store.by_ids([note.id]).get(note.id)
+        return "added" if known is None else "known" if known == note else "changed"
+
+    def place_piece(self, piece: Piece) -> str:
         """Facts become rules, with where they are from as evidence; episodes become summaries."""
-        done: list[Carried] = []
-        fresh: list[Note] = []
-        for piece in pieces:
-            try:
-                note = checked(self._note(piece), max_chars=MAX_MERGED_BYTES)
-            except MemoryError_ as error:
-                done.append(Carried(piece=piece, done="left", why=str(error)))
-                continue
-            if self._is_known(note) or any(_same(note, other) for other in fresh):
-                done.append(Carried(piece=piece, done="known", why="the same note is there"))
-                continue
-            fresh.append(note)
-            why = f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
-            done.append(Carried(piece=piece, done="carried", why=why))
-        if fresh and not dry_run:
-            async with self._store.writing():
-                now = self._store.now()
-                fresh = [replace(note, id=self._store.free_id(now)) for note in fresh]
-                old, replaced = self._souls_replaced(fresh)
-                author = Author(who="import")
-                reason = f"copied {len(fresh)} notes from another system"
-                self._store.commit("copy", old, [*replaced, *fresh], author, reason)
-            await self._notes.make_vectors()
-        return done
+        note = checked(self._note(piece), AUTHOR.who, max_chars=MAX_MERGED_CHARS)
+        if self._is_known(note) or any(_same(note, other) for other in self._copied):
+            raise Known("the same note is there")
+        self._copied.append(note)
+        return f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
+
+    async def write(self, kind: str) -> list[str]:
+        """Raises: MemoryError_, StorageError, BusyError."""
+        store = self._store
+        async with store.writing():
+            known = store.by_ids(self._rows)
+            fresh = [note for note in self._rows.values() if known.get(note.id) != note]
+            before = [known[note.id] for note in fresh if note.id in known]
+            now = store.now()
+            fresh += [replace(note, id=store.free_id(now)) for note in self._copied]
+            if not fresh:
+                return []
+            old, replaced = self._souls_replaced([*self._rows.values(), *fresh])
+            reason = f"{len(fresh)} notes by {kind}"
+            after = [*replaced, *fresh]
+            change = store.commit(kind, [*old, *before], after, AUTHOR, reason)
+        await self._notes.make_vectors()
+        return [change.id]
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _is_known(self, note: Note) -> bool:
         sql = "n.user = :user AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
@@ -106,35 +107,10 @@ class NotesCarrier:
         }
         return bool(self._store.select(f"WHERE {sql} AND n.superseded_by IS NULL LIMIT 1", values))
 
-    def _checked(self, rows: Sequence[Numbered]) -> list[Note]:
-        """Every row as a note that may be stored. Raises: MemoryError_ with all bad lines."""
-        faults: list[str] = []
-        notes: dict[str, Note] = {}
-        for row in rows:
-            try:
-                note = note_of(row.row, now=self._store.now(), user=self._store.user)
-                note = checked(note, max_chars=MAX_MERGED_BYTES)
-                if note.user != self._store.user:
-                    raise MemoryError_(
-                        f"it is a note of the user {note.user!r}; this memory is of "
-                        f"{self._store.user!r} (memory.notes.user)"
-                    )
-                if note.id in notes:
-                    raise MemoryError_(f"the id {note.id!r} stands in the file twice")
-            except MemoryError_ as error:
-                faults.append(f"line {row.line}: {error}")
-                continue
-            notes[note.id] = note
-        souls = [n for n in notes.values() if n.kind == "soul" and n.superseded_by is None]
-        if len(souls) > 1:
-            faults.append(f"{len(souls)} active souls ({', '.join(n.id for n in souls)}): keep one")
-        refuse(faults)
-        return list(notes.values())
-
     def _souls_replaced(self, notes: Sequence[Note]) -> tuple[list[Note], list[Note]]:
         """The store's active soul when another comes in: as it was, and as it becomes. The first
         soul, which says what is so anyway, leaves no trace."""
-        coming = [n for n in notes if n.kind == "soul" and n.superseded_by is None]
+        coming = list(filter(_is_soul, notes))
         ids = {note.id for note in notes}
         old = [n for n in self._store.get(Wanted(kinds=("soul",))) if coming and n.id not in ids]
         said = [soul for soul in old if soul.content != FIRST_SOUL]
@@ -167,6 +143,10 @@ class NotesCarrier:
             case "event":
                 until = note.expires_at or expiry(now, JOB_TTL_DAYS)
                 return replace(note, kind="log", stability="volatile", expires_at=until)
+
+
+def _is_soul(note: Note) -> bool:
+    return note.kind == "soul" and note.superseded_by is None
 
 
 def _same(one: Note, other: Note) -> bool:

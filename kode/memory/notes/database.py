@@ -27,6 +27,8 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 VERSION = 1
 BUSY_MS = 2_000
 """kode's own processes wait for the folder's lock instead, without blocking; this is for others."""
+HEADER_BYTES = 100
+"""Of every database; SQLite itself takes a shorter file for an empty one."""
 WHOLE_CHECK_BYTES = 8_000_000
 """A file up to this size is checked whole when it is opened; a larger one by maintenance."""
 
@@ -151,7 +153,13 @@ class Database:
     def _connect(self) -> "apsw.Connection":
         import apsw
 
-        if self.read_only and not self.path.exists():
+        is_empty = self.path.exists() and self.path.stat().st_size == 0
+        if is_empty:
+            self._say_once(
+                f"{self.path} is empty (0 bytes), as after a crash or a failed copy. A new one "
+                "is started; every change is still in history.jsonl, and an export can be imported."
+            )
+        if self.read_only and (is_empty or not self.path.exists()):
             connection = apsw.Connection(":memory:")
             self._prepare(connection)
             return connection
@@ -171,18 +179,23 @@ class Database:
     def _connect_file(self) -> "apsw.Connection":
         import apsw
 
+        made = False
         if not self.read_only:
             durable.make_folder(self.path.parent)
-            _make_private(self.path)
+            made = _make_private(self.path)
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_MS)
+            if 0 < self.path.stat().st_size < HEADER_BYTES:
+                raise apsw.NotADBError("it is too short for a database")
             if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
                 _check(connection, self.path)
             self._prepare(connection)
         except BaseException:
             connection.close()
+            if made and self.path.stat().st_size == 0:
+                self.path.unlink()  # or it would look like one that has lost its notes
             raise
         return connection
 
@@ -317,14 +330,16 @@ def _roll_back(connection: "apsw.Connection") -> None:
             connection.execute("ROLLBACK")
 
 
-def _make_private(path: Path) -> None:
-    """The file, mode 0600 before anything is in it; its journal takes the mode from it."""
+def _make_private(path: Path) -> bool:
+    """Makes the file, mode 0600 before anything is in it; its journal takes the mode from it. False
+    when it was there."""
     with durable.storage_errors(path, "open"):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return
+            return False
         durable.sync_folder(path.parent)
+    return True
 
 
 def _check(connection: "apsw.Connection", path: Path) -> None:

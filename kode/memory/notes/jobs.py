@@ -9,7 +9,6 @@ from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import Door, keep_ends
-from kode.memory.notes.note import MAX_NOTE_BYTES
 from kode.memory.transcript import transcript
 from kode.messages import Message
 from kode.shorten import shorten
@@ -91,5 +90,4 @@ async def narrative(door: Door, messages: Sequence[Message]) -> str | None:
     text = credentials.redact((answer.text or "").strip())
     if not text or text.strip(" .`\"'").lower() == "none" or scan.scan(text):
         return None
-    text = keep_ends(text, NARRATIVE_CHARS)
-    return text if len(text.encode()) <= MAX_NOTE_BYTES else None
+    return keep_ends(text, NARRATIVE_CHARS)

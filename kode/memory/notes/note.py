@@ -5,7 +5,7 @@ Times are UTC in one format of fixed width, so that they compare as texts.
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Row
+from kode.memory.stored import check_row
 from kode.shorten import shorten
 
 SYSTEM = "notes"
@@ -25,9 +26,9 @@ Untrusted = Literal["", "waits", "approved"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SOUL_CHARS = 4_000
-MAX_NOTE_BYTES = 4_096
+MAX_NOTE_CHARS = 4_096
 """What one write may hold."""
-MAX_MERGED_BYTES = 5 * MAX_NOTE_BYTES + 64
+MAX_MERGED_CHARS = 5 * MAX_NOTE_CHARS + 64
 """What merging five of them may make."""
 MIN_RULE_CONFIDENCE = 0.8
 MAX_TTL_DAYS = 36_500
@@ -120,10 +121,10 @@ def expiry(now: datetime, ttl_days: int | None) -> str | None:
 
 def checked(
     note: Note,
+    author: str = "model",
     *,
     strict_ttl: bool = False,
-    max_chars: int = MAX_NOTE_BYTES,
-    author: str = "model",
+    max_chars: int = MAX_NOTE_CHARS,
 ) -> Note:
     """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
     wrote it.
@@ -141,10 +142,9 @@ def checked(
     _check_kind(note)
     _check_life(note, strict_ttl)
     _check_numbers(note)
-    most = 4 * SOUL_CHARS if note.kind == "soul" else max_chars
-    scan.check(note.content, max_chars=most, author=author)
+    scan.check(note.content, max_chars=max_chars, author=author)
     for text in (*note.tags, *note.evidence, note.scope, note.job_id or ""):
-        scan.check(text, max_chars=MAX_NOTE_BYTES, author=author)
+        scan.check(text, max_chars=MAX_NOTE_CHARS, author=author)
     return note
 
 
@@ -190,12 +190,6 @@ def _check_numbers(note: Note) -> None:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
 _ALWAYS = frozenset({"id", "content", "kind", "stability", "sensitivity", "tags", "created_at"})
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "kind": KINDS,
-    "stability": get_args(Stability),
-    "sensitivity": get_args(Sensitivity),
-    "untrusted": get_args(Untrusted),
-}
 
 
 def row_of(note: Note) -> Row:
@@ -223,42 +217,14 @@ def note_of(row: Row, *, now: datetime, user: str) -> Note:
         raise MemoryError_(
             f"there is no field `{unknown[0]}`; fields are {', '.join(sorted(known))}"
         )
-    values: dict[str, Any] = {name: _field(name, value) for name, value in row.items()}
+    values = {"created_at": stamp(now), "id": new_id(now), "user": user, **row}
     ttl_days = values.pop("ttl_days", None)
-    values.setdefault("created_at", stamp(now))
-    if ttl_days is not None and "expires_at" not in values:
+    if "expires_at" not in values:
         values["expires_at"] = expiry(now, ttl_days)
-    values.setdefault("id", new_id(now))
-    values.setdefault("user", user)
     values.setdefault("stability", "permanent" if values.get("kind") == "soul" else "stable")
-    return Note(**values)
-
-
-def _field(name: str, value: Any) -> Any:
-    if name in _CHOICES and value not in _CHOICES[name]:
-        allowed = ", ".join(choice for choice in _CHOICES[name] if choice)
-        raise MemoryError_(f"`{name}` is {value!r}; allowed are {allowed}")
-    if name in ("tags", "evidence"):
-        texts = value if isinstance(value, list) else [value]
-        if not all(isinstance(text, str) for text in texts):
-            raise MemoryError_(f"`{name}` is a list of texts")
-        return tuple(texts)
-    if name in ("created_at", "expires_at"):
-        return _time(name, value)
-    if name in ("turn", "ttl_days", "confidence"):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or (name != "confidence" and not isinstance(value, int)):
-            raise MemoryError_(f"`{name}` is {value!r}, not a number")
-        return float(value) if name == "confidence" else value
-    if name == "degraded":
-        if not isinstance(value, bool):
-            raise MemoryError_(f"`degraded` is {value!r}; allowed are true, false")
-        return value
-    if not isinstance(value, str) and name != "content":
-        value = str(value)  # an id of digits that lost its quotes
-    if not isinstance(value, str) or not (value or name == "untrusted"):
-        raise MemoryError_(f"`{name}` is {value!r}, not a text")
-    return value
+    for name in ("created_at", "expires_at"):
+        values[name] = values[name] and _time(name, values[name])
+    return check_row(Note, values)
 
 
 def _time(name: str, value: Any) -> str:

@@ -4,6 +4,7 @@ message. Text and choice only; the frame around it is the system's.
 Sensitive, expired, superseded and unapproved notes are in neither. Limits count after filters.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,18 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.vectors import NoteVectors
 
 RULES = 10
+RULES_CHARS = 10_000
+MOST_RULES = 1_000
+LEFT_OUT = (
+    "({count} more rules do not fit and are not shown. Offer the user to merge some of them into "
+    "one, with remember and forget; recall finds them.)"
+)
 SUMMARIES = 5
 PACK = 20
 SHOWN_CHARS = 700
 """A longer note is cut where it is shown; `recall` gives all of it."""
 PACK_CHARS = 6_000
-CONTEXT_CHARS = 10_000
+SUMMARIES_CHARS = 5_000
 SHARE_OF_BEST = 0.35
 """A hit that scores less than this share of the best one matched a common word by chance."""
 
@@ -36,7 +43,10 @@ class AgentContext:
 
     soul: Note | None
     rules: tuple[Note, ...]
+    """The newest, whole."""
     summaries: tuple[Note, ...]
+    rules_left_out: int = 0
+    """How many did not fit."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -46,10 +56,14 @@ class AgentContext:
 def agent_context(store: NoteStore) -> AgentContext:
     """Soul, then rules, then recent summaries. Raises: MemoryError_, StorageError."""
     souls = store.get(Wanted(kinds=("soul",), limit=1))
+    rules = store.get(Wanted(kinds=("rule",), limit=MOST_RULES))
+    sizes = itertools.accumulate(len(rule.content) for rule in rules[:RULES])
+    fit = sum(size <= RULES_CHARS for size in sizes)
     said = [soul for soul in souls if soul.content != FIRST_SOUL]
     return AgentContext(
         soul=said[0] if said else None,
-        rules=tuple(store.get(Wanted(kinds=("rule",), limit=RULES))),
+        rules=tuple(rules[:fit]),
+        rules_left_out=len(rules) - fit,
         summaries=tuple(store.get(Wanted(kinds=("summary",), limit=SUMMARIES))),
     )
 
@@ -60,8 +74,11 @@ def context_text(context: AgentContext) -> str:
     if context.soul:
         head = f"── Soul · {len(context.soul.content)}/{SOUL_CHARS} characters ──"
         sections.append(f"{head}\n{context.soul.content}")
-    for title, notes in (("Rules", context.rules), ("Recent summaries", context.summaries)):
-        lines = fitting(notes, CONTEXT_CHARS // 2)
+    rules = [f"[rule] {rule.content}" for rule in context.rules]
+    if context.rules_left_out:
+        rules.append(LEFT_OUT.format(count=context.rules_left_out))
+    summaries = fitting(context.summaries, SUMMARIES_CHARS)
+    for title, lines in (("Rules", rules), ("Recent summaries", summaries)):
         if lines:
             sections.append(f"── {title} ──\n" + "\n\n".join(lines))
     return "\n\n".join(sections)

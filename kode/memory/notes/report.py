@@ -9,7 +9,6 @@ from kode.memory.notes.maintenance import LAST
 from kode.memory.notes.note import SOUL_CHARS, Note, told
 from kode.memory.notes.pack import PACK, AgentContext
 from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.write import Outcome
 
 _EXPIRED = "n.superseded_by IS NULL AND n.expires_at <= :now"
 _ACTIVE = "n.superseded_by IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now)"
@@ -25,6 +24,8 @@ def shown(store: NoteStore, context: AgentContext) -> str:
         parts.append("soul · the first one (the system prompt says the same)")
     if context.rules:
         parts.append(_section("rules · in every prompt", context.rules))
+    if context.rules_left_out:
+        parts.append(f"{context.rules_left_out} more rules do not fit into the prompt: merge some")
     if context.summaries:
         parts.append(_section("recent summaries · in every prompt", context.summaries))
     seen = {note.id for note in context.notes}
@@ -58,14 +59,6 @@ def status(store: NoteStore, waiting: int) -> str:
     unapproved = store.count(f"n.untrusted = 'waits' AND {_ACTIVE}")
     if unapproved:
         lines.append(f"waiting for approval: {unapproved} (`kode memory approve` lists them)")
-    return "\n".join(lines)
-
-
-def outcome(done: Outcome) -> str:
-    """What a change did, and the id that undoes it."""
-    lines = [done.line, *((done.detail,) if done.detail else ())]
-    if done.change_id:
-        lines.append(f"undo with: kode memory undo {done.change_id}")
     return "\n".join(lines)
 
 

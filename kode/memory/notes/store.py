@@ -15,8 +15,8 @@ from typing import Any
 
 from kode.errors import MemoryError_
 from kode.memory import terms
-from kode.memory.exchange import block, read_block
-from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.exchange import read_row
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.locks import locked
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import (
@@ -113,6 +113,18 @@ class NoteStore:
         if found:
             raise MemoryError_(f"Several notes have an id that begins with {id!r}. Give all of it.")
         raise MemoryError_(f"No note has the id {id!r}. `recall` gives the ids.")
+
+    def earlier(self, ids: Iterable[str]) -> list[Note]:
+        """The notes that these have replaced, and those that they had, and so on; oldest first."""
+        sql = (
+            "WITH RECURSIVE gone(id) AS (SELECT value FROM json_each(:ids) UNION "
+            "SELECT m.id FROM memory_notes m JOIN gone ON m.superseded_by = gone.id) "
+            f"SELECT {_COLUMNS} FROM memory_notes n JOIN gone ON n.id = gone.id "
+            "WHERE n.user = :user ORDER BY n.created_at, n.id"
+        )
+        given = list(ids)
+        rows = self.database.rows(sql, {"ids": json.dumps(given), "user": self.user})
+        return [note for note in map(_note, rows) if note.id not in given]
 
     def terms_of(self, ids: Iterable[str]) -> dict[str, str]:
         """The words that a search counts, by id."""
@@ -214,16 +226,14 @@ class NoteStore:
         self.apply(before, after)
         target = (after or before)[-1].id
         return self._history.append(
-            Change(
+            Change.by(
+                author,
                 kind=kind,
                 target=f"notes/{target}",
                 system=SYSTEM,
-                who=author.who,
-                before=tuple(block(row_of(note)) for note in before),
-                after=tuple(block(row_of(note)) for note in after),
+                before=tuple(map(_line, before)),
+                after=tuple(map(_line, after)),
                 reason=reason,
-                session=author.session,
-                turn=author.turn,
                 undoes=undoes,
             )
         )
@@ -251,7 +261,10 @@ class NoteStore:
         before = [self._read(text) for text in change.before]
         after = [self._read(text) for text in change.after]
         now = self.by_ids(note.id for note in (*before, *after))
-        ids_after = {note.id for note in after}
+        ids_after, ids_before = {note.id for note in after}, {note.id for note in before}
+        put_there = [id for id in ids_after - ids_before if id in now]
+        if not put_there and all(now.get(note.id) == note for note in before):
+            raise nothing_left(change)
         changed = [note for note in after if now.get(note.id) != note]
         changed += [note for note in before if note.id not in ids_after and note.id in now]
         if changed:
@@ -263,7 +276,7 @@ class NoteStore:
         return self.commit("undo", after, before, author, reason, undoes=change.id)
 
     def _read(self, text: str) -> Note:
-        return note_of(read_block(text), now=self.now(), user=self.user)
+        return note_of(read_row(text), now=self.now(), user=self.user)
 
     def _delete(self, id: str) -> None:
         place = self.database.value("SELECT place FROM memory_notes WHERE id = ?", (id,))
@@ -322,6 +335,11 @@ class NoteStore:
         """Keeps the sums that a ranking needs and must not count."""
         for name, more in (("texts", texts), ("words", words)):
             self.database.set_meta(name, str(int(self.database.meta(name) or 0) + more))
+
+
+def _line(note: Note) -> str:
+    """A note as the history keeps it."""
+    return json.dumps(row_of(note), ensure_ascii=False)
 
 
 def searched(note: Note) -> str:

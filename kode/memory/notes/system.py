@@ -5,9 +5,8 @@ Here: which moment of the contract does what. The parts are modules of their own
 `tools`, `report`.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kode import credentials, paths
 from kode.contracts import (
@@ -22,24 +21,21 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryError_, StorageError
-from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame, rank
+from kode.memory import embed, rank
 from kode.memory.ask import Door, keep_ends
-from kode.memory.history import Author, Change, History, Who
+from kode.memory.base import Addition, BaseMemory
+from kode.memory.history import Author, Change
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
-from kode.memory.notes.note import SYSTEM, Note, Untrusted
+from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
 from kode.memory.notes.search import Found, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember, own_words
 from kode.memory.notes.vectors import NoteVectors
-from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.notes.write import NoteWriter
 from kode.memory.transcript import count_turns
 from kode.messages import Message
-
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
@@ -49,37 +45,27 @@ SNAPSHOT_NOTES = 20
 MOST_SHOWN = 500
 """Ids of notes that the session remembers as shown."""
 
+ADDED: Mapping[str, Kind] = {
+    "note": "log",
+    "log": "log",
+    "summary": "summary",
+    "rule": "rule",
+}
+"""What a person calls a kind of note."""
+
 _SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryError_, StorageError, BusyError)
 
 
-class Notes:
-    """One session's notes. Nothing is read or written before `open`."""
-
-    quiet_kinds = frozenset({"job", "merge", "prune"})
-    """Changes that kode makes by itself: `undo` without an id passes over them."""
-
-    def __init__(self, settings: "MemoryConfig") -> None:
-        self._settings = settings
-        self._turn = 0
-        self._work: set[asyncio.Task[None]] = set()
-
-    @property
-    def name(self) -> str:
-        return SYSTEM
-
-    @property
-    def message_window(self) -> int | None:
-        return None
+class Notes(BaseMemory):
+    system = SYSTEM
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        await super().open(context, state)
         settings = self._settings
-        self._context = context
         self._door = Door(context.ask_model)
-        self.history = History(context.root / "history.jsonl")
-        """Every change, with its undo."""
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(
@@ -94,9 +80,8 @@ class Notes:
             project=paths.path_hash(project),
             now=context.now,
         )
-        self.writer = NoteWriter(self.store, self._author, strict_ttl=settings.notes.strict_ttl)
+        self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
-        self._turn = 0
         self._tainted = False
         self._wrote_in_turn = False
         shown = state.get("shown")
@@ -113,6 +98,11 @@ class Notes:
             self._first_pack = True
         context = pack.agent_context(self.store)
         self._in_prompt = frozenset(note.id for note in context.notes)
+        if context.rules_left_out:
+            self._notice(
+                f"{context.rules_left_out} of your rules do not fit into the prompt, which holds "
+                f"{pack.RULES} of {pack.RULES_CHARS:,} characters together. Ask kode to merge some."
+            )
         body = pack.context_text(context)
         if not body:
             return Injection()
@@ -145,7 +135,7 @@ class Notes:
             await self._keep_asked(asked)
         if jobs.is_job(turn):
             await self._keep_job(turn)
-        self._in_background(self._make_vectors())
+        self._work.start(self._make_vectors())
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason != "window" and not self._context.read_only:
@@ -155,15 +145,7 @@ class Notes:
     async def maintain(self) -> None:
         if self._context.read_only:
             return
-        done = await maintenance.run(
-            self.store,
-            self._door,
-            self._author("merge"),
-            synthesize=self._settings.llm_consolidate,
-        )
-        if done.into:
-            self._notice_quietly(f"merged {done.merged} old notes into {done.into}")
-        await self.vectors.make_missing()
+        await self._work.finish(self._maintain())
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await search(self.store, self.vectors, query, Wanted(unapproved=True, limit=k))
@@ -197,12 +179,8 @@ class Notes:
         return {"shown": list(self._shown)[-MOST_SHOWN:]} if self._shown else {}
 
     async def close(self, grace_s: float) -> None:
-        """Vectors that are still being made get `grace_s`; the rest is made at the next start."""
-        if self._work:
-            await asyncio.wait(self._work, timeout=grace_s)
-        for task in list(self._work):
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        """What is not finished within `grace_s` (vectors, a merge) is done at the next start."""
+        await super().close(grace_s)
         self.database.close()
 
     # ── what the tools and the commands need ─────────────────────────────────────────────────
@@ -214,7 +192,7 @@ class Notes:
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""
         self._wrote_in_turn = True
-        self._in_background(self._make_vectors())
+        self._work.start(self._make_vectors())
 
     async def make_vectors(self) -> None:
         """Of all notes that have none, where that costs no request; else maintenance does."""
@@ -229,25 +207,66 @@ class Notes:
         """Which system, how full, what is pending."""
         return report.status(self.store, self.vectors.count_missing())
 
+    async def add(self, addition: Addition) -> str:
+        """A note of one of the four kinds, by the person. Raises: MemoryError_, StorageError,
+        BusyError."""
+        self._check_writable()
+        if addition.target == "soul":
+            addition.refuse_options("the soul", allowed=())
+            return self._report(await self.writer.update_soul(addition.text, who="user"))
+        kind = ADDED[addition.target]
+        outcome = await self.writer.remember(
+            addition.text,
+            kind=kind,
+            tags=addition.tags,
+            stability="stable" if addition.ttl_days is None else "volatile",
+            ttl_days=addition.ttl_days,
+            evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
+            sensitivity="sensitive" if addition.sensitive else "normal",
+            in_project=addition.scope == "project",
+            who="user",
+        )
+        return self._report(outcome)
+
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Not what kode did by itself."""
+        return change.kind not in ("job", "merge", "prune")
+
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
-        return self._told(await self.writer.undo(change))
+        return self._report(await self.writer.undo(change))
 
     async def approve(self, id: str | None) -> str:
         """Lets a note from a session with untrusted content be shown; without an id, lists those
         that wait. Raises: MemoryError_."""
         if id is not None:
-            return self._told(await self.writer.approve(id))
+            return self._report(await self.writer.approve(id))
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
         lines = [report.waiting_line(note) for note in notes if note.untrusted == "waits"]
         return "\n".join(lines) or "No note waits for approval."
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _author(self, who: Who | None = None) -> Author:
-        session = self._context.session_id
-        who = who or ("model" if session else "user")
-        return Author(who=who, session=session, turn=self._turn or None)
+    def _writing(self) -> Author:
+        """Who writes where nobody else is named."""
+        return self._author("model" if self._context.session_id else "user")
+
+    async def _maintain(self) -> None:
+        done = await maintenance.run(
+            self.store,
+            self._door,
+            self._author("merge"),
+            synthesize=self._settings.llm_consolidate,
+            is_closing=lambda: self._work.is_closing,
+        )
+        if done.into:
+            self._notice(f"memory: merged {done.merged} old notes into {done.into}", level="info")
+        if done.given_up:
+            self._notice(
+                f"{done.given_up} merges of old notes were begun {maintenance.MAX_ATTEMPTS} times "
+                "and never finished, because kode ended: the notes were joined as they are."
+            )
+        await self.vectors.make_missing()
 
     @property
     def _untrusted(self) -> Untrusted:
@@ -265,7 +284,7 @@ class Notes:
             )
         except MemoryError_ as error:
             return self._notice(str(error))
-        self._told(outcome)
+        self._report(outcome)
 
     async def _keep_job(self, turn: Turn) -> None:
         text = jobs.job_summary(turn, self._context.cwd)
@@ -287,7 +306,7 @@ class Notes:
 
     async def _keep_session(self, messages: Sequence[Message]) -> None:
         """One summary in place of those of the session's jobs, where a model can write it; else
-        theirs stay, and maintenance merges them in a week."""
+        theirs stay for their week."""
         settings, session = self._settings, self._context.session_id
         enough = count_turns(messages) >= settings.min_turns_for_extraction
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
@@ -309,7 +328,7 @@ class Notes:
             change="session",
             supersedes=tuple(told),
         )
-        self._told(outcome)
+        self._report(outcome)
         await self._make_vectors()
 
     def _of_session(self, condition: str) -> list[Note]:
@@ -328,31 +347,6 @@ class Notes:
             await self.vectors.make_missing()
         except _FAULTS:
             pass  # found missing and made by the next maintenance
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-
-    def _told(self, outcome: Outcome) -> str:
-        if outcome.change_id:
-            self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        return report.outcome(outcome)
-
-    def _framed(self, about: str, body: str) -> str:
-        what = frame.suspicion(body)
-        if what:
-            self._notice(
-                f"A note holds text that looks like {what}. It is shown to the model as data, "
-                "with a warning. `kode memory search` finds it; `kode memory undo` takes it back."
-            )
-        return frame.framed(about, body, what=what)
-
-    def _notice(self, text: str) -> None:
-        self._context.emit(Notice(text=text))
-
-    def _notice_quietly(self, text: str) -> None:
-        self._context.emit(Notice(text=f"memory: {text}", level="info"))
 
 
 def _plain(notes: Sequence[Note]) -> str:

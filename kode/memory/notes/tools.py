@@ -10,10 +10,11 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.base import Outcome
 from kode.memory.notes.note import Note, Sensitivity, Stability
 from kode.memory.notes.pack import listed
 from kode.memory.notes.search import Found
-from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.notes.write import NoteWriter
 from kode.memory.tool_errors import told_to_model
 
 DEFAULT_K = 8
@@ -110,10 +111,14 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
         return await _told(context, notes, outcome)
 
     @tool(effect="memory", subject="id")
-    async def forget(context: ToolContext, id: str) -> ToolOutput:
-        """Delete a note. The user can take that back."""
+    async def forget(
+        context: ToolContext,
+        id: str,
+        bring_back: Annotated[bool | None, "true: the note it replaced holds again"] = None,
+    ) -> ToolOutput:
+        """Delete a note, with those that it replaced. The user can take that back."""
         with told_to_model():
-            outcome = await notes.writer.forget(id)
+            outcome = await notes.writer.forget(id, bring_back=bring_back)
         return await _told(context, notes, outcome)
 
     return remember, recall, update_memory, update_soul, forget

@@ -38,6 +38,12 @@ class NoteVectors:
         return isinstance(self._embedder, LocalEmbedder)
 
     @property
+    def _without(self) -> str:
+        """Which notes want a vector: what is sensitive goes to no server."""
+        wanted = "v.place IS NULL AND n.superseded_by IS NULL"
+        return wanted if self.is_local else f"{wanted} AND n.sensitivity = 'normal'"
+
+    @property
     def is_neural(self) -> bool:
         return self._embedder.is_neural
 
@@ -49,8 +55,8 @@ class NoteVectors:
         """
         sql = (
             "SELECT n.place, n.content FROM memory_notes n LEFT JOIN note_vectors v "
-            "ON v.place = n.place AND v.space = ? WHERE v.place IS NULL AND "
-            "n.superseded_by IS NULL ORDER BY n.place DESC LIMIT ?"
+            f"ON v.place = n.place AND v.space = ? WHERE {self._without} "
+            "ORDER BY n.place DESC LIMIT ?"
         )
         missing = self._database.rows(sql, (self._wanted, most))
         if not missing:
@@ -68,7 +74,7 @@ class NoteVectors:
         """How many active notes have no vector in this space yet."""
         sql = (
             "SELECT count(*) FROM memory_notes n LEFT JOIN note_vectors v ON v.place = n.place "
-            "AND v.space = ? WHERE v.place IS NULL AND n.superseded_by IS NULL"
+            f"AND v.space = ? WHERE {self._without}"
         )
         return int(self._database.value(sql, (self._wanted,)) or 0)
 

@@ -1,16 +1,16 @@
 """Facts and episodes as rows (export, import) and as pieces (to and from other systems)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
-from kode.memory.history import Change
+from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
+from kode.memory.history import Author, Change
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, checked
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
 MAX_NARRATIVE_CHARS = 20_000
+AUTHOR = Author(who="import")
 _HASH = re.compile(r"[0-9a-f]{16}")
 
 
@@ -34,7 +35,7 @@ class _Filling:
         return [*self.file.entries, *self.fresh]
 
 
-class TieredCarrier:
+class TieredCarrier(Carrier):
     """One open tiered memory: all of its fact files, those of other projects too."""
 
     def __init__(self, tiered: "Tiered") -> None:
@@ -43,6 +44,8 @@ class TieredCarrier:
         limits: dict[Target, int] = {file.target: file.limit for file in tiered.layers()}
         self._store = FactStore(self._root, Path("/"), in_repository=False, limits=limits)
         self._episodes = EpisodeFiles(self._root / "episodes")
+        self._fillings: dict[str, _Filling] = {}
+        self._fresh: dict[str, Episode] = {}
 
     async def rows(self) -> list[Row]:
         """Every fact in the order of its file, then every episode."""
@@ -55,38 +58,6 @@ class TieredCarrier:
             facts += [{**where, "content": entry} for entry in file.entries]
         return [*facts, *(_episode_row(episode) for episode in self._all_episodes())]
 
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """Facts that are not there are added to their file, episodes put in place."""
-        faults: list[str] = []
-        fillings: dict[str, _Filling] = {}
-        episodes: list[Episode] = []
-        known = 0
-        for row in rows:
-            try:
-                if row.row.get("kind") == "episode":
-                    episode = _episode_of(row.row)
-                    if self._episodes.text(episode.session_id) == render(episode):
-                        known += 1
-                    else:
-                        episodes.append(episode)
-                else:
-                    name = _fact_file(row.row.get("target"), row.row.get("project"))
-                    known += not self._fill(fillings, name, str(row.row["content"]))
-            except MemoryError_ as error:
-                faults.append(f"line {row.line}: {error}")
-        for filling in fillings.values():
-            try:
-                check_room(filling.file, filling.entries)
-            except MemoryError_ as error:
-                faults.append(str(error))
-        refuse(faults)
-        changed = sum(bool(self._episodes.text(episode.session_id)) for episode in episodes)
-        ids = await self._write(fillings, episodes, "import")
-        facts = sum(len(filling.fresh) for filling in fillings.values())
-        return Taken(
-            added=facts + len(episodes) - changed, changed=changed, known=known, change_ids=ids
-        )
-
     async def pieces(self) -> list[Piece]:
         """Facts and episodes."""
         found = []
@@ -97,61 +68,46 @@ class TieredCarrier:
                 Piece(content=entry, kind="fact", about=file.target, project=project, origin=name)
                 for entry in file.entries
             ]
-        for episode in self._all_episodes():
-            found.append(
-                Piece(
-                    content=episode.text,
-                    kind="episode",
-                    session=episode.session_id,
-                    created_at=episode.created_at,
-                    origin=f"episodes/{episode.session_id}.md",
-                    untrusted=not episode.recallable,
-                )
+        return found + [
+            Piece(
+                content=episode.text,
+                kind="episode",
+                session=episode.session_id,
+                created_at=episode.created_at,
+                origin=f"episodes/{episode.session_id}.md",
+                untrusted=not episode.recallable,
             )
-        return found
+            for episode in self._all_episodes()
+        ]
 
-    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
+    def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
+        """A fact that is not there is added to its file, an episode put in place."""
+        if row.get("kind") != "episode":
+            name = _fact_file(row.get("target"), row.get("project"))
+            return "added" if self._fill(name, str(row["content"])) else "known"
+        episode = _episode_of(row)
+        before = self._episodes.text(episode.session_id)
+        if before == render(episode):
+            return "known"
+        self._fresh[episode.session_id] = episode
+        return "changed" if before else "added"
+
+    def place_piece(self, piece: Piece) -> str:
         """Facts and rules go into the fact files as far as there is room, episodes into files."""
-        fillings: dict[str, _Filling] = {}
-        episodes: dict[str, Episode] = {}
-        done = [self._take_one(piece, fillings, episodes) for piece in pieces]
-        if not dry_run:
-            await self._write(fillings, list(episodes.values()), "copy")
-        return done
-
-    # ── inside ───────────────────────────────────────────────────────────────────────────────
-
-    def _take_one(
-        self, piece: Piece, fillings: dict[str, _Filling], episodes: dict[str, Episode]
-    ) -> Carried:
-        why = misplaced(piece, projects=True)
-        if why:
-            return Carried(piece=piece, done="left", why=why)
-        try:
-            if piece.kind == "episode":
-                return self._take_episode(piece, episodes)
+        refuse_misplaced(piece)
+        if piece.kind != "episode":
             name = _fact_file(piece.about or "env", piece.project)
-            if not self._fill(fillings, name, piece.content):
-                return Carried(piece=piece, done="known", why=f"{name} has it")
-            try:
-                check_room(fillings[name].file, fillings[name].entries)
-            except MemoryError_:
-                fillings[name].fresh.pop()
-                raise
-            return Carried(piece=piece, done="carried", why=name)
-        except MemoryError_ as error:
-            return Carried(piece=piece, done="left", why=str(error))
-
-    def _take_episode(self, piece: Piece, episodes: dict[str, Episode]) -> Carried:
+            if not self._fill(name, piece.content):
+                raise Known(f"{name} has it")
+            return name
         session = piece.session if valid_id(piece.session) else _session_like(piece)
-        while session in episodes and episodes[session].narrative != piece.content:
+        while session in self._fresh and self._fresh[session].narrative != piece.content:
             session += "-more"
         scan.check(piece.content, max_chars=MAX_NARRATIVE_CHARS)
-        known = self._episodes.read(session)
-        if known is not None:
-            return Carried(piece=piece, done="known", why=f"episodes/{session}.md is there")
+        if self._episodes.read(session) is not None:
+            raise Known(f"episodes/{session}.md is there")
         when = piece.created_at or datetime.now(UTC).isoformat(timespec="seconds")
-        episodes[session] = Episode(
+        self._fresh[session] = Episode(
             session_id=session,
             turns=0,
             created_at=when,
@@ -159,7 +115,34 @@ class TieredCarrier:
             narrative=piece.content,
             tainted=piece.untrusted,
         )
-        return Carried(piece=piece, done="carried", why=f"episodes/{session}.md")
+        return f"episodes/{session}.md"
+
+    async def write(self, kind: str) -> list[str]:
+        """Raises: MemoryError_ when a file was changed meanwhile and has no room any more."""
+        ids = [
+            await self._write_facts(name, filling.fresh, kind)
+            for name, filling in self._fillings.items()
+            if filling.fresh
+        ]
+        for episode in self._fresh.values():
+            async with self._episodes.lock():
+                before = self._episodes.text(episode.session_id)
+                change = self._history.append(
+                    Change.by(
+                        AUTHOR,
+                        kind=kind,
+                        target=f"episodes/{episode.session_id}.md",
+                        system=SYSTEM,
+                        before=(before,) if before else (),
+                        after=(render(episode),),
+                        reason=summary_of(episode.narrative),
+                    )
+                )
+                self._episodes.write(episode)
+            ids.append(change.id)
+        return ids
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _fact_files(self) -> list[str]:
         found = [f"facts/{target}.md" for target in TARGETS]
@@ -171,37 +154,15 @@ class TieredCarrier:
         ids = (id for id in self._episodes.session_ids() if valid_id(id))
         return [episode for id in ids if (episode := self._episodes.read(id)) is not None]
 
-    def _fill(self, fillings: dict[str, _Filling], name: str, content: str) -> bool:
-        """Whether the text is new to its file. Raises: MemoryError_."""
+    def _fill(self, name: str, content: str) -> bool:
+        """Whether the text is new to its file. Raises: MemoryError_; also when it does not fit."""
         text = checked(content)
-        filling = fillings.get(name) or _Filling(self._store.read_named(name))
+        filling = self._fillings.setdefault(name, _Filling(self._store.read_named(name)))
         if text in filling.entries:
             return False
+        check_room(filling.file, [*filling.entries, text])
         filling.fresh.append(text)
-        fillings[name] = filling
         return True
-
-    async def _write(
-        self, fillings: Mapping[str, _Filling], episodes: Sequence[Episode], kind: str
-    ) -> tuple[str, ...]:
-        """Raises: MemoryError_ when a file was changed meanwhile and has no room any more."""
-        ids = []
-        for name, filling in fillings.items():
-            if filling.fresh:
-                ids.append(await self._write_facts(name, filling.fresh, kind))
-        for episode in episodes:
-            async with self._episodes.lock():
-                before = self._episodes.text(episode.session_id)
-                id = self._record(
-                    kind=kind,
-                    target=f"episodes/{episode.session_id}.md",
-                    before=(before,) if before else (),
-                    after=(render(episode),),
-                    reason=summary_of(episode.narrative),
-                )
-                ids.append(id)
-                self._episodes.write(episode)
-        return tuple(ids)
 
     async def _write_facts(self, name: str, texts: Sequence[str], kind: str) -> str:
         async with self._store.lock(self._store.read_named(name)):
@@ -209,14 +170,18 @@ class TieredCarrier:
             fresh = tuple(text for text in texts if text not in file.entries)
             entries = [*file.entries, *fresh]
             check_room(file, entries)
-            at = len(file.entries)
-            id = self._record(kind=kind, target=name, after=fresh, position=at)
+            change = self._history.append(
+                Change.by(
+                    AUTHOR,
+                    kind=kind,
+                    target=name,
+                    system=SYSTEM,
+                    after=fresh,
+                    position=len(file.entries),
+                )
+            )
             self._store.write(file, entries)
-        return id
-
-    def _record(self, **values: Any) -> str:
-        """The id of a change with these fields, put into the history."""
-        return self._history.append(Change(system=SYSTEM, who="import", **values)).id
+        return change.id
 
 
 def _fact_file(target: object, project: object) -> str:

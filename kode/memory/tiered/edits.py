@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kode.errors import MemoryError_
-from kode.memory.history import Change
+from kode.memory.history import Change, nothing_left
 from kode.memory.tiered.facts import FactFile, find, shorten
 
 
@@ -118,6 +118,12 @@ def undone(file: FactFile, change: Change) -> Edit:
     Raises: MemoryError_ with what stands in the way.
     """
     gone = [entry for entry in change.after if entry not in file.entries]
+    put_there = set(change.after) - set(change.before)
+    taken_out = set(change.before) - set(change.after)
+    if put_there <= set(gone) and taken_out <= set(file.entries):
+        raise nothing_left(
+            change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
+        )
     if gone:
         raise MemoryError_(
             f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
@@ -128,8 +134,6 @@ def undone(file: FactFile, change: Change) -> Edit:
     at = len(rest) if at is None else min(at, len(rest))
     missing = [entry for entry in change.before if entry not in rest]
     entries = [*rest[:at], *missing, *rest[at:]]
-    if tuple(entries) == file.entries:
-        raise MemoryError_(f"There is nothing left to undo of {change.id}.")
     sides = {"back": change.before, "gone": change.after}
     return Edit(
         kind="undo",

@@ -6,7 +6,7 @@ reads of a session (`transcript`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -19,7 +19,7 @@ from kode.memory import scan, terms
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, keep_ends, read_object
 from kode.memory.embed import Embedder
-from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -161,8 +161,9 @@ class EpisodeKeeper:
         if recording.heard and self._is_due(recording.turns, recording):
             await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
-    async def maintain(self) -> None:
-        """Finishes what earlier processes left, and brings the index up to date."""
+    async def maintain(self, is_closing: Callable[[], bool] = lambda: False) -> None:
+        """Finishes what earlier processes left, and brings the index up to date. No further
+        episode is begun once `is_closing`."""
         await self._index.refresh()
         if not self._pending.folder.is_dir():
             return
@@ -173,7 +174,9 @@ class EpisodeKeeper:
             self._context.emit(Notice(text=text))
         if not self._settings.llm_extract or not self._door.usable:
             return
-        for session_id in list(self._pending.session_ids()):
+        for session_id in self._pending.ids():
+            if is_closing():
+                return
             if session_id == self._context.session_id:
                 continue
             async with self.files.lock():
@@ -209,6 +212,8 @@ class EpisodeKeeper:
         refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
             now = self.files.text(session_id)
+            if now == "".join(change.before):
+                raise nothing_left(change)
             if now != "".join(change.after):
                 raise MemoryError_(
                     f"{change.target} was changed since {change.id}. Edit or delete "
@@ -247,7 +252,7 @@ class EpisodeKeeper:
         """How many episodes there are, wait for approval, and are still to be made."""
         rows = await self.files.rows()
         waiting = sum(1 for row in rows if row.get("tainted"))
-        return len(rows), waiting, len(list(self._pending.session_ids()))
+        return len(rows), waiting, len(self._pending.ids())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

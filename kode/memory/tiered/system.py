@@ -5,10 +5,8 @@ parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`,
 `buffer`, `episodes`, `search`, `tool`.
 """
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +22,12 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import KodeError, MemoryError_
-from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame, scan
+from kode.errors import MemoryError_
+from kode.events import MemoryChanged
+from kode.memory import embed, scan
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History, Who
+from kode.memory.base import Addition, BaseMemory
+from kode.memory.history import Author, Change
 from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -58,31 +57,19 @@ TITLES: Mapping[tuple[Target, Scope], str] = {
 }
 
 
-class Tiered:
-    """One session's tiered memory. Nothing is read or written before `open`."""
+class Tiered(BaseMemory):
+    system = SYSTEM
 
     def __init__(self, settings: "MemoryConfig") -> None:
-        self._settings = settings
-        self._turn = 0
+        super().__init__(settings)
         self._lines: tuple[str, ...] = ()
-        self._work: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        return SYSTEM
-
-    @property
-    def message_window(self) -> int | None:
-        return None
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        await super().open(context, state)
         settings = self._settings
-        self._context = context
         self._door = Door(context.ask_model)
-        self.history = History(context.root / "history.jsonl")
-        """Every change, with its undo."""
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(
@@ -108,7 +95,6 @@ class Tiered:
         )
         self._searcher = Searcher(self._episodes, self._door, embedder, llm=settings.llm_search)
         self._recording = Recording()
-        self._turn = 0
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
         shown = state.get("shown")
@@ -149,13 +135,8 @@ class Tiered:
         return Drop(done=kept)
 
     async def maintain(self) -> None:
-        """Finishes what earlier processes left. A short run is over before a model has answered:
-        what was begun is then given the grace of `close`, instead of being paid for again."""
-        if self._context.read_only:
-            return
-        if self._work is None or self._work.done():
-            self._work = asyncio.ensure_future(self._episodes.maintain())
-        await asyncio.shield(self._work)
+        if not self._context.read_only:
+            await self._work.finish(self._episodes.maintain(lambda: self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         return await self._searcher.search(query, k, self.layers())
@@ -175,21 +156,10 @@ class Tiered:
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """A session that ends unheard (after an interruption) leaves what it recorded pending; the
-        background work gets the grace to come to its end."""
-        if self._context.read_only:
-            return
-        await self._episodes.leave_pending(self._recording)
-        work = self._work
-        if work is None or work.done():
-            return
-        try:
-            # A little less than the grace, so that ending the task fits into it as well.
-            await asyncio.wait({work}, timeout=grace_s * 0.9)
-        finally:
-            work.cancel()
-        with suppress(asyncio.CancelledError, KodeError):
-            await work
+        """A session that ends unheard (after an interruption) leaves what it recorded pending."""
+        if not self._context.read_only:
+            await self._episodes.leave_pending(self._recording)
+        await super().close(grace_s)
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
@@ -235,8 +205,8 @@ class Tiered:
         self._check_writable()
         author = self._author("undo")
         if change.target.startswith("episodes/"):
-            return self._told(await self._episodes.undo(change, author))
-        return self._told(await self.writer.undo(change, author))
+            return self._report_outcome(await self._episodes.undo(change, author))
+        return self._report_outcome(await self.writer.undo(change, author))
 
     async def approve(self, session_id: str | None) -> str:
         """Lets an episode that took in untrusted content be recalled; without an id, lists those
@@ -245,7 +215,13 @@ class Tiered:
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
-        return self._told(await self._episodes.approve(session_id, self.person()))
+        return self._report_outcome(await self._episodes.approve(session_id, self.person()))
+
+    async def add(self, addition: Addition) -> str:
+        """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
+        addition.refuse_options(SYSTEM, allowed=("--scope",))
+        target: Target = "user" if addition.target == "user" else "env"
+        return await self.edit_facts("add", target, addition.scope, [addition.text])
 
     async def edit_facts(
         self, command: str, target: Target, scope: Scope | None, texts: Sequence[str]
@@ -268,7 +244,7 @@ class Tiered:
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
-        return "\n".join(filter(None, (self._told(outcome), noticed)))
+        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -279,37 +255,17 @@ class Tiered:
         targets = [self._store.name_of(file) for file in self.layers()]
         merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
         for outcome in merges:
-            self._told(outcome)
+            self._report_outcome(outcome)
         if given_up:
             self._notice(
                 f"Of {given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
 
-    def _author(self, who: Who) -> Author:
-        """Somebody, in this turn of this session."""
-        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
-
-    def _told(self, outcome: Outcome) -> str:
+    def _report_outcome(self, outcome: Outcome) -> str:
         if outcome.change_id:
             self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return report.outcome(outcome)
-
-    def _framed(self, about: str, body: str) -> str:
-        what = frame.suspicion(body)
-        if what:
-            self._notice(
-                f"Memory holds text that looks like {what}. It is shown to the model as data, "
-                "with a warning. `kode memory show` finds it; edit or remove the entry."
-            )
-        return frame.framed(about, body, what=what)
-
-    def _check_writable(self) -> None:
-        if self._context.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
-
-    def _notice(self, text: str) -> None:
-        self._context.emit(Notice(text=text))
 
 
 def _section(file: FactFile) -> str:

@@ -1,17 +1,18 @@
 """The vault's files as rows (export, import) and as pieces (to and from other systems)."""
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
+from kode import paths
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.exchange import Carried, Numbered, Piece, Row, Taken, misplaced, refuse
+from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author
-from kode.memory.vault.files import is_facts
-from kode.memory.vault.names import checked_name
+from kode.memory.project import ProjectFolder
+from kode.memory.vault.files import SYSTEM, VaultFiles, is_facts
+from kode.memory.vault.names import SHARED, checked_name, month_file
 from kode.memory.vault.summary import blocks_of
-from kode.memory.vault.write import MAX_WRITE_BYTES, SYSTEM, VaultWriter
 
 if TYPE_CHECKING:
     from kode.memory.vault.system import Vault
@@ -23,110 +24,111 @@ _BULLET = re.compile(r"^[-*+]\s+")
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 
 
-class VaultCarrier:
-    """One open vault."""
+class VaultCarrier(Carrier):
+    """One open vault: the files of all its projects."""
 
     def __init__(self, vault: "Vault") -> None:
+        self._vault = vault
         self._files = vault.files
-        self._history = vault.history
-        self._now = vault._context.now
-        self._writer = VaultWriter(vault.files, vault.history, vault._settings.vault, {})
+        self._whole: list[tuple[VaultFiles, str, str]] = []
+        self._entries: list[tuple[VaultFiles, str, str]] = []
 
     async def rows(self) -> list[Row]:
-        """Every file, whole."""
-        return [
-            {"system": SYSTEM, "path": name, "content": (self._files.read(name) or "").strip()}
-            for name in self._files.names()
-        ]
-
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """Files that are not there are made, others replaced where they differ."""
-        faults: list[str] = []
-        fresh: list[tuple[str, str, bool]] = []
-        for row in rows:
-            try:
-                name = checked_name(str(row.row.get("path", "")))
-                text = str(row.row["content"]).strip()
-                scan.check(text, max_chars=MAX_WRITE_BYTES)
-                before = self._files.read(name)
-                if before is None or before.strip() != text:
-                    fresh.append((name, f"{text}\n", before is not None))
-            except MemoryError_ as error:
-                faults.append(f"line {row.line}: {error}")
-        refuse(faults)
-        ids = await self._write([(name, text) for name, text, _ in fresh])
-        changed = sum(was_there for _, _, was_there in fresh)
-        return Taken(
-            added=len(fresh) - changed,
-            changed=changed,
-            known=len(rows) - len(fresh),
-            change_ids=tuple(ids),
-        )
+        """Every file, whole: those that all projects share, then project by project."""
+        found: list[Row] = []
+        for files, name in self._all():
+            where = {"system": SYSTEM, "path": name}
+            if name not in SHARED:
+                where["project"] = files.folder.project
+            found.append({**where, "content": (files.read(name) or "").strip()})
+        return found
 
     async def pieces(self) -> list[Piece]:
         """Each part of a facts file as a fact, each entry of a month as an episode."""
-        found = []
-        for name in self._files.names():
-            for block in blocks_of(self._files.read(name) or ""):
-                found.append(_piece(name, block))
-        return found
+        return [
+            _piece(files, name, block)
+            for files, name in self._all()
+            for block in blocks_of(files.read(name) or "")
+        ]
 
-    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
-        """Facts and rules go to `facts/user.md` or `facts/project.md`, episodes to this month."""
-        there = [self._files.read(name) or "" for name in self._files.names()]
-        return [await self._take_one(piece, there, dry_run) for piece in pieces]
+    def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
+        """A file that is not there is made, another one is replaced where it differs."""
+        files, name = self._of(row.get("project")), checked_name(str(row.get("path", "")))
+        text = str(row["content"]).strip()
+        scan.check(text)
+        before = files.read(name)
+        if before is not None and before.strip() == text:
+            return "known"
+        self._whole.append((files, name, f"{text}\n"))
+        return "added" if before is None else "changed"
 
-    async def _take_one(self, piece: Piece, there: list[str], dry_run: bool) -> Carried:
-        why = misplaced(piece, projects=False)
-        if not why and piece.untrusted:
-            why = "it came from untrusted content and was not approved"
-        if why:
-            return Carried(piece=piece, done="left", why=why)
+    def place_piece(self, piece: Piece) -> str:
+        """What is about the person goes to the files that all projects share, the rest to those of
+        its project, episodes to this month."""
+        refuse_misplaced(piece)
+        if piece.untrusted:
+            raise MemoryError_("it came from untrusted content and was not approved")
+        files = self._of(piece.project)
+        there = [files.read(name) or "" for name in files.names()]
+        there += [entry for _, _, entry in self._entries]
         if any(piece.content in text for text in there):
-            return Carried(piece=piece, done="known", why="a file holds it")
-        path, entry = self._entry(piece)
-        try:
-            scan.check(entry, max_chars=MAX_WRITE_BYTES)
-            if not dry_run:
-                await self._writer.append(path, entry, AUTHOR, self._now())
-        except MemoryError_ as error:
-            return Carried(piece=piece, done="left", why=str(error))
-        there.append(piece.content)
-        return Carried(piece=piece, done="carried", why=path)
-
-    async def _write(self, files: Sequence[tuple[str, str]]) -> list[str]:
-        """All of them, or none: what was written before one is refused is taken back."""
-        ids: list[str] = []
-        try:
-            for name, text in files:
-                outcome = await self._writer.write(name, text, AUTHOR)
-                ids += [outcome.change_id] if outcome.change_id else []
-        except MemoryError_ as error:
-            for id in reversed(ids):
-                await self._writer.undo(self._history.find(id)[0], AUTHOR)
-            raise MemoryError_(f"Nothing was imported. {error}") from error
-        return ids
-
-    def _entry(self, piece: Piece) -> tuple[str, str]:
+            raise Known("a file holds it")
         if piece.kind == "episode":
-            when = piece.created_at[:10] or f"{self._now():%Y-%m-%d}"
+            when = piece.created_at[:10] or f"{self._vault.now():%Y-%m-%d}"
             title = " ".join(piece.content.split()[:6])
-            return (
-                f"episodes/{self._now():%Y-%m}.md",
-                f"## {title}\n- Date: {when}\n{piece.content}",
-            )
-        path = "facts/user.md" if piece.about == "user" else "facts/project.md"
-        return path, piece.content if "\n" in piece.content else f"- {piece.content}"
+            name = month_file(self._vault.now())
+            entry = f"## {title}\n- Date: {when}\n{piece.content}"
+        else:
+            everywhere = "user" if piece.about == "user" else "preferences"
+            name = f"facts/{'project' if piece.project else everywhere}.md"
+            entry = piece.content if "\n" in piece.content else f"- {piece.content}"
+        scan.check(entry)
+        self._entries.append((files, name, entry))
+        return name
+
+    async def write(self, kind: str) -> list[str]:
+        """Raises: MemoryError_; then what was written before is undone."""
+        done: list[tuple[VaultFiles, str]] = []
+        try:
+            for files, name, text in self._whole:
+                outcome = await self._vault.writer(files, {}).write(name, text, AUTHOR)
+                done += [(files, outcome.change_id)] if outcome.change_id else []
+        except MemoryError_ as error:
+            for files, id in reversed(done):
+                change = self._vault.history.find(id)[0]
+                await self._vault.writer(files, {}).undo(change, AUTHOR)
+            raise MemoryError_(f"Nothing was imported. {error}") from error
+        for files, name, entry in self._entries:
+            writer = self._vault.writer(files, {})
+            outcome = await writer.append(name, entry, AUTHOR, self._vault.now())
+            done += [(files, outcome.change_id)] if outcome.change_id else []
+        return [id for _, id in done]
+
+    def _all(self) -> Iterator[tuple[VaultFiles, str]]:
+        for folder in self._files.folder.all():
+            files = VaultFiles(folder)
+            for name in files.names():
+                if name not in SHARED or folder == self._files.folder:
+                    yield files, name
+
+    def _of(self, project: object) -> VaultFiles:
+        if not project:
+            return self._files
+        if not paths.is_path_hash(project):
+            raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
+        return VaultFiles(ProjectFolder(self._files.folder.system, str(project)))
 
 
-def _piece(name: str, block: str) -> Piece:
+def _piece(files: VaultFiles, name: str, block: str) -> Piece:
+    project = "" if name in SHARED else files.folder.project
     if is_facts(name):
         stem = name.removeprefix("facts/").removesuffix(".md")
         return Piece(
             content=_BULLET.sub("", block),
             kind="fact",
             about="user" if stem in ABOUT_THE_USER else "env",
-            origin=name,
+            project=project,
+            origin=files.target(name),
         )
     dated = _DATE.search(block)
     month = name.removeprefix("episodes/").removesuffix(".md")
@@ -134,6 +136,7 @@ def _piece(name: str, block: str) -> Piece:
     return Piece(
         content=content,
         kind="episode",
+        project=project,
         created_at=f"{dated[1] if dated else f'{month}-01'}T00:00:00+00:00",
-        origin=f"{name} {' '.join(content.split()[:4])}",
+        origin=f"{files.target(name)} {' '.join(content.split()[:4])}",
     )

@@ -1,7 +1,10 @@
-"""The files of the vault as they are on disk: listed, read, put in place. Nothing else is kept.
+"""The files of the vault as one project sees them: listed, read, put in place.
 
-A person may edit them at any time. Not here: what may be written and who records it (`write`),
-what a path may be (`names`).
+    memory/vault/facts/user.md  preferences.md       of the person, the same in every project
+    memory/vault/<path-hash>/facts/  episodes/       of one project, with its `pending/`
+
+A name (`facts/user.md`) says which of the two it is. A person may edit the files at any time. Not
+here: what may be written and who records it (`write`), what a path may be (`names`).
 """
 
 import hashlib
@@ -13,8 +16,9 @@ from pathlib import Path
 from kode import durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
+from kode.memory.project import ProjectFolder
 from kode.memory.stored import plain_lines, read_text
-from kode.memory.vault.names import FOLDERS, checked_name, confined, is_episodes
+from kode.memory.vault.names import FOLDERS, SHARED, checked_name, confined, is_episodes
 from kode.memory.vault.summary import summary_of
 
 HEAD_BYTES = 4096
@@ -31,11 +35,27 @@ class Row:
     """Bytes."""
 
 
-class VaultFiles:
-    """`memory/vault/`. Creates nothing before the first write."""
+SYSTEM = "vault"
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+
+class VaultFiles:
+    """Creates nothing before the first write."""
+
+    def __init__(self, folder: ProjectFolder) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """Where the file of a checked name is. Raises: MemoryError_ for a link out."""
+        return confined(self._base(name).path, name)
+
+    def target(self, name: str) -> str:
+        """How the history calls a file."""
+        return self._base(name).target(name)
+
+    def of_target(self, target: str) -> "tuple[VaultFiles, str]":
+        """The files and the name that the history means. Raises: MemoryError_."""
+        folder, name = self.folder.of_target(target)
+        return VaultFiles(folder), checked_name(name)
 
     def names(self) -> list[str]:
         """Every file: facts by name, then episodes, the newest month first. Links that lead out,
@@ -51,7 +71,7 @@ class VaultFiles:
         rows = []
         for name in self.names():
             with suppress(OSError):
-                path = self.root / name
+                path = self.path(name)
                 with path.open("rb") as file:
                     head = file.read(HEAD_BYTES)
                 text = plain_lines(head.decode("utf-8-sig", "replace"))
@@ -64,29 +84,33 @@ class VaultFiles:
 
         Raises: MemoryError_ when it is a link out, or no readable UTF-8 text.
         """
-        return read_text(confined(self.root, name))
+        return read_text(self.path(name))
 
     def lock(self) -> AbstractAsyncContextManager[None]:
         """The lock of the vault. Read again inside it: another process may have written."""
-        return locked(self.root)
+        return locked(self.folder.system)
 
     def write(self, name: str, text: str) -> None:
         """Puts a file in place; the caller holds the lock. Raises: MemoryError_, StorageError."""
-        path = confined(self.root, name)
+        path = self.path(name)
         durable.make_folder(path.parent)
         durable.replace(path, text.encode(errors="replace"))
 
     def remove(self, name: str) -> None:
         """Raises: MemoryError_, StorageError."""
-        durable.remove(confined(self.root, name))
+        durable.remove(self.path(name))
+
+    def _base(self, name: str) -> ProjectFolder:
+        return ProjectFolder(self.folder.system, "") if name in SHARED else self.folder
 
     def _names_in(self, folder: str) -> Iterator[str]:
+        names = {name for name in SHARED if name.startswith(f"{folder}/")}
         with suppress(OSError):
-            for entry in (self.root / folder).iterdir():
-                with suppress(MemoryError_, OSError):
-                    name = checked_name(f"{folder}/{entry.name}")
-                    if confined(self.root, name).is_file():
-                        yield name
+            names |= {f"{folder}/{p.name}" for p in (self.folder.path / folder).iterdir()}
+        for name in names:
+            with suppress(MemoryError_, OSError):
+                if self.path(checked_name(name)).is_file():
+                    yield name
 
 
 def fingerprint(text: str | None) -> str:

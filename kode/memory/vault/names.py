@@ -12,6 +12,8 @@ from pathlib import Path
 from kode.errors import MemoryError_
 
 FOLDERS = ("facts", "episodes")
+SHARED = frozenset({"facts/user.md", "facts/preferences.md"})
+"""Files about the person, one for all projects; every other one belongs to a project."""
 MAX_NAME_CHARS = 100
 
 _MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])\.md")

@@ -5,101 +5,70 @@ Here: which moment of the contract does what. The parts are modules of their own
 """
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from kode import credentials
-from kode.contracts import (
-    Drop,
-    DropReason,
-    Hit,
-    Injection,
-    InjectReason,
-    MemoryContext,
-    SnapshotSection,
-    Tool,
-    Turn,
-)
-from kode.errors import BusyError, KodeError, MemoryError_
-from kode.events import MemoryChanged, Notice
+from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
+from kode.errors import BusyError, MemoryError_
 from kode.memory import rank
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
-from kode.memory.history import Author, Change, History, Who
+from kode.memory.base import Addition, reason_of
+from kode.memory.history import Author, Change
 from kode.memory.locks import locked
+from kode.memory.project import ProjectMemory
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
-from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
+from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
+from kode.memory.vault.names import SHARED, is_episodes, month_file
 from kode.memory.vault.pending import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import SYSTEM, VaultWriter
+from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message
 from kode.shorten import shorten
 
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
-
 MAX_ATTEMPTS = 5
-"""Reflections on one task that the provider failed; then it stays in `pending/` untried."""
+"""Reflections on one task that did not come to their end; then it stays in `pending/` untried."""
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
 LISTED_CHARS = 100
 
 
-class Vault:
-    """One session's vault. Nothing is read or written before `open`."""
-
-    def __init__(self, settings: "MemoryConfig") -> None:
-        self._settings = settings
-        self._index_shown = False
-        self._turn = 0
-        self._reflecting: asyncio.Task[None] | None = None
-        self._again = False
-
-    @property
-    def name(self) -> str:
-        return SYSTEM
-
-    @property
-    def message_window(self) -> int | None:
-        return None
+class Vault(ProjectMemory):
+    system = SYSTEM
+    shared = SHARED
+    left_from_before = ("facts/*.md", "episodes", "pending")
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._context = context
+        await super().open(context, state)
         self._door = Door(context.ask_model, context.ask_reply)
-        self.history = History(context.root / "history.jsonl")
-        """Every change, with its undo."""
-        root = context.root / SYSTEM
-        self.files = VaultFiles(root)
-        self._pending = PendingFolder(root / "pending")
-        self._writer = VaultWriter(self.files, self.history, self._settings.vault, {})
-        self._index_shown = state.get("index_shown") is True
-        self._turn = 0
+        self.files = VaultFiles(self.folder)
+        self._pending = PendingFolder(self.folder.path / "pending")
+        self._writer = self.writer(self.files, {})
+        index = state.get("index")
+        self._index = index if isinstance(index, str) else ""
+        self._reflecting: asyncio.Task[None] | None = None
+        self._again = False
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """The index comes once a session, before the first user message; again only when a
-        compaction has taken it away. Then it is in the conversation."""
-        if self._index_shown and reason != "compacted":
+        """The index, as the first user message. A resumed session has it already."""
+        if self._index and reason == "resume":
             return Injection()
-        message = report.index_message(report.rows_of(self.files))
-        for name in report.withheld(self.files) if message else ():
-            self._notice(
-                f"The summary of {name} in memory looks like an attempt to give orders. It is not "
-                "shown to the model. `kode memory show` has it; edit or remove the line."
-            )
-        self._index_shown = bool(message)
-        return Injection(first_user=message)
+        self._index = ""
+        return Injection(first_user=self._changed_index())
 
     async def recall(self, turn: Turn) -> str:
+        """The index once more when it is another than the model was shown."""
         self._turn = turn.number
-        return ""
+        return self._changed_index()
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -108,10 +77,11 @@ class Vault:
         return vault_tools(desk)
 
     async def after_turn(self, turn: Turn) -> None:
+        """Leaves every task that a person asked to the reflector: it judges what is worth it."""
         self._turn = turn.number
         session = self._context.session_id
-        off = self._context.read_only or not self._settings.llm_extract
-        if off or session is None or not may_name_a_file(session) or not reflect.worth_it(turn):
+        off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
+        if off or session is None or not may_name_a_file(session):
             return
         tainted = turn.tainted or self._context.tainted()
         self._pending.write(
@@ -132,20 +102,14 @@ class Vault:
             return
         self._start_reflecting()
 
-    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        """Nothing is lost with the messages: each task was put down when it ended."""
-        return Drop()
-
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
         if self._context.read_only:
             return
         for path in self._pending.set_aside_damaged():
             self._notice(f"A task that memory was to reflect on cannot be read. It is now {path}.")
-        if self._pending.ids():
-            self._start_reflecting()
-            if self._reflecting is not None:
-                await asyncio.shield(self._reflecting)
+        if self._settings.llm_extract and self._pending.ids():
+            await asyncio.shield(self._start_reflecting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = [(n, b) for n in self.files.names() for b in blocks_of(self._text(n))]
@@ -163,20 +127,7 @@ class Vault:
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
-        return {"index_shown": True} if self._index_shown else {}
-
-    async def close(self, grace_s: float) -> None:
-        """Waits for the reflector; what it cannot finish stays in `pending/` for the next start."""
-        task = self._reflecting
-        if task is None or task.done():
-            return
-        try:
-            # A little less than the grace, so that ending the task fits into it as well.
-            await asyncio.wait({task}, timeout=grace_s * 0.9)
-        finally:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        return {"index": self._index} if self._index else {}
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
@@ -197,12 +148,19 @@ class Vault:
             given_up,
         )
 
-    async def undo_change(self, change: Change) -> str:
-        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+    async def add(self, addition: Addition) -> str:
+        """Adds an entry to a file, by the person. Raises: MemoryError_, StorageError, BusyError."""
         self._check_writable()
-        outcome = await self._writer.undo(change, self._author("undo"))
-        self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        return f"{outcome.line}\nundo with: kode memory undo {outcome.change_id}"
+        addition.refuse_options(SYSTEM, allowed=())
+        target = addition.target
+        if target == "episodes" or is_episodes(target):
+            path, entry = month_file(self.now()), addition.text
+        else:
+            path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
+            is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
+            entry = f"- {addition.text}" if is_line else addition.text
+        outcome = await self._writer.append(path, entry, self._author("user"), self.now())
+        return self._report(outcome)
 
     async def approve(self, id: str | None) -> str:
         """Lets a task that took in untrusted content be reflected on; without an id, lists those
@@ -217,17 +175,20 @@ class Vault:
             self._pending.write(replace(pending, tainted=False))
         return f"approved {found}: it is reflected on at the next start"
 
+    def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
+        return VaultWriter(files, self.history, self._settings.vault, seen)
+
     def now(self) -> datetime:
         """In local time."""
         return self._context.now()
 
     # ── the reflector ────────────────────────────────────────────────────────────────────────
 
-    def _start_reflecting(self) -> None:
-        if self._reflecting is not None and not self._reflecting.done():
-            self._again = True
-            return
-        self._reflecting = asyncio.ensure_future(self._reflect_on_all())
+    def _start_reflecting(self) -> "asyncio.Task[None]":
+        self._again = True
+        if self._reflecting is None or self._reflecting.done():
+            self._reflecting = self._work.start(self._reflect_on_all())
+        return self._reflecting
 
     async def _reflect_on_all(self) -> None:
         """Every task that waits, one after the other. The lock of `pending/` is the turn of one
@@ -240,66 +201,99 @@ class Vault:
         except BusyError:
             return  # another process is at it, and does these too
         except Exception as error:
-            # Nobody awaits this task: what is not told here is told nowhere.
-            what = (
-                str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
-            )
-            self._notice(f"Memory could not reflect on this task: {what} It is tried again later.")
+            # Mostly nobody waits for this task: an error not reported here is reported nowhere.
+            why = reason_of(error)
+            self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
 
     async def _reflect_on_each(self) -> None:
-        """Inside the lock; ends when none is left, or the provider fails."""
+        """Inside the lock; ends when none is left or the provider fails. When the session ends,
+        only its own tasks are still begun."""
         tried: set[str] = set()
         self._again = True
         while self._again:
             self._again = False
             for id in self._pending.ids():
+                if self._work.is_closing and not id.startswith(f"{self._context.session_id}."):
+                    continue
                 if id not in tried and not await self._reflect_on(id):
                     return
                 tried.add(id)
 
     async def _reflect_on(self, id: str) -> bool:
         """One task; False when the provider failed, so that the others need not be tried."""
-        pending = self._pending.read(id)
-        if pending is None or pending.tainted or pending.attempts >= MAX_ATTEMPTS:
+        found = self._pending.read(id)
+        if found is None or found.tainted:
             return True
-        seen: dict[str, str] = {}
-        writer = VaultWriter(self.files, self.history, self._settings.vault, seen)
-        for name in filter(is_facts, self.files.names()):
-            seen[name] = fingerprint(self._text(name))
+        if found.attempts >= MAX_ATTEMPTS:
+            self._give_up(found)
+            return True
+        pending = replace(found, attempts=found.attempts + 1)
+        when = datetime.fromisoformat(pending.at)
+        shown = reflect.shown(self.files, when)
+        facts = filter(is_facts, self.files.names())
+        seen = {name: fingerprint(self._text(name)) for name in facts}
+        writer = self.writer(self.files, seen | dict.fromkeys(shown.in_part, IN_PART))
         author = Author(who="extraction", session=pending.session, turn=pending.turn)
-        tools = vault_tools(Desk(writer=writer, author=lambda: author, now=self.now))[1:]
-        done = list(pending.done)
+        desk = Desk(writer=writer, author=lambda: author, now=lambda: when)
 
-        async def written(what: str) -> None:
-            # Known to the next attempt, should this one not come to its end.
-            done.append(what)
-            self._pending.write(replace(pending, done=tuple(done)))
+        def keep(messages: Sequence[Message]) -> None:
+            nonlocal pending
+            pending = replace(pending, messages=tuple(messages))
+            self._pending.write(pending)
 
-        found = await reflect.reflect(
+        keep(pending.messages or (reflect.first_message(pending.text),))
+        done = await reflect.reflect(
             self._door,
-            tools,
-            reflect.instructions(self.files, self.now()),
-            reflect.task(pending.text, pending.done),
+            vault_tools(desk)[1:],
+            shown.system,
+            pending.messages,
             self._context.emit,
-            written,
+            keep,
         )
-        if found.failure:
-            attempted = replace(pending, done=tuple(done), attempts=pending.attempts + 1)
-            self._pending.write(attempted)
+        if done.failure:
+            if pending.attempts >= MAX_ATTEMPTS:
+                self._give_up(pending, done.failure)
+                return False
             self._notice(
-                f"Memory could not reflect on this task ({found.failure}). It is tried again at "
+                f"Memory could not reflect on this task ({done.failure}). It is tried again at "
                 "the next start; `kode memory status` tells what waits."
             )
             return False
-        if found.at_limit:
+        if done.at_limit:
             self._notice(
-                f"Memory's reflection was ended after {found.model_calls} calls of the model; "
-                f"{found.tool_calls} calls of tools were carried out."
+                f"Memory's reflection was ended after {done.model_calls} calls of the model; "
+                f"{done.tool_calls} calls of tools were carried out."
             )
-        self._pending.remove(pending)
+        self._pending.remove(pending.id)
         return True
 
+    def _give_up(self, pending: Pending, why: str = "kode ended in the middle of it") -> None:
+        """Says once that a task is not tried any more."""
+        if not pending.given_up:
+            self._pending.write(replace(pending, given_up=True))
+            self._notice(
+                f"Memory has given up reflecting on the task {pending.id} after {MAX_ATTEMPTS} "
+                f"attempts ({why}). What was said in it stays in {self._pending.folder}."
+            )
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _undo(self, change: Change) -> str:
+        return self._report(await self._writer.undo(change, self._author("undo")))
+
+    def _changed_index(self) -> str:
+        """The index as the model is to see it; "" when that is what it was shown last."""
+        message = report.index_message(report.rows_of(self.files))
+        digest = hashlib.sha256(message.encode(errors="replace")).hexdigest()[:16]
+        if not message or digest == self._index:
+            return ""
+        self._index = digest
+        for name in report.withheld(self.files):
+            self._notice(
+                f"The summary of {name} in memory looks like an attempt to give orders. It is not "
+                "shown to the model. `kode memory show` has it; edit or remove the line."
+            )
+        return message
 
     def _text(self, name: str) -> str:
         """The text of a file; "" for one that cannot be read."""
@@ -307,16 +301,6 @@ class Vault:
             return self.files.read(name) or ""
         except MemoryError_:
             return ""
-
-    def _author(self, who: Who) -> Author:
-        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
-
-    def _check_writable(self) -> None:
-        if self._context.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
-
-    def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
-        self._context.emit(Notice(text=text, level=level))
 
 
 def _listed(pending: Pending) -> str:

@@ -5,15 +5,17 @@ Not here: what a path may be (`names`), the summary line (`summary`), wording fo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
-from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.base import Outcome
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
-from kode.memory.vault.files import VaultFiles, fingerprint, is_facts, size_words
+from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts, size_words
 from kode.memory.vault.names import (
     checked_name,
     is_episodes,
@@ -26,39 +28,25 @@ from kode.shorten import shorten
 if TYPE_CHECKING:
     from kode.config.model import Vault
 
-SYSTEM = "vault"
-MAX_WRITE_BYTES = 65_536
-"""Of one write or entry: more is no note but a document, which belongs into a file of its own."""
 QUOTED_CHARS = 80
+READ_CHARS = 40_000
+"""A longer file reaches no model whole."""
+IN_PART = "in part"
+"""In place of a fingerprint: somebody was shown a part of a file."""
 OF_AN_ENTRY = " of an entry"
 """Ends the reason of a taken back append, so that this can be taken back in turn."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replacement:
-    """One patch: a text that is found exactly once, and what stands there afterwards."""
-
-    old_text: str
-    new_text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    name: str
-    line: str
-    """One line for a person: `appended to episodes/2026-03.md "Logger fix"`."""
-    detail: str = ""
-    change_id: str = ""
-    """"" when nothing was changed."""
-    applied: int = 0
-    """How many patches."""
+Patch = tuple[str, str]
+"""A text that is found exactly once, and what stands there afterwards."""
 
 
 class VaultWriter:
     """The operations on the vault, by one author's hand.
 
-    `seen` holds the versions of files that the author has read or written (name → fingerprint):
-    writing over a file that somebody else has changed since is refused.
+    `seen` holds the versions of files that the author has read or written (name → fingerprint, or
+    IN_PART): writing over a file is refused when somebody else has changed it since, and when the
+    author does not know all of it.
     """
 
     def __init__(
@@ -78,7 +66,7 @@ class VaultWriter:
         if text is None:
             listed = ", ".join(self.files.names()[:20]) or "nothing"
             raise MemoryError_(f"There is no {name}. Memory holds: {listed}.")
-        self.seen[name] = fingerprint(text)
+        self.seen[name] = fingerprint(text) if len(text) <= READ_CHARS else IN_PART
         return name, text
 
     async def write(self, path: str, content: str, author: Author) -> Outcome:
@@ -87,25 +75,35 @@ class VaultWriter:
         Raises: MemoryError_ (refused, no room), StorageError, BusyError; then nothing changed.
         """
         name = self._writable(path)
-        body = _checked(content)
+        body, noticed = _checked(content, author)
         async with self.files.lock():
             before = self.files.read(name)
-            self._check_not_stale(name, before)
+            self._check_known(name, before)
             _check_keeps_episodes(name, before, body)
             after = _ending(_summarized(name, body))
-            counted = len(content.encode(errors="replace"))
-            self._check_budget(name, before, counted)
-            verb = "wrote" if before is not None else "created"
-            parts = (() if before is None else (before,), (after,))
-            return self._put(name, before, after, "write", parts, author, verb, _sized(after))
+            self._check_budget(name, before, len(content.encode(errors="replace")))
+            return self._put(
+                name,
+                before,
+                after,
+                Change.by(
+                    author,
+                    kind="write",
+                    before=() if before is None else (before,),
+                    after=(after,),
+                    **self._about(name, before),
+                ),
+                f"{'created' if before is None else 'wrote'} {name} {_sized(after)}",
+                noticed,
+            )
 
-    async def patch(self, path: str, patches: Sequence[Replacement], author: Author) -> Outcome:
+    async def patch(self, path: str, patches: Sequence[Patch], author: Author) -> Outcome:
         """Applies patches in order, all or none. Raises as `write`."""
         name = self._writable(path)
         if not patches:
             raise MemoryError_("`patches` is empty: give at least one {oldText, newText}.")
-        for patch in patches:
-            scan.check(patch.new_text, max_chars=MAX_WRITE_BYTES)
+        for _, new in patches:
+            scan.check(new)
         async with self.files.lock():
             before = self.files.read(name)
             if before is None:
@@ -114,19 +112,19 @@ class VaultWriter:
             if after == before:
                 raise MemoryError_(f"The patches change nothing in {name}. Nothing was written.")
             if not scan.scan(before):
-                scan.check(after)  # two harmless patches may make one harmful text
+                scan.check(
+                    after, max_chars=len(after)
+                )  # two harmless patches may make one harmful text
             self._check_budget(name, before, _counted(after))
-            outcome = self._put(
-                name,
-                before,
-                after,
-                "patch",
-                ((before,), (after,)),
+            change = Change.by(
                 author,
-                "patched",
-                f'"{_quoted(patches[-1].new_text or "(removed)")}"',
+                kind="patch",
+                before=(before,),
+                after=(after,),
+                **self._about(name, before),
             )
-        return Outcome(**{**outcome.__dict__, "applied": len(patches)})
+            quoted = _quoted(patches[-1][1] or "(removed)")
+            return self._put(name, before, after, change, f'patched {name} "{quoted}"')
 
     async def append(
         self, path: str, entry: str, author: Author, now: datetime, *, summary: str | None = None
@@ -137,15 +135,16 @@ class VaultWriter:
         Raises as `write`.
         """
         name = self._writable(path, month_file(now))
-        block = _checked(entry).strip()
+        text, noticed = _checked(entry, author)
+        block = text.strip()
         if is_episodes(name) and not any(line.startswith("## ") for line in block.split("\n")):
             block = f"## {now:%Y-%m-%d %H:%M}\n{block}"
         if summary is not None:
-            scan.check(summary, max_chars=MAX_WRITE_BYTES)
+            scan.check(summary)
         outcome = await self._add_entry(name, block, author, summary=summary)
         asked = checked_name(path)
-        detail = "" if asked == name else f"stored under {name}, the present month, not {asked}"
-        return Outcome(**{**outcome.__dict__, "detail": detail})
+        moved = "" if asked == name else f"stored under {name}, the present month, not {asked}"
+        return replace(outcome, detail="; ".join(filter(None, (moved, noticed))))
 
     async def _add_entry(
         self, name: str, block: str, author: Author, *, summary: str | None = None
@@ -153,51 +152,35 @@ class VaultWriter:
         async with self.files.lock():
             before = self.files.read(name)
             if author.who != "model" and before is not None and _holds(before, block):
-                return Outcome(name=name, line=f"{name} holds this entry already")
+                return Outcome(line=f"{name} holds this entry already")
             body = (before or title_of(name)).rstrip("\n")
             gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
             after = f"{body}{gap}{block}\n"
             given = summaries.clean(summary) if summary is not None else ""
             after = summaries.with_summary(after, given) if given else _summarized(name, after)
             self._check_budget(name, before, _counted(after))
-            return self._put(
-                name, before, after, "append", ((), (block,)), author, "appended to", ""
-            )
+            change = Change.by(author, kind="append", after=(block,), **self._about(name, before))
+            return self._put(name, before, after, change, f'appended to {name} "{_quoted(block)}"')
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change, if what it left is still there.
 
         Raises: MemoryError_ with what stands in the way; StorageError, BusyError.
         """
-        name = checked_name(change.target.removeprefix(f"{SYSTEM}/"))
-        refuse_redacted(change, f"Edit {self.files.root / name} by hand.")
-        async with self.files.lock():
-            now = self.files.read(name)
-            after = _taken_back(name, now, change)
-            written = self._history.append(
-                Change(
-                    kind="undo",
-                    target=change.target,
-                    system=SYSTEM,
-                    who=author.who,
-                    before=change.after,
-                    after=change.before,
-                    reason=f"undoes {change.kind} {change.id}"
-                    + (OF_AN_ENTRY if _is_of_an_entry(change) else ""),
-                    session=author.session,
-                    turn=author.turn,
-                    undoes=change.id,
-                )
-            )
+        files, name = self.files.of_target(change.target)
+        refuse_redacted(change, f"Edit {files.path(name)} by hand.")
+        async with files.lock():
+            after = _taken_back(name, files.read(name), change)
+            entry = OF_AN_ENTRY if _is_of_an_entry(change) else ""
+            reason = f"undoes {change.kind} {change.id}{entry}"
+            undoing = undo_of(change, author, target=files.target(name), reason=reason)
+            written = self._history.append(undoing)
             if after is None:
-                self.files.remove(name)
+                files.remove(name)
             else:
-                self.files.write(name, after)
-        return Outcome(
-            name=name,
-            line=f"undid {change.kind} {change.id} in {name}",
-            change_id=written.id,
-        )
+                files.write(name, after)
+        line = f"undid {change.kind} {change.id} in {name}"
+        return Outcome(line=line, change_id=written.id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -221,8 +204,21 @@ class VaultWriter:
             )
         return name
 
-    def _check_not_stale(self, name: str, before: str | None) -> None:
+    def _about(self, name: str, before: str | None) -> dict[str, str]:
+        return {
+            "target": self.files.target(name),
+            "system": SYSTEM,
+            "reason": "created" if before is None else "",
+        }
+
+    def _check_known(self, name: str, before: str | None) -> None:
         known = self.seen.get(name)
+        if known == IN_PART and before is not None:
+            raise MemoryError_(
+                f"You were shown only a part of {name}, so rewriting it would lose the rest. "
+                "Use `memory_patch` to change lines, or `memory_append` to add some. "
+                "Nothing was changed."
+            )
         if known is not None and known != fingerprint(before):
             raise MemoryError_(
                 f"{name} was changed since you read it, by the user or another session. "
@@ -249,42 +245,27 @@ class VaultWriter:
         name: str,
         before: str | None,
         after: str,
-        kind: str,
-        parts: tuple[tuple[str, ...], tuple[str, ...]],
-        author: Author,
-        verb: str,
-        told: str,
+        change: Change,
+        line: str,
+        detail: str = "",
     ) -> Outcome:
         """History first, then the file: a crash in between loses nothing. Inside the lock."""
         if after == before:
-            return Outcome(name=name, line=f"{name} reads so already")
-        change = self._history.append(
-            Change(
-                kind=kind,
-                target=f"{SYSTEM}/{name}",
-                system=SYSTEM,
-                who=author.who,
-                before=parts[0],
-                after=parts[1],
-                reason="created" if before is None else "",
-                session=author.session,
-                turn=author.turn,
-            )
-        )
+            return Outcome(line=f"{name} reads so already")
+        change = self._history.append(change)
         self.files.write(name, after)
         # Who has not seen what stood there must not write over it unread later.
-        if before is None or kind == "write" or self.seen.get(name) == fingerprint(before):
+        if before is None or change.kind == "write" or self.seen.get(name) == fingerprint(before):
             self.seen[name] = fingerprint(after)
-        told = told or f'"{_quoted(parts[1][0])}"'
-        return Outcome(name=name, line=f"{verb} {name} {told}", change_id=change.id)
+        return Outcome(line=line, detail=detail, change_id=change.id)
 
 
-def _checked(content: str) -> str:
-    text = content.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+def _checked(content: str, author: Author) -> tuple[str, str]:
+    """The text with plain line ends, and what the scan noticed in what a person wrote."""
+    text = plain_lines(content).removeprefix("\ufeff")
     if not text.strip():
         raise MemoryError_("There is nothing to write: give the text in Markdown.")
-    scan.check(text, max_chars=MAX_WRITE_BYTES)
-    return text
+    return text, scan.check(text, author=author.who)
 
 
 def _summarized(name: str, text: str) -> str:
@@ -293,11 +274,11 @@ def _summarized(name: str, text: str) -> str:
     return summaries.with_summary(text, made) if made else text
 
 
-def _patched(name: str, before: str, patches: Sequence[Replacement]) -> str:
+def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
     """Raises: MemoryError_ naming the text that is missing or ambiguous."""
     text = before
-    for number, patch in enumerate(patches, 1):
-        old = patch.old_text.replace("\r\n", "\n")
+    for number, (old, new) in enumerate(patches, 1):
+        old = plain_lines(old)
         count = text.count(old) if old else 0
         if count != 1:
             found = f"occurs {count} times" if count else "was not found"
@@ -308,7 +289,7 @@ def _patched(name: str, before: str, patches: Sequence[Replacement]) -> str:
                 f"{hint}, then send all patches again. Nothing was changed."
             )
         at = text.index(old)
-        text = text[:at] + patch.new_text.replace("\r\n", "\n") + text[at + len(old) :]
+        text = text[:at] + plain_lines(new) + text[at + len(old) :]
     made = summaries.made_from(before, episodes=is_episodes(name))
     was = summaries.summary_of(before)
     # A summary that was made stays made; one that somebody worded stays theirs.
@@ -331,19 +312,24 @@ def _check_keeps_episodes(name: str, before: str | None, body: str) -> None:
 
 
 def _taken_back(name: str, now: str | None, change: Change) -> str | None:
-    """The text of the file without the change; None for no file."""
-    if _is_of_an_entry(change):
-        if change.after and now is not None and _holds(now, change.after[0]):
-            return _without_entry(name, now, change.after[0])
-        if change.before and (now is None or not _holds(now, change.before[0])):
-            body = (now or title_of(name)).rstrip("\n")
-            return _ending(_summarized(name, f"{body}\n\n{change.before[0]}"))
-    elif _same(now, change.after[0] if change.after else None):
-        return change.before[0] if change.before else None
-    raise MemoryError_(
-        f"{name} was changed since {change.id}. Undo the later change first (`kode memory log`), "
-        f"or edit the file by hand."
-    )
+    """The text of the file without the change; None for no file. Raises: MemoryError_."""
+    before = change.before[0] if change.before else None
+    after = change.after[0] if change.after else None
+    if not _is_of_an_entry(change):
+        if _same(now, after):
+            return before
+        if _same(now, before):
+            raise nothing_left(change)
+        raise MemoryError_(
+            f"{name} was changed since {change.id}. Undo the later change first (`kode memory "
+            "log`), or edit the file by hand."
+        )
+    if after and now is not None and _holds(now, after):
+        return _without_entry(name, now, after)
+    if before and (now is None or not _holds(now, before)):
+        body = (now or title_of(name)).rstrip("\n")
+        return _ending(_summarized(name, f"{body}\n\n{before}"))
+    raise nothing_left(change)
 
 
 def _is_of_an_entry(change: Change) -> bool:

@@ -64,9 +64,9 @@ def read(path: str | None, where: Ground) -> Touched:
             reads=(path,),
             outside=place not in ("root", "system"),
         )
-    if place == "protected":
+    if place == "protected" and not sensitive.is_readable(path, where):
         return Touched(risk="system", reason="reads a folder of kode", reads=(path,), outside=True)
-    if place in ("root", "system"):
+    if place in ("protected", "root", "system"):
         return Touched(reads=(path,))
     return Touched(
         risk="unknown",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from kode.errors import SandboxError
-from kode.sandbox import open_sandbox
+from kode.sandbox.sandbox import open_sandbox
 from kode.tools import processes
 
 LINE_S = 3

@@ -9,9 +9,16 @@ from typing import Any
 from kode.config import MemoryConfig
 from kode.memory.journal.files import Entry, JournalFiles, block_of, parse
 from kode.memory.journal.system import Journal
+from kode.memory.project import ProjectFolder
 from kode.messages import Message
+from kode.paths import is_path_hash, project_memory
 from tests.memory.life import memory_context, said
 from tests.memory.replies import says
+
+
+def files_in(root: Path) -> JournalFiles:
+    """The files of a journal that lie in this very folder."""
+    return JournalFiles(ProjectFolder(root, ""))
 
 
 def add_entry(files: JournalFiles, text: str, at: datetime) -> str:
@@ -44,7 +51,10 @@ def messages(count: int, first: int = 0) -> tuple[Message, ...]:
 
 
 def folder(root: Path) -> Path:
-    return root / "memory" / "journal"
+    """Where the journal of the one project lies; before there is one, that of `root`."""
+    journal = root / "memory" / "journal"
+    found = [path for path in journal.glob("*") if is_path_hash(path.name)]
+    return found[0] if found else project_memory(journal, root)
 
 
 def memory_of(root: Path) -> str:

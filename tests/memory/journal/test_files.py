@@ -3,14 +3,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kode.errors import MemoryError_
-from kode.memory.journal.files import JournalFiles, block_of, parse
-from tests.memory.journal.life import add_entry
+from kode.memory.journal.files import block_of, parse
+from tests.memory.journal.life import add_entry, files_in
 
 LAST = datetime(2026, 2, 28, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
 def test_what_was_written_is_read_trimmed(tmp_path):
-    files = JournalFiles(tmp_path / "journal")
+    files = files_in(tmp_path / "journal")
 
     assert files.read_memory() == ""
     files.write_memory("  - likes tabs\n\n")
@@ -20,7 +20,7 @@ def test_what_was_written_is_read_trimmed(tmp_path):
 
 
 def test_a_rewrite_leaves_the_old_memory_beside_it(tmp_path):
-    files = JournalFiles(tmp_path)
+    files = files_in(tmp_path)
     files.write_memory("old")
     files.write_memory("new")
 
@@ -31,11 +31,11 @@ def test_a_memory_that_is_no_text_is_an_error_that_leaves_it(tmp_path):
     (tmp_path / "MEMORY.md").write_bytes(b"\xff\xfe")
 
     with pytest.raises(MemoryError_, match="not UTF-8"):
-        JournalFiles(tmp_path).read_memory()
+        files_in(tmp_path).read_memory()
 
 
 def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
-    files = JournalFiles(tmp_path)
+    files = files_in(tmp_path)
 
     first = add_entry(files, "one", LAST)
     second = add_entry(files, "two", LAST + timedelta(milliseconds=1))
@@ -49,7 +49,7 @@ def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
 def test_months_are_those_of_utc(tmp_path):
     tokyo = timezone(timedelta(hours=9))
 
-    add_entry(JournalFiles(tmp_path), "x", datetime(2026, 3, 1, 8, tzinfo=tokyo))
+    add_entry(files_in(tmp_path), "x", datetime(2026, 3, 1, 8, tzinfo=tokyo))
 
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["HISTORY-2026-02.md", "HISTORY.md"]
@@ -66,7 +66,7 @@ def test_a_line_like_a_header_leaves_one_entry(tmp_path, end):
 
 
 def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
-    files = JournalFiles(tmp_path)
+    files = files_in(tmp_path)
     add_entry(files, "one", LAST)
     (tmp_path / "HISTORY-2020-01.md").write_text("# mine\n\n## 2020-01-01T00:00:00Z\n\nold\n")
 
@@ -75,7 +75,7 @@ def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
 
 @pytest.mark.parametrize("written", range(0, 40, 3))
 def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, written):
-    files = JournalFiles(tmp_path)
+    files = files_in(tmp_path)
     add_entry(files, "one", LAST)
     block = block_of("two", LAST + timedelta(days=1))
     with (tmp_path / "HISTORY.md").open("a") as file:
@@ -92,7 +92,7 @@ def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, writte
     "mine", [b"#\xed\xa0\x80#", b"what I wrote ##", b"my C#", b"x\n## 2026-03-01"]
 )
 def test_what_a_person_wrote_at_the_end_is_kept_when_an_entry_is_recovered(tmp_path, mine):
-    files = JournalFiles(tmp_path)
+    files = files_in(tmp_path)
     at = LAST + timedelta(days=30)
     (tmp_path / "HISTORY.md").write_bytes(mine)
 

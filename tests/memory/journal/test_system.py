@@ -5,7 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kode.config import MemoryConfig
+from kode.contracts import ToolContext
 from kode.errors import MemoryError_, ProviderError, ToolError
+from kode.events import silent
+from kode.memory import open_memory
+from kode.memory.ask import Reply
 from kode.memory.commands import memory_command
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from tests.memory.journal.life import (
@@ -276,7 +281,8 @@ async def test_what_failed_is_done_at_the_next_start_and_not_by_this_session_aga
 
 async def test_after_three_attempts_the_raw_fallback_is_what_stays(tmp_path):
     model = Replies([ProviderError("down")])
-    system = await opened(tmp_path, ask_reply=model)
+    events = []
+    system = await opened(tmp_path, ask_reply=model, emit=events.append)
     await system.before_drop(messages(2), "exit")
     for _ in range(4):
         await system.maintain()
@@ -284,6 +290,71 @@ async def test_after_three_attempts_the_raw_fallback_is_what_stays(tmp_path):
     assert len(model.requests) == 3
     assert len(history_of(tmp_path)) == 1
     assert waiting(tmp_path) == []
+    assert ["given up after 3 attempts" in told for told in notices(events)] == [False, False, True]
+
+
+async def test_a_start_that_was_killed_while_the_model_worked_counts_as_an_attempt(tmp_path):
+    attempts = []
+
+    async def killed(request):
+        (path,) = waiting(tmp_path)
+        attempts.append(json.loads(path.read_bytes())["attempts"])
+        raise ProviderError("down")
+
+    system = await opened(tmp_path, ask_reply=killed)
+    await system.before_drop(messages(2), "exit")
+    (path,) = waiting(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"attempts": 3}))
+    events = []
+    model = Replies([answer()])
+    again = await opened(tmp_path, ask_reply=model, emit=events.append, session_id=OTHER_SESSION)
+    await again.maintain()
+
+    assert attempts == [1]
+    assert model.requests == []
+    assert waiting(tmp_path) == []
+    assert "given up after 3 attempts" in notices(events)[-1]
+
+
+async def test_a_consolidation_is_waited_for_as_long_as_the_setting_says(tmp_path, monkeypatch):
+    waited = []
+
+    async def reply(door, request, *, timeout_s=None):
+        waited.append(timeout_s)
+        return Reply(message=answer())
+
+    monkeypatch.setattr("kode.memory.ask.Door.reply", reply)
+    settings = {"consolidation_timeout_s": 60}
+    system = await opened(tmp_path, ask_reply=Replies([]), journal=settings)
+    guard = open_memory(MemoryConfig(system="journal", journal=settings))
+
+    await system.before_drop(messages(2), "exit")
+
+    assert [round(limit_s) for limit_s in waited] == [60]
+    assert guard._limits_s["before_drop"] > 60
+
+
+async def test_who_finds_an_entry_of_a_session_with_outside_text_has_taken_it_in(tmp_path):
+    system = await opened(
+        tmp_path, ask_reply=Replies([answer("Read the page."), answer("Did it.")])
+    )
+    await system.before_drop(messages(2), "exit")
+    await system.after_turn(turn(1, tainted=True))
+    await system.before_drop(messages(4), "exit")
+    (tool,) = system.tools()
+    context = ToolContext(
+        cwd=tmp_path,
+        call_id="c",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        output_dir=tmp_path,
+    )
+
+    found = [await tool.run(context, {"query": query, "limit": 5}) for query in ("page", "Did it")]
+
+    assert [output.untrusted != "" for output in found] == [False, True]
+    assert "[from a session that took in outside text]" in found[1].text
 
 
 async def test_a_memory_that_shrank_is_refused_and_a_copy_kept(tmp_path):

@@ -1,5 +1,6 @@
 """Merging, then pruning, once a day."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from kode.memory.history import Author
 from kode.memory.notes import maintenance
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
-from tests.memory.life import Model
+from tests.memory.life import Model, notices
 from tests.memory.notes.life import Clock, active, contents, keep, opened
 
 AUTHOR = Author(who="merge")
@@ -16,14 +17,14 @@ AUTHOR = Author(who="merge")
 async def old_notes(tmp_path, count, *, days=8, model=None, **fields):
     clock = Clock()
     system = await opened(tmp_path, clock=clock, model=model)
-    fields = {"stability": "volatile", "ttl_days": 30, **fields}
+    fields = {"stability": "volatile", **fields}
     notes = await keep(system, *(f"event {n}" for n in range(count)), **fields)
     clock.pass_(days=days)
     return system, clock, notes
 
 
 @pytest.mark.parametrize(
-    ("count", "sizes"), [(12, [5, 5, 2]), (11, [5, 5]), (3, [3]), (2, []), (0, [])]
+    ("count", "sizes"), [(12, [5, 5, 2]), (11, [5, 5]), (2, [2]), (1, []), (0, [])]
 )
 async def test_old_volatile_notes_are_merged_in_batches_of_five_oldest_first(
     tmp_path, count, sizes
@@ -113,19 +114,36 @@ async def test_maintenance_never_mixes_sensitive_with_normal(tmp_path):
     assert "sensitive" not in merged["normal"]
 
 
-async def test_summaries_that_live_a_week_are_merged_on_the_day_they_expire(tmp_path):
-    system, clock, notes = await old_notes(tmp_path, 5, days=7, ttl_days=7, kind="summary")
+@pytest.mark.parametrize(("ttl_days", "days", "left"), [(30, 8, 5), (30, 30, 0), (7, 7, 0)])
+async def test_a_lifetime_is_kept_to_its_end_and_then_ended(tmp_path, ttl_days, days, left):
+    system, _, notes = await old_notes(tmp_path, 5, days=days, ttl_days=ttl_days)
 
     await system.maintain()
-    after_first = active(system)
-    kept = system.store.by_ids(note.id for note in notes)
-    clock.pass_(days=1, seconds=1)
+
+    assert contents(active(system))[::-1] == [note.content for note in notes][:left]
+    assert system.store.count("n.kind <> 'soul'") == left
+
+
+async def test_what_expires_takes_along_what_it_had_replaced(tmp_path):
+    system, clock, (old,) = await old_notes(tmp_path, 1, days=0)
+    (new,) = await keep(system, "instead", stability="volatile", ttl_days=1)
+    async with system.store.writing():
+        system.store.apply([old], [replace(old, superseded_by=new.id)])
+    clock.pass_(days=2)
+
     await system.maintain()
 
-    assert len(after_first) == 1
-    assert len(kept) == 5
-    assert system.store.by_ids(note.id for note in notes) == {}
-    assert active(system) == after_first
+    assert system.store.count("n.kind <> 'soul'") == 0
+
+
+async def test_what_an_older_kode_left_pointing_to_nothing_is_pruned(tmp_path):
+    system, _, (old,) = await old_notes(tmp_path, 1, days=0)
+    async with system.store.writing():
+        system.store.apply([old], [replace(old, superseded_by="gone")])
+
+    await system.maintain()
+
+    assert system.store.by_ids([old.id]) == {}
 
 
 async def test_what_was_to_live_a_day_is_not_revived_by_a_merge(tmp_path):
@@ -190,19 +208,86 @@ async def test_a_sensitive_note_is_not_sent_to_the_model(tmp_path):
     assert [note.sensitive for note in active(system, "summary")] == [True]
 
 
-async def test_a_run_is_one_transaction(tmp_path, monkeypatch):
-    system, _, _ = await old_notes(tmp_path, 10)
-    before = system.store.everything()
+class Hanging(Model):
+    """Answers the first question and no other."""
 
-    def fails(*args, **named):
-        raise RuntimeError("killed here")
+    async def __call__(self, *question):
+        if self.asked:
+            self.asked.append(question)
+            await asyncio.sleep(600)
+        return await super().__call__(*question)
 
-    monkeypatch.setattr(maintenance, "prune_expired", fails)
-    with pytest.raises(RuntimeError):
-        await system.maintain()
 
-    assert system.store.everything() == before
-    assert maintenance.is_due(system.store)
+async def test_a_short_run_keeps_what_it_came_to_and_the_next_asks_for_the_rest_only(tmp_path):
+    system, clock, _ = await old_notes(tmp_path, 10, model=Hanging(["Five events happened."]))
+    work = asyncio.create_task(system.maintain())
+    while len(system._door._ask_model.asked) < 2:
+        await asyncio.sleep(0)
+    work.cancel()
+    await system.close(0.05)
+
+    model = Model(["The other five."])
+    again = await opened(tmp_path, clock=clock, model=model)
+    await again.maintain()
+
+    merged = contents(active(again, "summary"))
+    assert sorted(merged) == ["Five events happened.", "The other five."]
+    assert len(model.asked) == 1
+    assert not maintenance.is_due(again.store)
+
+
+async def test_a_question_that_is_being_answered_when_the_session_ends_is_waited_for(tmp_path):
+    answering = asyncio.Event()
+
+    class Slow(Model):
+        async def __call__(self, *question):
+            answering.set()
+            await asyncio.sleep(0.05)
+            return await super().__call__(*question)
+
+    model = Slow(["Five events happened."])
+    system, clock, _ = await old_notes(tmp_path, 10, model=model)
+    work = asyncio.create_task(system.maintain())
+    await answering.wait()
+    work.cancel()
+    await system.close(5)
+
+    again = await opened(tmp_path, clock=clock)
+    assert contents(active(again, "summary")) == ["Five events happened."]
+    assert len(model.asked) == 1
+
+
+async def test_after_three_starts_in_vain_the_notes_are_joined_and_a_line_says_so(tmp_path):
+    system, clock, _ = await old_notes(tmp_path, 2)
+    asked = 0
+    for _ in range(4):
+        model = Hanging(["x"], [("", "")])
+        events = []
+        system = await opened(tmp_path, clock=clock, model=model, emit=events.append)
+        work = asyncio.create_task(system.maintain())
+        while len(model.asked) < 2 and not work.done():
+            await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await system.close(0.01)
+        asked += len(model.asked) - 1
+
+    system = await opened(tmp_path, clock=clock)
+    (merged,) = active(system, "summary")
+    assert asked == 3
+    assert (merged.content, merged.degraded) == ("event 0\n\nevent 1", True)
+    assert any("begun 3 times" in notice for notice in notices(events))
+
+
+async def test_only_one_process_asks_at_a_time(tmp_path):
+    model = Model(["once"])
+    system, clock, _ = await old_notes(tmp_path, 2, model=model)
+    other = await opened(tmp_path, clock=clock, model=model)
+
+    await asyncio.gather(system.maintain(), other.maintain())
+
+    assert len(model.asked) == 1
+    assert contents(active(system, "summary")) == ["once"]
 
 
 async def test_a_note_updated_while_the_model_worked_is_not_merged_away(tmp_path):
@@ -222,7 +307,8 @@ async def test_a_note_updated_while_the_model_worked_is_not_merged_away(tmp_path
 
 
 async def test_a_merge_and_a_prune_can_be_undone(tmp_path):
-    system, clock, _ = await old_notes(tmp_path, 5, days=7, ttl_days=7, kind="summary")
+    system, clock, _ = await old_notes(tmp_path, 5, days=7)
+    await keep(system, "for a day", stability="volatile", ttl_days=1)
     before = system.store.everything()
     await system.maintain()
     clock.pass_(days=2)

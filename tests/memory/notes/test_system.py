@@ -54,6 +54,32 @@ async def test_at_most_ten_rules_and_five_summaries_are_in_the_prompt(tmp_path):
     assert [f"summary {n}." in injected for n in (6, 2, 1)] == [True, True, False]
 
 
+async def test_rules_that_do_not_fit_are_counted_for_the_model_and_the_person(tmp_path):
+    events = []
+    system = await opened(tmp_path, emit=events.append)
+    long = "x" * 3_900
+    await keep(system, *(f"rule {n}. {long}" for n in range(4)), kind="rule", evidence=("e",))
+
+    injected = (await system.inject("start")).system
+
+    assert [f"rule {n}. {long}\n" in injected for n in range(4)] == [False, False, True, True]
+    assert "(2 more rules do not fit and are not shown. Offer the user to merge" in injected
+    assert [text for text in notices(events) if "2 of your rules do not fit" in text] != []
+    assert "2 more rules do not fit" in await memory_command(system, ["show"])
+
+
+async def test_a_rule_that_fits_is_never_cut(tmp_path):
+    events = []
+    system = await opened(tmp_path, emit=events.append)
+    rules = [f"rule {n}: {{braces}} and % " + "x" * 900 for n in range(10)]
+    await keep(system, *rules, kind="rule", evidence=("e",))
+
+    injected = (await system.inject("start")).system
+
+    assert [rule for rule in rules if rule not in injected] == []
+    assert notices(events) == []
+
+
 async def test_sensitive_expired_and_replaced_notes_are_shown_nowhere(tmp_path):
     clock = Clock()
     system = await opened(tmp_path, clock=clock)
@@ -347,9 +373,7 @@ async def test_merging_does_not_approve(tmp_path):
     clock = Clock()
     system = await opened(tmp_path, clock=clock)
     for number in range(3):
-        await system.after_turn(
-            turn(number + 1, f"page {number}", tools=(("fetch_url", "u"),), tainted=True)
-        )
+        await keep(system, f"page {number}", stability="volatile", untrusted="waits")
     clock.pass_(days=7)
 
     await system.maintain()
@@ -414,6 +438,41 @@ async def test_recall_gives_ids_that_update_and_forget_take(tmp_path):
     assert "likes tabs" not in found
     assert contents(active(system)) == ["likes tabs"]
     await system.close(1)
+
+
+async def chain(system):
+    """Three versions of a note; only the last is active."""
+    await keep(system, "lives in Bonn")
+    for content in ("lives in Ulm", "lives in Kiel"):
+        (note,) = active(system)
+        await use(system, "update_memory", id=note.id, content=content)
+    return active(system)[0].id
+
+
+async def test_what_is_forgotten_takes_along_what_it_had_replaced(tmp_path):
+    system = await opened(tmp_path)
+    told = await use(system, "forget", id=await chain(system))
+    held = system.store.count("n.kind <> 'soul'")
+
+    await memory_command(system, ["undo"])
+
+    assert held == 0
+    assert '"lives in Bonn"; "lives in Ulm"' in told
+    assert contents(active(system)) == ["lives in Kiel"]
+    assert system.store.count("n.kind <> 'soul'") == 3
+
+
+@pytest.mark.parametrize("by", ["the tool", "the setting"])
+async def test_or_brings_it_back_as_the_person_chooses(tmp_path, by):
+    chosen = {"notes": {"forget_brings_back": by == "the setting"}}
+    system = await opened(tmp_path, config=MemoryConfig.model_validate(chosen))
+    more = {"bring_back": True} if by == "the tool" else {}
+
+    told = await use(system, "forget", id=await chain(system), **more)
+
+    assert contents(active(system)) == ["lives in Ulm"]
+    assert 'is back: "lives in Ulm"' in told
+    assert system.store.count("n.kind <> 'soul'") == 2
 
 
 async def test_recall_finds_by_tag_misspelling_and_says_when_there_is_nothing(tmp_path):
@@ -524,7 +583,7 @@ class NeuralEmbedder:
 
     def __init__(self):
         self.failing = False
-        self.asked = 0
+        self.texts = []
 
     @property
     def name(self):
@@ -533,7 +592,7 @@ class NeuralEmbedder:
     async def embed(self, texts, idf=None):
         import numpy as np
 
-        self.asked += 1
+        self.texts += texts
         rows = [
             [1.0, 0.0] if any(w in t for w in ("car", "automobile", "drive")) else [0.0, 1.0]
             for t in texts
@@ -575,6 +634,18 @@ async def test_while_the_embedding_server_is_down_notes_are_kept_and_embedded_la
     assert missing == 2
     assert system.vectors.count_missing() == 0
     await system.close(1)
+
+
+async def test_sensitive_text_goes_to_no_embedding_server(tmp_path):
+    embedder = NeuralEmbedder()
+    system = with_embedder(await opened(tmp_path), embedder)
+    await keep(system, "the pin of the automobile is 4711", sensitivity="sensitive")
+    await keep(system, "the automobile is red")
+
+    await system.maintain()
+
+    assert [text for text in embedder.texts if "automobile" in text] == ["the automobile is red"]
+    assert system.vectors.count_missing() == 0
 
 
 async def test_vectors_of_another_model_are_made_anew_and_never_compared(tmp_path):

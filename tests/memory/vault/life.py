@@ -5,7 +5,9 @@ from typing import Any
 
 from kode.config import MemoryConfig
 from kode.events import silent
+from kode.memory.vault.names import SHARED
 from kode.memory.vault.system import Vault
+from kode.paths import project_memory
 from tests.memory.life import memory_context, use_tool
 
 
@@ -23,7 +25,9 @@ async def use(system: Vault, name: str, emit: Any = silent, **arguments: Any) ->
 
 
 def file(root: Path, name: str) -> Path:
-    return root / "memory" / "vault" / name
+    """Where a file of the project `root` lies."""
+    vault = root / "memory" / "vault"
+    return vault / name if name in SHARED else project_memory(vault, root) / name
 
 
 def put(root: Path, name: str, text: str) -> Path:

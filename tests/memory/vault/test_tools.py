@@ -80,7 +80,7 @@ async def test_only_markdown_files_directly_in_the_two_folders_are_listed(tmp_pa
     ],
 )
 async def test_a_path_out_of_the_vault_is_refused_by_name_for_reading_and_writing(tmp_path, path):
-    put(tmp_path, "../../outside.md", "secret")
+    (tmp_path / "outside.md").write_text("secret")
     put(tmp_path, "facts/a.md", "a")
     file(tmp_path, "facts/l.md").symlink_to(tmp_path / "outside.md")
     system = await opened(tmp_path)

@@ -1,0 +1,121 @@
+"""What every system that keeps something shares: its context, its history, its words to a person.
+
+A hook that a system does not define gives the neutral answer (`null`). Not here: what is kept.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from kode.contracts import MemoryContext
+from kode.errors import ConfigError, KodeError, MemoryError_
+from kode.events import MemoryChanged, Notice
+from kode.memory import frame
+from kode.memory.background import Background
+from kode.memory.history import Author, Change, History, Who
+from kode.memory.null import NullMemory
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an operation did, in words."""
+
+    line: str
+    """One line, no full stop: `appended to episodes/2026-03.md "Logger fix"`."""
+    detail: str = ""
+    """What else is worth knowing."""
+    change_id: str = ""
+    """"" when nothing was changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addition:
+    """What a person wants to be kept, as typed (`kode memory add`)."""
+
+    target: str
+    """What a system calls the place: `user`, `facts/tools.md`, `rule`, `memory`."""
+    text: str
+    scope: Literal["global", "project"] | None = None
+    tags: tuple[str, ...] = ()
+    ttl_days: int | None = None
+    evidence: tuple[str, ...] = ()
+    sensitive: bool = False
+
+    def refuse_options(self, system: str, allowed: Collection[str]) -> None:
+        """Raises: ConfigError for an option that means nothing to a system."""
+        given = {
+            "--scope": self.scope,
+            "--tag": self.tags,
+            "--ttl-days": self.ttl_days,
+            "--evidence": self.evidence,
+            "--sensitive": self.sensitive,
+        }
+        for option, value in given.items():
+            if value and option not in allowed:
+                raise ConfigError(f"kode memory add: {system} has no {option}. Leave it out.")
+
+
+class BaseMemory(NullMemory):
+    """One session's memory. Nothing is read or written before `open`."""
+
+    system: ClassVar[str]
+    """Its name in the config and in the history."""
+
+    def __init__(self, settings: "MemoryConfig") -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        return self.system
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        self._context = context
+        self.history = History(context.root / "history.jsonl")
+        """Every change, with its undo."""
+        self._turn = 0
+        self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    async def close(self, grace_s: float) -> None:
+        await self._work.close(grace_s)
+
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Whether `undo` without an id can mean a change of this system."""
+        return True
+
+    def _check_writable(self) -> None:
+        """Raises: MemoryError_ for a memory that was opened for reading."""
+        if self._context.read_only:
+            raise MemoryError_("This memory was opened for reading only.")
+
+    def _author(self, who: Who) -> Author:
+        """Somebody, in this turn of this session."""
+        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
+
+    def _report(self, done: Outcome) -> str:
+        """Announces a change; returns the same for the person who asked for it, with its undo."""
+        lines = [done.line, *((done.detail,) if done.detail else ())]
+        if done.change_id:
+            self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
+            lines.append(f"undo with: kode memory undo {done.change_id}")
+        return "\n".join(lines)
+
+    def _framed(self, about: str, body: str) -> str:
+        """Memory as the model gets it; the person hears of what looks like an attack."""
+        what = frame.suspicion(body)
+        if what:
+            self._notice(
+                f"Memory holds text that looks like {what}. It is shown to the model as data, with "
+                "a warning. `kode memory show` finds it: edit it, or take it back with `undo`."
+            )
+        return frame.framed(about, body, what=what)
+
+    def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
+        self._context.emit(Notice(text=text, level=level))
+
+
+def reason_of(error: BaseException) -> str:
+    """A fault in words: its own where it is kode's, else with its type."""
+    return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,241 @@
+"""Vault and journal belong to the project they are used in; what an older kode kept for all of them
+is taken over by the first that opens it.
+"""
+
+import os
+
+import pytest
+
+from kode.config import MemoryConfig
+from kode.errors import MemoryError_
+from kode.memory import make_system
+from kode.memory.commands import memory_command
+from kode.paths import path_hash
+from tests.memory.life import memory_context, notices, turn, use_tool
+
+NAMES = ("vault", "journal")
+OLD = {
+    "vault": {
+        "facts/project.md": "- Stack: Rust\n",
+        "episodes/2026-02.md": "## Fixed the parser\n- x\n",
+        "pending/s.0001.json": "{}",
+    },
+    "journal": {
+        "MEMORY.md": "- Stack: Rust\n",
+        "HISTORY.md": "## 2026-02-01T10:00:00.000Z\n\nFixed the parser.\n\n",
+        "queue/done/s.1.json": "[]",
+    },
+}
+
+
+async def opened(root, name, project, **changes):
+    system = make_system(MemoryConfig(system=name))
+    folder = root / project
+    folder.mkdir(exist_ok=True)
+    await system.open(memory_context(root, cwd=folder, **changes), {})
+    return system
+
+
+def put_old(root, name):
+    for file, text in OLD[name].items():
+        path = root / "memory" / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def files_of(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize(("name", "target"), [("vault", "project"), ("journal", "memory")])
+async def test_what_is_kept_in_one_project_is_not_seen_in_another(tmp_path, name, target):
+    first = await opened(tmp_path, name, "first")
+    await memory_command(first, ["add", target, "builds with bazel"])
+
+    again = await opened(tmp_path, name, "first")
+    other = await opened(tmp_path, name, "other")
+
+    assert [hit.text for hit in await again.search("bazel", 3)] == ["- builds with bazel"]
+    assert await other.search("bazel", 3) == []
+    assert (await other.inject("start")).first_user == (await other.inject("start")).system == ""
+
+
+async def test_what_a_vault_knows_of_the_person_is_the_same_in_every_project(tmp_path):
+    first = await opened(tmp_path, "vault", "first")
+    await memory_command(first, ["add", "user", "name is Zhang"])
+    await memory_command(first, ["add", "preferences", "likes tabs"])
+
+    other = await opened(tmp_path, "vault", "other")
+
+    assert other.files.names() == ["facts/preferences.md", "facts/user.md"]
+    shared = files_of(tmp_path / "memory" / "vault")
+    assert set(shared) == {"facts/preferences.md", "facts/user.md"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_first_project_takes_over_what_was_kept_for_all_and_says_so(tmp_path, name):
+    put_old(tmp_path, name)
+    events = []
+
+    first = await opened(tmp_path, name, "first", emit=events.append)
+    other = await opened(tmp_path, name, "other", emit=events.append)
+
+    (told,) = notices(events)
+    (change,) = first.history.tail(1).changes
+    assert "kept for all projects" in told
+    assert f"kode memory undo {change.id}" in told
+    own = tmp_path / "memory" / name / path_hash(tmp_path / "first")
+    assert files_of(own) == OLD[name]
+    assert (await first.search("parser", 3))[0].text.startswith(("## Fixed", "Fixed"))
+    assert await other.search("parser", 3) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_taking_over_can_be_undone_and_is_not_done_again_by_that_project(tmp_path, name):
+    put_old(tmp_path, name)
+    root = tmp_path / "memory" / name
+    first = await opened(tmp_path, name, "first")
+
+    told = await memory_command(first, ["undo"])
+    back = {
+        file: text for file, text in files_of(root).items() if "/" not in file or file in OLD[name]
+    }
+    await opened(tmp_path, name, "first")
+    stays = {file: text for file, text in files_of(root).items() if file in OLD[name]}
+    await opened(tmp_path, name, "other")
+
+    assert "undid take over" in told
+    assert back == stays == OLD[name]
+    assert files_of(root / path_hash(tmp_path / "other")) == OLD[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_undoing_is_undone_and_a_file_in_the_way_is_named(tmp_path, name):
+    put_old(tmp_path, name)
+    first = await opened(tmp_path, name, "first")
+    await memory_command(first, ["undo"])
+    (undoing,) = first.history.tail(1).changes
+
+    await memory_command(first, ["undo", undoing.id])
+    own = files_of(tmp_path / "memory" / name / path_hash(tmp_path / "first"))
+    put_old(tmp_path, name)
+    (again,) = first.history.tail(1).changes
+
+    assert own == OLD[name]
+    with pytest.raises(MemoryError_, match="is there already"):
+        await memory_command(first, ["undo", again.id])
+
+
+class Killed(BaseException):
+    """Ends the process, as far as the code that it is raised in can tell."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_killed_at_any_step_it_is_finished_at_the_next_start(tmp_path, name, monkeypatch):
+    rename = os.rename
+    for step in range(len(OLD[name]) + 1):
+        root = tmp_path / str(step)
+        put_old(root, name)
+        left = step
+
+        def killing(source, target, **more):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            rename(source, target, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", killing)
+            with pytest.raises(Killed):
+                await opened(root, name, "first")
+        await opened(root, name, "first")
+
+        assert files_of(root / "memory" / name / path_hash(root / "first")) == OLD[name]
+        assert files_of(root / "memory" / name).keys() == {
+            f"{path_hash(root / 'first')}/{file}" for file in OLD[name]
+        }
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_who_only_reads_sees_what_is_there_and_moves_nothing(tmp_path, name):
+    put_old(tmp_path, name)
+
+    reader = await opened(tmp_path, name, "first", read_only=True)
+
+    assert (await reader.search("parser", 3))[0].text.startswith(("## Fixed", "Fixed"))
+    assert files_of(tmp_path / "memory" / name) == OLD[name]
+
+
+@pytest.mark.parametrize(("name", "target"), [("vault", "project"), ("journal", "memory")])
+async def test_undo_without_an_id_means_the_last_change_of_this_project(tmp_path, name, target):
+    first = await opened(tmp_path, name, "first")
+    other = await opened(tmp_path, name, "other")
+    await memory_command(first, ["add", target, "builds with bazel"])
+    await memory_command(other, ["add", target, "builds with make"])
+
+    await memory_command(first, ["undo"])
+
+    assert await first.search("bazel", 3) == []
+    assert len(await other.search("make", 3)) == 1
+    with pytest.raises(MemoryError_, match="nothing to undo"):
+        await memory_command(first, ["undo"])
+
+
+async def test_a_change_of_before_the_projects_is_still_undone_where_the_file_is(tmp_path):
+    system = await opened(tmp_path, "vault", "first")
+    (tool,) = [tool for tool in system.tools() if tool.name == "memory_write"]
+    await use_tool(tool, path="facts/tools.md", content="- Build: make")
+    (change,) = system.history.tail(1).changes
+    path = system.history.path
+    path.write_text(path.read_text().replace(f"vault/{path_hash(tmp_path / 'first')}/", "vault/"))
+
+    await memory_command(system, ["undo", change.id])
+
+    assert system.files.names() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_export_holds_all_projects_and_an_import_puts_each_back(tmp_path, name):
+    targets = {"vault": "project", "journal": "memory"}
+    for project in ("first", "other"):
+        system = await opened(tmp_path, name, project)
+        await memory_command(system, ["add", targets[name], f"this is the {project} one"])
+    text = await memory_command(system, ["export"])
+    file = tmp_path / "out.jsonl"
+    file.write_text(text)
+
+    new = make_system(MemoryConfig(system=name))
+    await new.open(memory_context(tmp_path / "elsewhere", cwd=tmp_path / "first"), {})
+    await memory_command(new, ["import", str(file)])
+
+    back = await memory_command(new, ["export"])
+    assert sorted(back.split("\n")) == sorted(text.split("\n"))
+    assert [hit.text for hit in await new.search("first", 3)] == ["- this is the first one"]
+
+
+# ── the index of the vault ───────────────────────────────────────────────────────────────────
+
+
+async def test_the_index_is_given_again_at_a_task_when_it_changed_and_only_then(tmp_path):
+    system = await opened(tmp_path, "vault", "first")
+    await memory_command(system, ["add", "user", "name is Zhang"])
+    first = (await system.inject("start")).first_user
+    unchanged = await system.recall(turn(1, "hello"))
+    (system.files.path("facts/project.md")).parent.mkdir(parents=True)
+    (system.files.path("facts/project.md")).write_text("> Summary: the stack\n- Stack: Rust\n")
+    changed = await system.recall(turn(2, "and now?"))
+
+    again = make_system(MemoryConfig(system="vault"))
+    await again.open(memory_context(tmp_path, cwd=tmp_path / "first"), system.state())
+    resumed = (await again.inject("resume")).first_user, await again.recall(turn(3, "go on"))
+
+    assert "facts/user.md" in first
+    assert unchanged == ""
+    assert "facts/project.md" in changed
+    assert "the stack" in changed
+    assert resumed == ("", "")

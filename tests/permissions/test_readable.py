@@ -1,0 +1,52 @@
+"""What of the folders that belong to kode may be read unasked, and nothing else of them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.permissions.test_decide import decided, shell
+
+KODE = Path("/home/user/.kode")
+JOURNAL = KODE / "memory" / "journal" / "0123456789abcdef"
+READABLE = {"readable": (JOURNAL / "HISTORY*.md",), "protected": (KODE,)}
+
+
+@pytest.mark.parametrize(
+    ("command", "sandbox"),
+    [
+        (f"grep -i parser {JOURNAL}/HISTORY.md", "none"),
+        (f"tail -20 {JOURNAL}/HISTORY-2026-03.md", "none"),
+        (f"grep -i parser {JOURNAL}/HISTORY*.md", "plain"),
+        (f"grep -i parser {JOURNAL}/HISTORY-2026-0?.md | head -3", "layered"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["ask", "plan"])
+def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, sandbox: str) -> None:
+    assert shell(mode, command, sandbox=sandbox, **READABLE).outcome == "allow"
+    assert shell(mode, command, sandbox=sandbox, protected=(KODE,)).outcome != "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"cat {JOURNAL}/approval/x.json",
+        f"cat {JOURNAL}/HISTORY*.md/../approval/x.json",
+        f"grep -ri parser {JOURNAL}",
+        f"cat {JOURNAL}/../fedcba9876543210/HISTORY.md",
+        f"cat {KODE}/config.json",
+        f"cat {JOURNAL}/*.md",
+    ],
+)
+def test_what_lies_beside_it_is_not(command: str) -> None:
+    assert shell("ask", command, **READABLE).outcome != "allow"
+
+
+def test_it_may_be_read_and_never_written() -> None:
+    path = str(JOURNAL / "HISTORY.md")
+
+    assert decided("ask", "read_file", {"path": path}, **READABLE).outcome == "allow"
+    for mode in ("ask", "auto-edit", "full"):
+        edit = decided(mode, "write_file", {"path": path, "content": "x"}, **READABLE)
+        assert edit.outcome == "deny"
+        assert shell(mode, f"echo x >> {path}", **READABLE).outcome == "deny"
+        assert shell(mode, f"rm {path}", **READABLE).outcome == "deny"
