@@ -14,7 +14,7 @@ CANARY = "canary-value"
 READ_ALL = (
     "cat ~/.ssh/* ~/.kode/* ~/.aws/* 2>/dev/null; find ~ . -type f -exec cat {} + 2>/dev/null; "
     "grep -rs canary ~ . ; cat .env sub/.ENV deep/er/id_ed25519 2>/dev/null; "
-    "tar c . 2>/dev/null | grep -a canary; find /home /root -maxdepth 3 2>/dev/null; "
+    "tar c . 2>/dev/null | grep -a canary; find /home /root -maxdepth 3; "
     "cp -r . $TMPDIR/copy 2>/dev/null; grep -rs canary $TMPDIR; git grep canary; git diff"
 )
 
@@ -34,8 +34,8 @@ def test_files_with_keys_in_the_project_show_nothing(run: Run) -> None:
 
 
 def test_the_home_kode_s_folder_and_the_machine_s_keys_show_nothing(run: Run, home: Path) -> None:
-    for name in (".ssh/id_rsa", ".kode/config.json", ".aws/credentials", ".bash_history",
-                 ".config/gh/hosts.yml", "other/.env", "notes.txt", ".kode/sessions/1"):  # fmt: skip
+    names = ".ssh/id_rsa .kode/config.json .aws/credentials .bash_history .config/gh/hosts.yml"
+    for name in (*names.split(), "other/.env", "notes.txt", ".kode/sessions/1"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(CANARY)
         run.user.owns((home / name).parent, home / name)
