@@ -34,7 +34,7 @@ from kode.config.model import Permissions
 from kode.contracts import ToolContext
 from kode.events import silent
 from kode.permissions.gate import PersonGate
-from kode.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tools.shell import shell
 from tests.e2e.attacks import jail
 from tests.e2e.attacks.campaign import Job, run
