@@ -7,6 +7,7 @@ Here: which moment of the contract does what. The parts are modules of their own
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials, paths
@@ -23,18 +24,20 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, MemoryError_, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import embed, frame, rank
+from kode.memory import embed, frame
 from kode.memory.ask import Door, keep_ends
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import SYSTEM, Note, Untrusted
-from kode.memory.notes.search import Found, search
+from kode.memory.notes.search import search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.rank import Text
+from kode.memory.search import CANDIDATES, POOL, Judge
 from kode.memory.transcript import count_turns
 from kode.messages import Message
 
@@ -96,6 +99,7 @@ class Notes:
         )
         self.writer = NoteWriter(self.store, self._author, strict_ttl=settings.notes.strict_ttl)
         self.vectors = NoteVectors(self.store, embedder)
+        self._judge = Judge(self._door, embedder, context.now, llm=settings.llm_search)
         self._turn = 0
         self._tainted = False
         self._wrote_in_turn = False
@@ -165,16 +169,8 @@ class Notes:
         await self.vectors.make_missing()
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = await search(self.store, self.vectors, query, Wanted(unapproved=True, limit=k))
-        return [
-            Hit(
-                score=one.score,
-                text=credentials.redact(one.note.content)[: rank.HIT_CHARS],
-                where=f"notes/{one.note.id}",
-                why=f"{one.note.kind}; {one.why}",
-            )
-            for one in found
-        ]
+        found = await self.find(query, Wanted(unapproved=True, limit=k))
+        return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         context = pack.agent_context(self.store)
@@ -206,9 +202,20 @@ class Notes:
 
     # ── what the tools and the commands need ─────────────────────────────────────────────────
 
-    async def find(self, query: str, k: int, tags: tuple[str, ...]) -> list[Found]:
-        """For the model: neither sensitive notes nor those that wait for approval."""
-        return await search(self.store, self.vectors, query, Wanted(tags=tags, limit=k))
+    async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]:
+        """The best of the wanted notes, with how they were found."""
+        more = replace(wanted, limit=max(wanted.limit, CANDIDATES))
+        found = await search(self.store, self.vectors, query, more)
+
+        async def pool() -> list[Text]:
+            newest = replace(wanted, limit=POOL, unapproved=False)
+            return [text_of(note) for note in self.store.get(newest)]
+
+        ranked = [(text_of(one.note), one.ranked) for one in found]
+        hits = await self._judge.hits(query, ranked, pool, wanted.limit)
+        ids = [hit.where.removeprefix("notes/") for hit in hits]
+        notes = self.store.by_ids(ids)
+        return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""

@@ -257,6 +257,8 @@ def _episode_row(episode: Episode) -> Row:
         "updated_at": episode.updated_at,
         "facts": list(episode.facts),
     }
+    if episode.project:
+        row["project"] = episode.project
     if episode.tainted:
         row["untrusted"] = "approved" if episode.approved else "waits"
     return {**row, "content": episode.narrative}
@@ -282,6 +284,7 @@ def _episode_of(row: Row) -> Episode:
         facts=tuple(facts),
         tainted=bool(row.get("untrusted")),
         approved=row.get("untrusted") == "approved",
+        project=str(row.get("project") or ""),
     )
     for text in (episode.narrative, *episode.facts, created, episode.updated_at):
         scan.check(text, max_bytes=MAX_NARRATIVE_BYTES)

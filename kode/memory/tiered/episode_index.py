@@ -1,4 +1,5 @@
-"""Which episodes fit a query: their whole texts in a `Collection`, kept in step with the files.
+"""Which episodes fit a query, and which are the newest: their texts in a `Collection`, kept in step
+with the files.
 
 A cache in `episodes/.search/`. One stat of the folder tells whether anything came or went; only
 then are the files' times looked through, and only files that changed are read. A session that only
@@ -8,18 +9,20 @@ reads ranks the newest files by itself and leaves the cache alone.
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.errors import StorageError
-from kode.memory import rank
+from kode.memory import rank, when
 from kode.memory.collection import Collection, Row
 from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.rank import Text
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
 
 if TYPE_CHECKING:
-    from kode.memory.collection import Vector
+    from kode.memory.index import Vector
 
 NEWEST_READ = 200
 """So many files a session that only reads looks through."""
@@ -32,30 +35,58 @@ SEARCH_WAITS_S = 0.5
 
 
 class EpisodeIndex:
-    """The search over one folder of episodes."""
+    """The search over one folder of episodes. `now` is the clock, in local time."""
 
-    def __init__(self, files: EpisodeFiles, embedder: Embedder, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        files: EpisodeFiles,
+        embedder: Embedder,
+        now: Callable[[], datetime],
+        *,
+        read_only: bool,
+    ) -> None:
         self._files = files
         self._embedder = embedder
+        self._now = now
         self._read_only = read_only
         space = "" if isinstance(embedder, LocalEmbedder) else embedder.name
         self._texts = Collection(files.folder / ".search" / "episodes.sqlite", space=space)
 
-    async def search(self, query: str, k: int) -> list[tuple[str, float]]:
-        """Session ids with scores, best first; nothing for a query that matches nothing."""
+    async def search(
+        self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
+    ) -> list[tuple[str, rank.Ranked]]:
+        """Session ids, best first; nothing for a query that matches nothing."""
         if not self._files.folder.is_dir():
             return []
-        if self._read_only:
-            return self._search_newest(query, k)
-        await self._refresh(SEARCH_WAITS_S)
-        vectors = await self._vectors([query])
-        try:
-            found = self._texts.search(query, k, vectors[0])
-        finally:
+        found = None
+        if not self._read_only:
+            await self._refresh(SEARCH_WAITS_S)
+            vector = await self.vector(query)
+            try:
+                found = self._texts.search(query, k, self._now(), vector, typo_chars=typo_chars)
+            finally:
+                self._texts.close()
+        if found is not None:
+            return [(one.id, one.ranked) for one in found]
+        episodes = self._read_newest()
+        texts = [Text(e.session_id, e.text, when.stamp_of(e.updated_at)) for e in episodes]
+        ranked = rank.rank(query, texts, self._now(), k=k, typo_chars=typo_chars)
+        return [(texts[one.index].where, one) for one in ranked]
+
+    async def newest(self, many: int, project: str | None = None) -> list[Episode]:
+        """The newest episodes, the newest first; with `project`, those of this one and those that
+        name none."""
+        if not self._files.folder.is_dir():
+            return []
+        ids: list[str] = []
+        if not self._read_only:
+            await self._refresh(SEARCH_WAITS_S)
+            ids = self._texts.newest(many, project)
             self._texts.close()
-        if found is None:
-            return self._search_newest(query, k)
-        return [(one.id, one.score) for one in found]
+        if ids:
+            return [episode for id in ids if (episode := self._files.read(id))]
+        wanted = [e for e in self._read_newest() if project is None or e.project in (project, "")]
+        return wanted[:many]
 
     async def refresh(self) -> None:
         """Takes in what came, went or changed on disk, edits in place included."""
@@ -81,7 +112,7 @@ class EpisodeIndex:
         path = self._files.path(episode.session_id)
         with suppress(StorageError, OSError):
             stamp = _stamp(path.stat())
-            self._texts.put([Row(episode.session_id, episode.text, stamp, vector)])
+            self._texts.put([_row(episode, stamp, vector)])
             if was_current:
                 self._texts.set_fingerprint(self._fingerprint())
         self._texts.close()
@@ -123,7 +154,7 @@ class EpisodeIndex:
             readable = [episode for episode in episodes if episode is not None]
             vectors = await self._vectors([episode.text for episode in readable])
             self._texts.put(
-                Row(episode.session_id, episode.text, there[episode.session_id], vector)
+                _row(episode, there[episode.session_id], vector)
                 for episode, vector in zip(readable, vectors, strict=True)
             )
             await asyncio.sleep(0)
@@ -148,11 +179,22 @@ class EpisodeIndex:
         matrix = await self._embedder.embed(texts)
         return list(matrix) if self._embedder.is_neural else nothing
 
-    def _search_newest(self, query: str, k: int) -> list[tuple[str, float]]:
+    def _read_newest(self) -> list[Episode]:
         ids = [id for id in self._files.session_ids() if valid_id(id)][-NEWEST_READ:]
         episodes = [episode for id in ids if (episode := self._files.read(id))]
-        ranked = rank.rank(query, [episode.text for episode in episodes], k=k)
-        return [(episodes[one.index].session_id, one.score) for one in ranked]
+        return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
+
+
+def _row(episode: Episode, stamp: str, vector: "Vector | None") -> Row:
+    return Row(
+        id=episode.session_id,
+        text=episode.text,
+        stamp=stamp,
+        vector=vector,
+        since=when.stamp_of(episode.created_at),
+        until=when.stamp_of(episode.updated_at),
+        project=episode.project,
+    )
 
 
 def _stamp(stat: os.stat_result) -> str:

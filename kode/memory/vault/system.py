@@ -25,17 +25,18 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
-from kode.memory import rank
+from kode.memory import embed
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.locks import locked
+from kode.memory.search import Judge
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
 from kode.memory.vault.pending import Pending, PendingFolder
-from kode.memory.vault.summary import blocks_of
+from kode.memory.vault.search import texts_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import SYSTEM, VaultWriter
 from kode.messages import Message
@@ -74,6 +75,10 @@ class Vault:
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         self._context = context
         self._door = Door(context.ask_model, context.ask_reply)
+        embedder = embed.open_embedder(
+            self._settings.embedding, context.root / "vectors", self._notice
+        )
+        self._judge = Judge(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         root = context.root / SYSTEM
@@ -147,8 +152,8 @@ class Vault:
                 await asyncio.shield(self._reflecting)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = [(n, b) for n in self.files.names() for b in blocks_of(self._text(n))]
-        return rank.hits(query, found, k)
+        files = ((name, self._text(name)) for name in self.files.names())
+        return await self._judge.rank(query, texts_of(files, self.now().tzinfo), k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
