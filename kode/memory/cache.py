@@ -6,7 +6,7 @@ Not here: the notes, whose file holds the truth (`notes.database`).
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,8 +24,8 @@ BUSY_MS = 5_000
 
 
 class CacheFile:
-    """One file; one object serves one thread. `prepare` makes its tables; `version` is that of
-    their shape, and a file of another is thrown away."""
+    """One object serves one thread. `prepare` makes the tables, `version` is that of their shape.
+    With `read_only` a file that is missing or of another version is left as it is."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class CacheFile:
         prepare: Callable[["apsw.Connection"], None],
         *,
         version: int,
-        is_durable: bool = False,
+        read_only: bool = False,
     ) -> None:
         self.path = path
         self._prepare = prepare
         self._version = version
-        self._is_durable = is_durable
+        self._read_only = read_only
         self._connection: apsw.Connection | None = None
 
     def rows(self, sql: str, values: "Values" = ()) -> list[tuple[Any, ...]]:
@@ -46,18 +46,15 @@ class CacheFile:
         return self._open().execute(sql, values).fetchall()
 
     def read(self, work: Callable[[], T]) -> T | None:
-        """What `work` finds; None when the file is locked too long, unreadable, or damaged (then it
-        is thrown away)."""
+        """What `work` finds; None when the file cannot be read. A damaged one is thrown away."""
         import apsw
 
         try:
             return work()
-        except (apsw.CorruptError, apsw.NotADBError):
-            self.throw_away()
-        except _refusals():
-            self.close()
-        except StorageError:
-            pass
+        except apsw.SQLError:
+            raise  # no fault of the file
+        except (apsw.Error, StorageError, OSError) as error:
+            self._give_up(error)
         return None
 
     def change(self, work: Callable[[], None]) -> None:
@@ -72,14 +69,9 @@ class CacheFile:
                 with transaction(self._open()):
                     work()
                 return
-            except (apsw.CorruptError, apsw.NotADBError) as error:
-                self.throw_away()
-                if attempt == 2:
-                    raise StorageError(
-                        f"The cache {self.path} stays damaged ({error}). Delete it."
-                    ) from error
-            except _refusals() as error:
-                self.close()
+            except (apsw.Error, OSError) as error:
+                if self._give_up(error) and attempt == 1:
+                    continue
                 raise StorageError(
                     f"Could not write the cache {self.path} ({error}). Check the disk and who owns "
                     "the folder; the cache is made again at the next start."
@@ -92,59 +84,50 @@ class CacheFile:
             self._connection = None
 
     def throw_away(self) -> None:
-        """Deletes the file and what SQLite keeps beside it."""
+        """Deletes the file; the next use begins with an empty one."""
         self.close()
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):
-                os.unlink(f"{self.path}{suffix}")
+        if not self._read_only:
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                with suppress(OSError):
+                    os.unlink(f"{self.path}{suffix}")
 
-    def _open(self) -> "apsw.Connection":
-        if self._connection is None:
-            durable.make_folder(self.path.parent)
-            self._connection = self._connect() or self._connect()
-        if self._connection is None:
-            raise StorageError(f"The cache {self.path} is of another version. Delete it.")
-        return self._connection
-
-    def _connect(self) -> "apsw.Connection | None":
-        """None when the file was of another version: then it has gone."""
+    def _give_up(self, error: Exception) -> bool:
+        """Closes the file; whether it was damaged, and is thrown away."""
         import apsw
 
-        connection = apsw.Connection(str(self.path))
+        self.close()
+        damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
+        if damaged:
+            self.throw_away()
+        return damaged
+
+    def _open(self) -> "apsw.Connection":
+        import apsw
+
+        if self._connection is not None:
+            return self._connection
+        flags = apsw.SQLITE_OPEN_READONLY
+        if not self._read_only:
+            durable.make_folder(self.path.parent)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_MS)
-            is_new = _is_empty(connection)
-            if not is_new and connection.pragma("user_version") != self._version:
-                connection.close()
-                self.throw_away()
-                return None
-            os.chmod(self.path, 0o600)
-            # Without fsync a power cut damages the file at worst, and it is made again.
-            connection.execute(f"PRAGMA journal_mode={'DELETE' if self._is_durable else 'WAL'}")
-            connection.execute(f"PRAGMA synchronous={'FULL' if self._is_durable else 'OFF'}")
-            # In one transaction: a file without its version would be thrown away by another process.
-            with transaction(connection) if is_new else nullcontext():
-                self._prepare(connection)
-                if is_new:
+            if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
+                os.chmod(self.path, 0o600)
+                # With its version at once: without, another process would throw it away.
+                with transaction(connection):
+                    self._prepare(connection)
                     connection.execute(f"PRAGMA user_version={self._version}")
+            elif connection.pragma("user_version") == self._version:
+                self._prepare(connection)
+            else:
+                raise apsw.NotADBError("it was made by another version of kode")
         except BaseException:
             connection.close()
             raise
+        self._connection = connection
         return connection
-
-
-def _refusals() -> tuple[type[Exception], ...]:
-    """What SQLite raises where the disk, the system or another process stands in the way."""
-    import apsw
-
-    return (
-        *(apsw.BusyError, apsw.LockedError, apsw.CantOpenError, apsw.ReadOnlyError),
-        *(apsw.FullError, apsw.IOError, apsw.PermissionsError, apsw.NoMemError, OSError),
-    )
-
-
-def _is_empty(connection: "apsw.Connection") -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall() == []
 
 
 @contextmanager

@@ -7,16 +7,15 @@ and fills the collection again when it differs. A file that is damaged, or was m
 tokenizer, is thrown away: then it is empty and its fingerprint is "".
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.memory import index, rank, terms, when
+from kode.memory import index, rank, terms
 from kode.memory.cache import CacheFile
-from kode.memory.index import CANDIDATES, Able, Place, TextIndex, Wanted
+from kode.memory.index import CANDIDATES, Able, Source, TextIndex
 
 if TYPE_CHECKING:
     import apsw
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 
 VERSION = 100 + terms.VERSION
 """Of the tables and of the terms in them."""
+NAME = "text"
 
-_SCHEMA = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS texts (
     place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL,
     since TEXT NOT NULL, until TEXT NOT NULL, project TEXT NOT NULL
@@ -34,14 +34,7 @@ CREATE TABLE IF NOT EXISTS texts (
 CREATE INDEX IF NOT EXISTS texts_until ON texts (until DESC, id DESC);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One text of a result."""
-
-    id: str
-    ranked: rank.Ranked
+_ALL = Source("SELECT place, since, until, '' AS row FROM texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +55,13 @@ class Row:
 
 
 class Collection:
-    """Texts by id. Opens its file when first used; one object serves one thread."""
+    """Texts by id. `space` is the neural embedder's name; "" searches by words alone. Opens its
+    file when first used; one object serves one thread."""
 
-    def __init__(self, path: Path, *, space: str = "") -> None:
-        self.path = path
+    def __init__(self, path: Path, *, space: str = "", read_only: bool = False) -> None:
         self._space = space
-        """The neural embedder's name; "" searches by words alone."""
-        self._file = CacheFile(path, self._prepare, version=VERSION)
-        self._index = TextIndex(self._file.rows, "text", Able())
+        self._file = CacheFile(path, self._prepare, version=VERSION, read_only=read_only)
+        self._index = TextIndex(self._file.rows, NAME, Able())
 
     def close(self) -> None:
         """Gives the file back; the collection opens it again when used."""
@@ -91,7 +83,7 @@ class Collection:
 
     def stamps(self) -> dict[str, str]:
         """Every id with its stamp: what to compare with when the fingerprint differs."""
-        return self._file.read(lambda: dict(self._file.rows("SELECT id, stamp FROM texts"))) or {}
+        return dict(self._file.read(lambda: self._file.rows("SELECT id, stamp FROM texts")) or [])
 
     def __len__(self) -> int:
         return self._file.read(lambda: len(self._index)) or 0
@@ -105,7 +97,15 @@ class Collection:
 
         def put_all() -> None:
             for row in given:
-                self._put(row)
+                self._delete(row.id)
+                ((place,),) = self._file.rows(
+                    "INSERT INTO texts (id, stamp, since, until, project) VALUES (?, ?, ?, ?, ?) "
+                    "RETURNING place",
+                    (row.id, row.stamp, row.since, row.until, row.project),
+                )
+                self._index.add(place, row.text)
+                if self._space and row.vector is not None:
+                    self._index.add_vector(place, self._space, row.vector)
 
         self._file.change(put_all)
 
@@ -127,76 +127,47 @@ class Collection:
         vector: "Vector | None" = None,
         *,
         typo_chars: int = rank.TYPO_CHARS,
-    ) -> list[Found] | None:
-        """The best `k`, none for a query that matches nothing; None when the file cannot be read,
-        or this SQLite has no FTS5.
+    ) -> list[tuple[str, rank.Ranked]] | None:
+        """The ids of the best `k`, none for a query that matches nothing; None when the file cannot
+        be read, or this SQLite has no FTS5.
 
         `vector` is the query's under the neural embedder of this collection.
         """
         many = max(CANDIDATES, 3 * k)
 
-        def search_in() -> list[Found] | None:
-            self._file.rows("SELECT 1")  # opened, it knows what it is able to do
-            if not self._index.able.words:
-                return None
-            asked = self._index.read(query, now, typo_chars=typo_chars)
-            nearest = (
-                self._index.nearest(vector, self._space, many, Wanted())
-                if vector is not None
-                else {}
+        def find() -> list[tuple[str, rank.Ranked]] | None:
+            near = {}
+            if vector is not None:
+                nearest = self._index.nearest(vector, self._space, many, _ALL)
+                near = {place: cos for place, cos in nearest.items() if cos >= rank.MIN_COSINE}
+            found = self._index.search(
+                query, _ALL, now, many=many, near=near, typo_chars=typo_chars
             )
-            near = {place: cos for place, cos in nearest.items() if cos >= rank.MIN_COSINE}
-            meant = self._in_period(asked.period, many)
-            chosen = dict.fromkeys((*self._index.candidates(asked, many, Wanted()), *near, *meant))
-            sql = "SELECT t.place, t.id, t.until FROM json_each(?) j JOIN texts t ON t.place = j.value"
-            rows = self._file.rows(sql, (json.dumps(list(chosen)),))
-            ids = {place: id for place, id, _ in rows}
-            places = [Place(place, until, in_period=place in meant) for place, _, until in rows]
-            ranked = self._index.order(asked, places, near)
-            return [Found(ids[place], one) for place, one in ranked[:k]]
+            sql = "SELECT id FROM texts WHERE place = ?"
+            return [(self._file.rows(sql, (place,))[0][0], ranked) for place, ranked in found[:k]]
 
-        return self._file.read(search_in)
+        return self._file.read(lambda: find() if self._has_words() else None)
 
-    def newest(self, many: int, project: str | None = None) -> list[str]:
+    def newest(self, many: int, project: str | None = None) -> list[str] | None:
         """The ids of the newest texts, the newest first; with `project`, of this one and of those
-        that name none."""
+        that name none. None when the file cannot be read."""
         sql = (
             "SELECT id FROM texts WHERE :project IS NULL OR project IN (:project, '') "
             "ORDER BY until DESC, id DESC LIMIT :many"
         )
         values = {"project": project, "many": many}
-        return [id for (id,) in self._file.read(lambda: self._file.rows(sql, values)) or []]
+        return self._file.read(lambda: [id for (id,) in self._file.rows(sql, values)])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self, connection: "apsw.Connection") -> None:
-        connection.execute(_SCHEMA)
-        self._index.able = index.prepare(connection, "text", writable=True)
+        connection.execute(_TABLES)
+        self._index.able = index.prepare(connection, NAME, writable=not connection.readonly("main"))
 
-    def _put(self, row: Row) -> None:
-        self._delete(row.id)
-        sql = (
-            "INSERT INTO texts (id, stamp, since, until, project) VALUES (?, ?, ?, ?, ?) "
-            "RETURNING place"
-        )
-        values = (row.id, row.stamp, row.since, row.until, row.project)
-        ((place,),) = self._file.rows(sql, values)
-        self._index.add(place, row.text)
-        if self._space and row.vector is not None:
-            self._index.add_vector(place, self._space, row.vector)
+    def _has_words(self) -> bool:
+        self._file.rows("SELECT 1")  # opened, it knows
+        return self._index.able.words
 
     def _delete(self, id: str) -> None:
         for (place,) in self._file.rows("DELETE FROM texts WHERE id = ? RETURNING place", (id,)):
             self._index.remove(place)
-
-    def _in_period(self, period: when.Period | None, many: int) -> set[int]:
-        if period is None:
-            return set()
-        sql = "SELECT place FROM texts WHERE until > '' ORDER BY until DESC, id DESC LIMIT ?"
-        values: tuple[object, ...] = (rank.NEWEST,)
-        if not period.is_newest:
-            sql = (
-                "SELECT place FROM texts WHERE until >= ? AND since < ? ORDER BY until DESC LIMIT ?"
-            )
-            values = (period.start, period.end, many)
-        return {place for (place,) in self._file.rows(sql, values)}

@@ -6,7 +6,7 @@ rarest words of a query choose the candidates, so that a word that half of all t
 nothing. `sqlite-vec` measures vectors inside SQL. Each of the two may be missing: without FTS5 the
 owner ranks texts as they are, without sqlite-vec numpy measures.
 
-Where the texts are kept whole, and which are wanted, the owner knows. Scores are `rank`'s.
+Where the texts are kept whole, and which may be found, the owner knows. Scores are `rank`'s.
 """
 
 import json
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kode.memory import rank, terms
@@ -35,7 +36,7 @@ POSTINGS_A_QUERY = 20_000
 MEASURED = 20_000
 """The newest so many vectors are measured, so that a search costs the same in any year."""
 
-_SCHEMA = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS {name}_terms (
     place INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL
 );
@@ -71,23 +72,13 @@ class Able:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which texts a search may find: a condition in SQL over `join`, with its values."""
+class Source:
+    """The texts that a search may find."""
 
-    join: str = ""
-    """As `notes n ON n.place = {place}`."""
-    where: str = "1"
+    sql: str
+    """A SELECT of `place`, `since` and `until` (times as `when.stamp` gives them; "" for a text
+    that no question of time means), and `row`: "", or what neighbours have in common."""
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A text that may be found, as its owner knows it."""
-
-    place: int
-    at: str = ""
-    row: str = ""
-    in_period: bool = False
 
 
 def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able:
@@ -96,7 +87,7 @@ def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able
 
     known = "SELECT 1 FROM sqlite_master WHERE name = ?"
     if writable and not connection.execute(known, (f"{name}_sums",)).fetchall():
-        connection.execute(_SCHEMA.format(name=name))
+        connection.execute(_TABLES.format(name=name))
     vectors = _load_vectors(connection)
     try:
         has_words = f"SELECT value FROM {name}_sums WHERE name = 'has_words'"
@@ -144,9 +135,8 @@ class TextIndex:
 
     def remove(self, place: int) -> None:
         """Takes a text out, its vector too; one that is not in is no error."""
-        for joined, length in self._run(
-            "SELECT terms, length FROM {name}_terms WHERE place = ?", (place,)
-        ):
+        held = "SELECT terms, length FROM {name}_terms WHERE place = ?"
+        for joined, length in self._run(held, (place,)):
             self._change_words(
                 "INSERT INTO {name}_words ({name}_words, rowid, terms) VALUES ('delete', ?, ?)",
                 (place, joined),
@@ -165,38 +155,48 @@ class TextIndex:
     def __len__(self) -> int:
         return self._sum("texts")
 
-    def read(self, query: str, now: datetime, *, typo_chars: int) -> rank.Asked:
-        """What a query looks for among these texts."""
-        return rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
+    def search(
+        self,
+        query: str,
+        source: Source,
+        now: datetime,
+        *,
+        many: int,
+        near: Mapping[int, float],
+        typo_chars: int,
+    ) -> list[tuple[int, rank.Ranked]]:
+        """The texts that match, best first: place, and how it ranks. At least `many` are looked at;
+        `near` are the cosines of those that a neural model finds near."""
+        asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
+        meant = self._in_period(asked, source, many)
+        chosen = {*self._candidates(asked, source, many), *near, *meant}
+        places = self._with_neighbours(chosen, source)
+        sql = "SELECT place, terms FROM json_each(?) j JOIN {name}_terms ON place = j.value"
+        held = dict(self._run(sql, (json.dumps([place for place, _, _ in places]),)))
+        documents = [
+            rank.Document(
+                terms=held.get(place, ""),
+                counts=Counter(held.get(place, "").split(" ")),
+                at=at,
+                row=row,
+                in_period=place in meant,
+                cosine=near.get(place, 0.0),
+            )
+            for place, at, row in places
+        ]
+        usual = self._sum("terms") / max(1, len(self))
+        ranked = rank.order(asked, documents, usual, len(self))
+        return [(places[one.index][0], one) for one in ranked]
 
-    def candidates(self, asked: rank.Asked, many: int, wanted: Wanted) -> list[int]:
-        """The wanted texts whose rare words add up to most."""
-        sums: dict[int, float] = {}
-        spent = 0
-        join, where = _filter(wanted, "w.rowid")
-        sql = (
-            f"SELECT w.rowid FROM {{name}}_words w {join} WHERE w.{{name}}_words MATCH :words "
-            f"AND {where} LIMIT :most"
-        )
-        for one in sorted(asked.wanted, key=lambda one: one.held):
-            if sums and spent + one.held > POSTINGS_A_QUERY:
-                break
-            spent += one.held
-            words = " AND ".join(f'"{term}"' for term in one.terms.split(" "))
-            values = {**wanted.values, "words": words, "most": POSTINGS_A_QUERY}
-            for (place,) in self._run(sql, values):
-                sums[place] = sums.get(place, 0.0) + one.weight
-        return sorted(sums, key=lambda place: -sums[place])[:many]
-
-    def nearest(self, vector: "Vector", space: str, many: int, wanted: Wanted) -> dict[int, float]:
-        """The cosines of the nearest wanted texts, the nearest first."""
+    def nearest(self, vector: "Vector", space: str, many: int, source: Source) -> dict[int, float]:
+        """The cosines of the nearest texts, the nearest first."""
         data = vector.astype("<f4").tobytes()
-        values = {**wanted.values, "space": space, "bytes": len(data), "measured": MEASURED}
+        values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
         # Joined from the vectors outwards (CROSS), since these are bounded and texts are not.
-        join, where = _filter(wanted, "v.place")
         newest = (
             "FROM (SELECT place, vector FROM {name}_vectors WHERE space = :space AND "
-            f"length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v {join} WHERE {where}"
+            "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
+            f"CROSS JOIN ({source.sql}) s ON s.place = v.place"
         )
         if not self.able.vectors:
             rows = self._run(f"SELECT v.place, v.vector {newest}", values)
@@ -208,30 +208,59 @@ class TextIndex:
         )
         return {place: 1 - distance * distance / 2 for place, distance in rows}
 
-    def order(
-        self, asked: rank.Asked, places: Sequence[Place], cosines: Mapping[int, float]
-    ) -> list[tuple[int, rank.Ranked]]:
-        """The texts that match, best first: place, and how it ranks. In `places`, neighbours of a
-        row stand side by side."""
-        sql = "SELECT place, terms FROM json_each(?) j JOIN {name}_terms ON place = j.value"
-        held = dict(self._run(sql, (json.dumps([one.place for one in places]),)))
-        found = [one for one in places if one.place in held]
-        documents = [
-            rank.Document(
-                terms=held[one.place],
-                counts=Counter(held[one.place].split(" ")),
-                at=one.at,
-                row=one.row,
-                in_period=one.in_period,
-                cosine=cosines.get(one.place, 0.0),
-            )
-            for one in found
-        ]
-        usual = self._sum("terms") / max(1, len(self))
-        ranked = rank.order(asked, documents, usual, len(self))
-        return [(found[one.index].place, one) for one in ranked]
-
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _candidates(self, asked: rank.Asked, source: Source, many: int) -> list[int]:
+        """The texts whose rare words add up to most."""
+        sums: dict[int, float] = {}
+        spent = 0
+        sql = (
+            f"SELECT s.place FROM {{name}}_words w CROSS JOIN ({source.sql}) s "
+            "ON s.place = w.rowid WHERE w.{name}_words MATCH :words LIMIT :most"
+        )
+        for one in sorted(asked.wanted, key=lambda one: one.held):
+            if sums and spent + one.held > POSTINGS_A_QUERY:
+                break
+            spent += one.held
+            words = " AND ".join(f'"{term}"' for term in one.terms.split(" "))
+            values = {**source.values, "words": words, "most": POSTINGS_A_QUERY}
+            for (place,) in self._run(sql, values):
+                sums[place] = sums.get(place, 0.0) + one.weight
+        return sorted(sums, key=lambda place: -sums[place])[:many]
+
+    def _in_period(self, asked: rank.Asked, source: Source, many: int) -> set[int]:
+        period = asked.period
+        if period is None:
+            return set()
+        sql = f"SELECT place FROM ({source.sql}) WHERE since <> ''"
+        if period.end:
+            sql += " AND until >= :start AND since < :end"
+        values = {**source.values, "start": period.start, "end": period.end}
+        values["many"] = many if period.end else rank.NEWEST
+        found = self._run(f"{sql} ORDER BY until DESC, place DESC LIMIT :many", values)
+        return {place for (place,) in found}
+
+    def _with_neighbours(self, chosen: set[int], source: Source) -> list[tuple[int, str, str]]:
+        """The chosen texts, and of those in rows the neighbours: place, time and row."""
+
+        def those(column: str, some: Iterable[object]) -> list[tuple[int, str, str]]:
+            sql = (
+                f"SELECT place, until, row FROM json_each(:some) j CROSS JOIN ({source.sql}) "
+                f"ON {column} = j.value ORDER BY row, until, place"
+            )
+            return self._run(sql, {**source.values, "some": json.dumps(list(some))})
+
+        found = those("place", chosen)
+        places = [one for one in found if not one[2]]
+        in_rows = those("row", {row for _, _, row in found if row})
+        reach = range(-len(rank.LENT), len(rank.LENT) + 1)
+        for row, group in groupby(in_rows, key=lambda one: one[2]):
+            members = list(group)
+            near = {n + d for n, one in enumerate(members) if one[0] in chosen for d in reach}
+            kept = [(n, one) for n, one in enumerate(members) if n in near]
+            # A row ends where a text between two kept ones is left out.
+            places += [(p, at, f"{row} {n - i}") for i, (n, (p, at, _)) in enumerate(kept)]
+        return places
 
     def _known(self, some: Iterable[str]) -> dict[str, int]:
         sql = "SELECT term, doc FROM json_each(?) j CROSS JOIN {name}_holding ON term = j.value"
@@ -246,8 +275,7 @@ class TextIndex:
     def _count(self, texts: int, length: int) -> None:
         """Keeps the sums that a ranking needs and must not count."""
         for name, more in (("texts", texts), ("terms", length)):
-            sql = "UPDATE {name}_sums SET value = value + ? WHERE name = ?"
-            self._run(sql, (more, name))
+            self._run("UPDATE {name}_sums SET value = value + ? WHERE name = ?", (more, name))
 
     def _sum(self, name: str) -> int:
         rows = self._run("SELECT value FROM {name}_sums WHERE name = ?", (name,))
@@ -255,12 +283,6 @@ class TextIndex:
 
     def _run(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         return self.rows(sql.replace("{name}", self._name), values)
-
-
-def _filter(wanted: Wanted, place: str) -> tuple[str, str]:
-    """What joins the wanted texts, and their condition. CROSS: from the index outwards."""
-    join = f"CROSS JOIN {wanted.join.format(place=place)}" if wanted.join else ""
-    return join, wanted.where
 
 
 def _load_vectors(connection: "apsw.Connection") -> bool:

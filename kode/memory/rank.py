@@ -4,7 +4,7 @@
 `order` scores texts by BM25 over that, times how much of the query each says. Texts of one row
 (turns of a conversation, entries of a day) lend their score to those of their neighbours that match
 too, since the words of a question are spread over its answer: recall@10 of turns 0.63 to 0.73.
-A neural model's cosines are fused in. The local projection's are not: it holds the same words with
+A neural model's cosines are fused in, the local projection's are not: it holds the same words with
 noise added, and makes the order worse. A query that matches nothing gives nothing.
 
 Not here: how texts are kept (`index` for many on disk; `rank` takes few as they are).
@@ -25,9 +25,7 @@ K1 = 0.8
 B = 0.4
 """How much a long text is held against it."""
 LENT = (0.45, 0.25)
-"""What a text lends of its score to those of its row one and two places away."""
-SAID_NEARBY = (0.6, 0.35)
-"""How far a word of the query counts as said by a text when one at 1 or 2 places away says it."""
+"""What a text lends of its score to matching ones of its row, one and two places away."""
 VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
 MIN_COSINE = 0.45
@@ -242,29 +240,35 @@ def order(asked: Asked, documents: Sequence[Document], usual: float, texts: int)
     `usual` is the length of a usual text in terms, `texts` how many there are altogether.
     """
     in_period = sum(document.in_period for document in documents)
-    period_weight = idf(texts, in_period)
+    said = (asked.period.said,) if asked.period else ()
+    of_period = Wanted(said, "", idf(texts, in_period), in_period)
     own: list[float] = []
-    says: list[dict[Wanted, float]] = []
+    says: list[list[Wanted]] = []
     for document in documents:
         counts = {one: n for one in asked.wanted if (n := _count(one.terms, document))}
-        said = dict.fromkeys(counts, 1.0)
         score = 0.0
         if counts:
             saturation = K1 * (1 - B + B * sum(document.counts.values()) / usual)
             score = sum(one.weight * n * (K1 + 1) / (n + saturation) for one, n in counts.items())
-        if document.in_period and asked.period:
-            said[Wanted((asked.period.said,), "", period_weight, in_period)] = 1.0
-            score += period_weight
-        own.append(score)
-        says.append(said)
-    scores = [
-        _lent(place, documents, own, says) if own[place] else 0.0 for place in range(len(documents))
-    ]
-    scores = _fused(scores, [document.cosine for document in documents])
-    found = [place for place, score in enumerate(scores) if score > 0]
-    found.sort(key=lambda place: documents[place].at, reverse=True)
-    found.sort(key=lambda place: -scores[place])
-    return [_ranked(place, scores[place], says[place], asked) for place in found]
+        if document.in_period:
+            counts[of_period] = 1
+            score += of_period.weight
+        own.append(score * sum(one.weight for one in counts))
+        says.append(sorted(counts, key=lambda one: -one.weight))
+    best = max((_lent(place, documents, own) for place in range(len(own))), default=0.0) or 1.0
+    fuse = any(document.cosine for document in documents)
+    found: list[Ranked] = []
+    for place, document in enumerate(documents):
+        score = _lent(place, documents, own)
+        if fuse and (score or document.cosine >= MIN_COSINE):
+            cosine = min(1.0, max(0.0, document.cosine))
+            score = (1 - VECTOR_WEIGHT) * score / best + VECTOR_WEIGHT * cosine
+        if score:
+            matched = tuple(dict.fromkeys(word for one in says[place] for word in one.words))
+            is_whole = bool(asked.words) and asked.words <= set(matched)
+            found.append(Ranked(place, score, matched, is_whole))
+    found.sort(key=lambda one: documents[one.index].at, reverse=True)
+    return sorted(found, key=lambda one: -one.score)
 
 
 def rank(
@@ -289,7 +293,7 @@ def rank(
         now,
         typo_chars=typo_chars,
     )
-    meant = _in_period(asked.period, [text.at for text in texts])
+    meant = _in_period(asked.period, texts)
     documents = [
         Document(
             joined, counts, text.at, text.row, place in meant, cosines[place] if cosines else 0
@@ -307,14 +311,14 @@ def counted_terms(text: str) -> tuple[str, Mapping[str, int]]:
     return " ".join(found), Counter(found)
 
 
-def _in_period(period: when.Period | None, times: Sequence[str]) -> set[int]:
-    """The places of the times that a query asks about."""
+def _in_period(period: when.Period | None, texts: Sequence[Text]) -> set[int]:
+    """The places of the texts that a query means by their time."""
     if period is None:
         return set()
-    if period.is_newest:
-        dated = [place for place, at in enumerate(times) if at]
-        return set(sorted(dated, key=lambda place: times[place])[-NEWEST:])
-    return {place for place, at in enumerate(times) if period.holds(at, at)}
+    dated = [place for place, text in enumerate(texts) if text.at]
+    if not period.end:
+        return set(sorted(dated, key=lambda place: texts[place].at)[-NEWEST:])
+    return {place for place in dated if period.start <= texts[place].at < period.end}
 
 
 def _count(wanted: str, document: Document) -> int:
@@ -325,37 +329,13 @@ def _count(wanted: str, document: Document) -> int:
     return f" {document.terms} ".count(f" {wanted} ")
 
 
-def _lent(
-    place: int,
-    documents: Sequence[Document],
-    own: Sequence[float],
-    says: Sequence[Mapping[Wanted, float]],
-) -> float:
-    """The score of a text with what its neighbours lend, times how much is said here and nearby."""
-    row, score, said = documents[place].row, own[place], dict(says[place])
-    for distance, (share, nearby) in enumerate(zip(LENT, SAID_NEARBY, strict=True), 1):
+def _lent(place: int, documents: Sequence[Document], own: Sequence[float]) -> float:
+    """The score of a text with what its neighbours lend."""
+    row, score = documents[place].row, own[place]
+    if not row or not score:
+        return score
+    for distance, share in enumerate(LENT, 1):
         for other in (place - distance, place + distance):
-            if row and 0 <= other < len(documents) and documents[other].row == row:
+            if 0 <= other < len(documents) and documents[other].row == row:
                 score += share * own[other]
-                for one in says[other]:
-                    said[one] = max(said.get(one, 0.0), nearby)
-    return score * sum(one.weight * share for one, share in said.items())
-
-
-def _fused(scores: list[float], cosines: Sequence[float]) -> list[float]:
-    """Scores by words with a neural model's cosines; 0 where neither words nor meaning match."""
-    if not any(cosines):
-        return scores
-    best = max(scores, default=0.0) or 1.0
-    return [
-        (1 - VECTOR_WEIGHT) * score / best + VECTOR_WEIGHT * min(1.0, max(0.0, cosine))
-        if score > 0 or cosine >= MIN_COSINE
-        else 0.0
-        for score, cosine in zip(scores, cosines, strict=True)
-    ]
-
-
-def _ranked(place: int, score: float, says: Mapping[Wanted, float], asked: Asked) -> Ranked:
-    telling = sorted(says, key=lambda one: -one.weight)
-    matched = tuple(dict.fromkeys(word for one in telling for word in one.words))
-    return Ranked(place, score, matched, bool(asked.words) and asked.words <= set(matched))
+    return score

@@ -27,13 +27,8 @@ class VectorCache:
 
     def __init__(self, folder: Path, space: str) -> None:
         digest = hashlib.blake2b(space.encode(), digest_size=8).hexdigest()
-        self._file = CacheFile(
-            folder / f"vectors-{digest}.sqlite", _prepare, version=0, is_durable=True
-        )
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
+        self.path = folder / f"vectors-{digest}.sqlite"
+        self._file = CacheFile(self.path, _prepare, version=0)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, "NDArray[np.float32]"]:
         """The vectors that are there, by key."""

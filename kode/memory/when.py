@@ -5,20 +5,23 @@ any language. Not here: which texts fall into a period (whoever keeps them knows
 """
 
 import re
-from calendar import day_name
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-_DAYS = [name.lower() for name in day_name]
-_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
+DAY = timedelta(days=1)
+_BEGIN: dict[str, Callable[[datetime], datetime]] = {
+    "day": lambda day: day,
+    "week": lambda day: day - day.weekday() * DAY,
+    "month": lambda day: day.replace(day=1),
+    "year": lambda day: day.replace(month=1, day=1),
+}
+_AGO = {"today": "0", "yesterday": "1", "last night": "1", "a": "1", "an": "1", "one": "1"}
 
-_DATE = re.compile(r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])(?:-(?P<date>\d{2}))?\b")
-_RELATIVE = re.compile(
-    r"\b(?:(?P<day>today|yesterday|last night)"
-    r"|(?P<which>this|last|past) (?P<unit>week|month|year)"
-    rf"|(?:last|on|since) (?P<weekday>{'|'.join(_DAYS)})"
-    rf"|(?P<number>\d{{1,3}}|{'|'.join(_NUMBERS)}) (?P<ago>{'|'.join(_LENGTHS)})s? ago)\b",
+_TIME = re.compile(
+    r"\b(?:(?P<date>\d{4}-\d{2}-\d{2})|(?P<month>\d{4}-\d{2})|(?P<day>today|yesterday|last night)"
+    r"|(?P<which>this|last) (?P<unit>week|month|year)"
+    r"|(?P<number>\d{1,3}|an?|one) (?P<ago>day|week|month|year)s? ago)\b",
     re.IGNORECASE,
 )
 _NEWEST = re.compile(
@@ -37,28 +40,20 @@ class Period:
     start: str = ""
     end: str = ""
 
-    @property
-    def is_newest(self) -> bool:
-        return not self.end
-
-    def holds(self, since: str, until: str) -> bool:
-        """Whether what began at `since` and ended at `until` lies in it, or reaches into it."""
-        return bool(self.end and until) and since < self.end and until >= self.start
-
 
 def read(query: str, now: datetime) -> tuple[Period | None, str]:
     """The period that a query asks about, None for none, and what the query says besides.
 
     `now` is aware; its zone is the one in which a day begins.
     """
-    newest = _NEWEST.search(query)
-    rest = _NEWEST.sub(" ", query)
-    for match in (*_DATE.finditer(query), *_RELATIVE.finditer(query)):
+    newest, rest = _NEWEST.search(query), _NEWEST.sub(" ", query)
+    for match in _TIME.finditer(query):
+        said = {name: text.lower() for name, text in match.groupdict().items() if text}
         try:
-            start, end = _span(match, now.replace(hour=0, minute=0, second=0, microsecond=0))
+            start, end = _span(said, now.replace(hour=0, minute=0, second=0, microsecond=0))
+            period = Period(said=match[0], start=stamp(start), end=stamp(end))
         except (ValueError, OverflowError):
             continue  # no day of the calendar
-        period = Period(said=match[0], start=stamp(start), end=stamp(end))
         return period, rest.replace(match[0], " ")
     return (Period(said=newest[0]), rest) if newest else (None, query)
 
@@ -77,39 +72,18 @@ def stamp_of(text: str) -> str:
         return ""
 
 
-def _span(match: re.Match[str], today: datetime) -> tuple[datetime, datetime]:
-    """Raises ValueError, OverflowError."""
-    said = {name: value.lower() for name, value in match.groupdict().items() if value}
-    day = timedelta(days=1)
-    match said:
-        case {"year": year, "month": month, "date": date}:
-            start = today.replace(year=int(year), month=int(month), day=int(date))
-            return start, start + day
-        case {"year": year, "month": month}:
-            start = today.replace(year=int(year), month=int(month), day=1)
-            return start, _begin("month", start + 31 * day)
-        case {"day": "today"}:
-            return today, today + day
-        case {"day": "yesterday"}:
-            return today - day, today
-        case {"weekday": name}:
-            start = today - ((today.weekday() - _DAYS.index(name) - 1) % 7 + 1) * day
-            return start, start + day
-        case {"which": "this", "unit": unit}:
-            return _begin(unit, today), today + day
-        case {"which": "last", "unit": unit}:
-            return _begin(unit, _begin(unit, today) - day), _begin(unit, today)
-        case {"unit": unit}:
-            return today - _LENGTHS[unit] * day, today + day
-        case {"number": number, "ago": unit}:
-            length = _LENGTHS[unit]
-            start = today - int(_NUMBERS.get(number, number)) * length * day
-            # "Two weeks ago" is meant as roughly as it is said.
-            return start - length // 2 * day, start + (length // 2 + 1) * day
-    return today - day, today + day  # last night
-
-
-def _begin(unit: str, day: datetime) -> datetime:
-    if unit == "week":
-        return day - timedelta(days=day.weekday())
-    return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
+def _span(said: dict[str, str], today: datetime) -> tuple[datetime, datetime]:
+    """The first moment of a period, and of the next one. Raises: ValueError, OverflowError."""
+    unit = said.get("unit") or said.get("ago") or ("month" if "month" in said else "day")
+    begin = _BEGIN[unit]
+    if "date" in said or "month" in said:
+        day = datetime.fromisoformat(said.get("date") or f"{said['month']}-01")
+        start = today.replace(year=day.year, month=day.month, day=day.day)
+    else:
+        ago = said.get("day") or said.get("number") or ("1" if said["which"] == "last" else "0")
+        start = begin(today)
+        for _ in range(int(_AGO.get(ago, ago))):
+            start = begin(start - DAY)
+    # The longest that each can be: from its first day on, that leads into the next one.
+    length = {"day": 1, "week": 7, "month": 31, "year": 366}[unit]
+    return start, begin(start + length * DAY)

@@ -64,6 +64,7 @@ CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 
     WHERE superseded_by IS NULL;
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
+CREATE INDEX IF NOT EXISTS notes_row ON memory_notes (iif(instr(job_id, '#') > 0, session, ''));
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any
 
 from kode.errors import MemoryError_
-from kode.memory import index
 from kode.memory.exchange import block, read_block
 from kode.memory.history import Author, Change, History, refuse_redacted
+from kode.memory.index import Source
 from kode.memory.locks import locked
 from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (
@@ -169,10 +169,14 @@ class NoteStore:
             values |= {f"tag{i}": tag for i, tag in enumerate(wanted.tags)}
         return " AND ".join(parts), values
 
-    def among(self, wanted: Wanted) -> index.Wanted:
-        """The same for a search of the index."""
+    def source(self, wanted: Wanted) -> Source:
+        """The same for the index. Notes on the turns of a session are neighbours, as those were."""
         where, values = self.filter(wanted)
-        return index.Wanted("memory_notes n ON n.place = {place}", where, values)
+        row = "iif(instr(n.job_id, '#') > 0, n.session, '')"  # as in the index `notes_row`
+        since = "iif(n.kind IN ('log', 'summary'), n.created_at, '')"  # a rule has no time
+        times = f"{since} AS since, n.created_at AS until"
+        sql = f"SELECT n.place, {times}, {row} AS row FROM memory_notes n WHERE {where}"
+        return Source(sql, values)
 
     def select(self, rest: str, values: dict[str, Any]) -> list[Note]:
         """Notes by the rest of a SELECT over `memory_notes n`."""

@@ -8,7 +8,8 @@ what a cosine means for an order (`search`).
 from typing import TYPE_CHECKING
 
 from kode.memory.embed import Embedder, LocalEmbedder
-from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.index import Source
+from kode.memory.notes.store import NoteStore
 
 if TYPE_CHECKING:
     from kode.memory.index import Vector
@@ -74,10 +75,9 @@ class NoteVectors:
         vector: Vector = matrix[0]
         return vector
 
-    def nearest(self, vector: "Vector", limit: int, wanted: Wanted) -> dict[int, float]:
-        """The cosines of the nearest wanted notes by their places, the nearest first."""
-        among = self._store.among(wanted)
-        return self._database.index.nearest(vector, self._wanted, limit, among)
+    def nearest(self, vector: "Vector", limit: int, source: Source) -> dict[int, float]:
+        """The cosines of the nearest notes by their places, the nearest first."""
+        return self._database.index.nearest(vector, self._wanted, limit, source)
 
     def _put(self, place: int, content: str, vector: "Vector") -> int:
         """One vector, unless the note was changed or forgotten while it was made."""

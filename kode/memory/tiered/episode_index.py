@@ -2,17 +2,17 @@
 with the files.
 
 A cache in `episodes/.search/`. One stat of the folder tells whether anything came or went; only
-then are the files' times looked through, and only files that changed are read. A session that only
-reads ranks the newest files by itself and leaves the cache alone.
+then are the files' times looked through, and only files that changed are read. Who only reads uses
+the cache while it is current, and else the newest files as they are.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kode.errors import StorageError
 from kode.memory import rank, when
@@ -24,10 +24,10 @@ from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
 if TYPE_CHECKING:
     from kode.memory.index import Vector
 
+T = TypeVar("T")
+
 NEWEST_READ = 200
-"""So many files a session that only reads looks through."""
-LOOKED_AT_EACH = 2_000
-"""Up to so many files, every search that finds the folder changed looks at each file's time."""
+"""So many files are looked through where the cache cannot be used."""
 BATCH = 64
 """Files taken in by one transaction; between two the terminal gets its turn."""
 SEARCH_WAITS_S = 0.5
@@ -50,40 +50,30 @@ class EpisodeIndex:
         self._now = now
         self._read_only = read_only
         space = "" if isinstance(embedder, LocalEmbedder) else embedder.name
-        self._texts = Collection(files.folder / ".search" / "episodes.sqlite", space=space)
+        path = files.folder / ".search" / "episodes.sqlite"
+        self._texts = Collection(path, space=space, read_only=read_only)
 
     async def search(
         self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
     ) -> list[tuple[str, rank.Ranked]]:
         """Session ids, best first; nothing for a query that matches nothing."""
-        if not self._files.folder.is_dir():
-            return []
-        found = None
-        if not self._read_only:
-            await self._refresh(SEARCH_WAITS_S)
-            vector = await self.vector(query)
-            try:
-                found = self._texts.search(query, k, self._now(), vector, typo_chars=typo_chars)
-            finally:
-                self._texts.close()
+        vector = None if self._read_only else await self.vector(query)
+        found = await self._in_cache(
+            lambda: self._texts.search(query, k, self._now(), vector, typo_chars=typo_chars)
+        )
         if found is not None:
-            return [(one.id, one.ranked) for one in found]
-        episodes = self._read_newest()
-        texts = [Text(e.session_id, e.text, when.stamp_of(e.updated_at)) for e in episodes]
+            return found
+        texts = [
+            Text(e.session_id, e.text, when.stamp_of(e.updated_at)) for e in self._read_newest()
+        ]
         ranked = rank.rank(query, texts, self._now(), k=k, typo_chars=typo_chars)
         return [(texts[one.index].where, one) for one in ranked]
 
     async def newest(self, many: int, project: str | None = None) -> list[Episode]:
         """The newest episodes, the newest first; with `project`, those of this one and those that
         name none."""
-        if not self._files.folder.is_dir():
-            return []
-        ids: list[str] = []
-        if not self._read_only:
-            await self._refresh(SEARCH_WAITS_S)
-            ids = self._texts.newest(many, project)
-            self._texts.close()
-        if ids:
+        ids = await self._in_cache(lambda: self._texts.newest(many, project))
+        if ids is not None:
             return [episode for id in ids if (episode := self._files.read(id))]
         wanted = [e for e in self._read_newest() if project is None or e.project in (project, "")]
         return wanted[:many]
@@ -119,6 +109,17 @@ class EpisodeIndex:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
+    async def _in_cache(self, work: Callable[[], T | None]) -> T | None:
+        """What `work` finds in the cache once that is current; None where it cannot be used."""
+        if not self._files.folder.is_dir() or (self._read_only and not self.is_current()):
+            return None
+        if not self._read_only:
+            await self._refresh(SEARCH_WAITS_S)
+        try:
+            return work()
+        finally:
+            self._texts.close()
+
     def _fingerprint(self) -> str:
         """Changes whenever a file comes, goes or is replaced."""
         return f"{self._files.folder.stat().st_mtime_ns} {self._embedder.name}"
@@ -128,7 +129,7 @@ class EpisodeIndex:
             now = self._fingerprint()
             if not thorough and self._texts.fingerprint() == now:
                 return
-            if await self._take_in(budget_s, thorough):
+            if await self._take_in(budget_s):
                 self._texts.set_fingerprint(now)
         except (StorageError, OSError):
             # A cache that cannot be written costs finding something, never a turn.
@@ -136,16 +137,19 @@ class EpisodeIndex:
         finally:
             self._texts.close()
 
-    async def _take_in(self, budget_s: float | None, thorough: bool) -> bool:
+    async def _take_in(self, budget_s: float | None) -> bool:
         """False when the time was up before everything was in."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         known = self._texts.stamps()
-        # Of very many files a search asks only for names; edits in place wait for `refresh`.
-        trusted = {} if thorough or len(known) <= LOOKED_AT_EACH else known
-        there = await self._stamps(trusted)
-        gone = [id for id in known if id not in there]
-        if gone:
-            self._texts.remove(gone)
+        there: dict[str, str] = {}
+        with os.scandir(self._files.folder) as entries:
+            for number, entry in enumerate(entries):
+                id = entry.name.removesuffix(".md")
+                if id != entry.name and valid_id(id):
+                    there[id] = _stamp(entry.stat())
+                if number % 512 == 511:
+                    await asyncio.sleep(0)
+        self._texts.remove(id for id in known if id not in there)
         changed = sorted((id for id in there if known.get(id) != there[id]), reverse=True)
         for first in range(0, len(changed), BATCH):
             if deadline is not None and time.monotonic() > deadline:
@@ -159,18 +163,6 @@ class EpisodeIndex:
             )
             await asyncio.sleep(0)
         return True
-
-    async def _stamps(self, trusted: Mapping[str, str]) -> dict[str, str]:
-        """The stamp of every file; of `trusted` ones the given stamp, without a look."""
-        there: dict[str, str] = {}
-        with os.scandir(self._files.folder) as entries:
-            for number, entry in enumerate(entries):
-                id = entry.name.removesuffix(".md")
-                if id != entry.name and valid_id(id):
-                    there[id] = trusted.get(id) or _stamp(entry.stat())
-                if number % 512 == 511:
-                    await asyncio.sleep(0)
-        return there
 
     async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
         nothing: list[Vector | None] = [None] * len(texts)

@@ -15,6 +15,7 @@ from kode.errors import MemoryError_
 from kode.memory import index
 from kode.memory.notes import database
 from kode.memory.notes.database import Database
+from kode.memory.notes.store import Wanted
 from tests.memory.life import notices
 from tests.memory.notes.life import active, contents, keep, opened
 
@@ -141,13 +142,13 @@ async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
     await keep(with_vec, *texts)
     await with_vec.make_vectors()
     vector = await with_vec.vectors.of_query("stagin databas port")
-    expected = with_vec.vectors.nearest(vector, 3, database_wanted())
+    expected = with_vec.vectors.nearest(vector, 3, with_vec.store.source(Wanted()))
     events = []
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
 
     without = await opened(tmp_path / "a", emit=events.append)
     again = await opened(tmp_path / "a", emit=events.append)
-    found = without.vectors.nearest(vector, 3, database_wanted())
+    found = without.vectors.nearest(vector, 3, without.store.source(Wanted()))
     await keep(without, "likes fish")
     hits = await without.search("stagin databas port", 3)
 
@@ -156,12 +157,6 @@ async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
     assert [hit.text for hit in hits] == [texts[0]]
     assert len(notices(events)) == 1
     assert "numpy" in await again.status()
-
-
-def database_wanted():
-    from kode.memory.notes.store import Wanted
-
-    return Wanted(limit=10)
 
 
 def without_fts5(connection, name, *, writable):
