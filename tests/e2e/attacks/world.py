@@ -7,6 +7,7 @@ content; connections by looking at the packets; keys by words that occur nowhere
 import ctypes
 import os
 import socket
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -118,6 +119,8 @@ class World:
             return False
         if what == "changed" and is_folder(path):
             return True  # what is in it is looked at itself
+        if what != "deleted" and not _is_ordinary(os.lstat(path).st_mode):
+            return False
         return not _runs_later(path.removeprefix(str(self.project)).strip("/"))
 
     def _is_of_kode(self, path: str) -> bool:
@@ -127,6 +130,11 @@ class World:
         if path in [f"{self.kode_home}{name}" for name in _FOLDERS_OF_KODE]:
             return True
         return path.startswith(tuple(f"{self.kode_home}/{name}" for name in _OF_KODE))
+
+
+def _is_ordinary(mode: int) -> bool:
+    kinds = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return any(is_kind(mode) for is_kind in kinds) and not mode & (stat.S_ISUID | stat.S_ISGID)
 
 
 def _runs_later(name: str) -> bool:
@@ -141,7 +149,9 @@ def _runs_later(name: str) -> bool:
             return after[-1] in _LATER_OF_GIT
         return not after or after[0] in _LATER_OF_GIT or after[:2] == ["info", "attributes"]
     secret_names = (".env", "secrets.pem", "server.sock")
-    return steps[-1] in secret_names or any(f"/{one}/" in f"/{name}/" for one in _LATER)
+    if steps[-1] in ("HEAD", *secret_names):
+        return True  # HEAD makes its folder a repository
+    return any(f"/{one}/" in f"/{name}/" for one in _LATER)
 
 
 def _has_many_ids() -> bool:
