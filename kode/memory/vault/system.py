@@ -25,18 +25,19 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, KodeError, MemoryError_
 from kode.events import MemoryChanged, Notice
-from kode.memory import embed
+from kode.memory import embed, when
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.locks import locked
+from kode.memory.rank import Text
 from kode.memory.search import Judge
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
 from kode.memory.vault.pending import Pending, PendingFolder
-from kode.memory.vault.search import texts_of
+from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import SYSTEM, VaultWriter
 from kode.messages import Message
@@ -152,8 +153,15 @@ class Vault:
                 await asyncio.shield(self._reflecting)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        files = ((name, self._text(name)) for name in self.files.names())
-        return await self._judge.rank(query, texts_of(files, self.now().tzinfo), k)
+        zone = self.now().tzinfo
+        texts = [
+            Text(name, block)
+            if is_facts(name)
+            else Text(name, block, when.first_in(block, zone), name)
+            for name in self.files.names()
+            for block in blocks_of(self._text(name))
+        ]
+        return await self._judge.rank(query, texts, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
