@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ EPISODES = 100_000
 FEW = 100
 WORDS_AN_EPISODE = 60
 DIMS = 256
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def make_texts(n: int, seed: int) -> list[str]:
@@ -67,7 +69,7 @@ def measure(episodes: int) -> dict[str, Any]:
             collections[n].put([Row(f"new {text[:30]}", text)])
 
         times = {
-            "search_ms": _median_ms(lambda: collections[episodes].search(next(asked), 10), 40),
+            "search_ms": _median_ms(lambda: collections[episodes].search(next(asked), 10, NOW), 40),
             "product_ms": _median_ms(lambda: vectors @ vectors[0], 40),
             "add_ms": _median_ms(lambda: add(episodes), 60),
             "add_few_ms": _median_ms(lambda: add(FEW), 60),

@@ -1,27 +1,50 @@
 """Search, measured: `python -m bench.retrieval [--data PATH] [--json]`.
 
-Long conversations with questions and the turns that answer them. Ranks turns, sessions and session
-summaries, beside plain recency, the plain projection and plain BM25 in the same run. Questions of
-categories 1 to 4 count (5 has no answer in the conversation). Not here: ranking itself
-(`kode.memory.rank`).
+Long conversations with questions and the turns that answer them. All of it is put into an open
+memory, as the system keeps such texts, and found by the search that a person and the model get:
+turns in each system that keeps what was said in a row, sessions and their summaries as episodes of
+the tiered system. Beside them, in the same run: words alone, the projection, recency. Questions of
+categories 1 to 4 count (5 has no answer in the conversation).
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import re
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from bench.corpora import corpus
+from kode.config import MemoryConfig
+from kode.contracts import MemoryContext
+from kode.events import silent
+from kode.memory import make_system
+from kode.memory.journal.files import block_of
+from kode.memory.journal.system import Journal
+from kode.memory.notes.note import Note, stamp
+from kode.memory.notes.system import Notes
+from kode.memory.rank import Text, rank
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.vault.names import month_file
+from kode.memory.vault.system import Vault
 
 RankFunction = Callable[[str], list[int]]
+Search = Callable[[str], Awaitable[list[str]]]
+"""From a question to the ids of what was found, best first."""
+
+SYSTEMS = ("notes", "journal", "vault")
+"""Those that keep what was said in a row; the tiered system keeps whole sessions."""
+HITS = 50
 
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
@@ -37,6 +60,8 @@ class Question:
 class Conversation:
     turn_ids: list[str]
     turns: list[str]
+    times: list[datetime]
+    """When each turn was said; made up where the data does not say."""
     sessions: dict[int, str]
     summaries: dict[int, str]
     questions: list[Question]
@@ -48,6 +73,7 @@ def load(path: Path) -> Conversation:
     data = data.get("conversation", {}) | data if "conversation" in data else data
     ids: list[str] = []
     turns: list[str] = []
+    times: list[datetime] = []
     sessions: dict[int, str] = {}
     summaries: dict[int, str] = {}
     numbers = sorted(int(key[8:]) for key in data if re.fullmatch(r"session_\d+", key))
@@ -59,6 +85,8 @@ def load(path: Path) -> Conversation:
             lines.append(f"{turn['speaker']}: {turn['text']}{picture}")
             ids.append(turn["dia_id"])
         turns += lines
+        begun = _time_of(data.get(f"session_{number}_date_time", ""), number)
+        times += [begun + timedelta(minutes=minute) for minute in range(len(lines))]
         when = data.get(f"session_{number}_date_time", "")
         sessions[number] = "\n".join([when, *lines])
         summary = data.get(f"session_{number}_summary")
@@ -72,7 +100,14 @@ def load(path: Path) -> Conversation:
         }
         if item.get("category") in (1, 2, 3, 4) and evidence & known:
             questions.append(Question(item["question"], frozenset(evidence & known)))
-    return Conversation(ids, turns, sessions, summaries, questions)
+    return Conversation(ids, turns, times, sessions, summaries, questions)
+
+
+def _time_of(text: str, number: int) -> datetime:
+    try:
+        return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=number)
 
 
 @dataclass
@@ -104,6 +139,108 @@ class Score:
         }
 
 
+# ── what a person and the model search ───────────────────────────────────────────────────────
+
+
+async def turns_found(name: str, conversation: Conversation, root: Path) -> Search:
+    """The turns as the system `name` keeps what is said in a row, and its own search."""
+    system = await opened(name, root)
+    fill: dict[str, Callable[[Any, Conversation], Awaitable[None]]] = {
+        "notes": as_notes,
+        "journal": as_history,
+        "vault": as_sections,
+    }
+    await fill[name](system, conversation)
+
+    async def search(query: str) -> list[str]:
+        left: dict[str, list[str]] = defaultdict(list)
+        for id, text in zip(conversation.turn_ids, conversation.turns, strict=True):
+            left[text].append(id)
+        texts = [hit.text for hit in await system.search(query, HITS)]
+        known = [text if text in left else text.partition("\n")[2] for text in texts]
+        return [left[text].pop(0) for text in known if left.get(text)]
+
+    return search
+
+
+async def as_notes(system: Notes, conversation: Conversation) -> None:
+    """Each turn a note on it, as those on jobs are."""
+    rows = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
+    notes = [
+        Note(
+            id=f"{number:016x}",
+            content=text,
+            kind="summary",
+            job_id=id.replace(":", "#"),
+            created_at=stamp(at),
+            session=id.partition(":")[0],
+            turn=number,
+        )
+        for number, (id, text, at) in enumerate(rows)
+    ]
+    async with system.store.writing():
+        system.store.apply((), notes)
+
+
+async def as_history(system: Journal, conversation: Conversation) -> None:
+    """Each turn an entry of the history."""
+    pairs = zip(conversation.turns, conversation.times, strict=True)
+    system.files.root.mkdir(parents=True)
+    blocks = "".join(block_of(text, at) for text, at in pairs)
+    (system.files.root / "HISTORY.md").write_text(blocks)
+
+
+async def as_sections(system: Vault, conversation: Conversation) -> None:
+    """Each turn a section of its month's file."""
+    months: dict[str, str] = defaultdict(str)
+    for text, at in zip(conversation.turns, conversation.times, strict=True):
+        months[month_file(at)] += f"## {at:%Y-%m-%d %H:%M}\n{text}\n\n"
+    for name, text in months.items():
+        path = system.files.folder.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
+    """Texts of sessions as the episodes of the tiered system, and its own search."""
+    system = await opened("tiered", root)
+    files = EpisodeFiles(root / "memory" / "episodes")
+    for number, text in texts.items():
+        at = f"2023-01-01T{number % 24:02}:00:00+00:00"
+        async with files.lock():
+            files.write(
+                Episode(
+                    session_id=str(number), turns=3, created_at=at, updated_at=at, narrative=text
+                )
+            )
+
+    async def search(query: str) -> list[str]:
+        hits = await system.search(query, HITS)
+        return [hit.where.removeprefix("episodes/").removesuffix(".md") for hit in hits]
+
+    return search
+
+
+async def opened(name: str, root: Path) -> Any:
+    """A system as it is configured by default, without a model."""
+    system = make_system(MemoryConfig(system=name))  # type: ignore[arg-type]
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    context = MemoryContext(
+        root=root / "memory",
+        cwd=root,
+        project_root=None,
+        session_id=None,
+        emit=silent,
+        ask_model=None,
+        now=lambda: now,
+    )
+    await system.open(context, {})
+    return system
+
+
+# ── baselines ────────────────────────────────────────────────────────────────────────────────
+
+
 def recency(texts: Sequence[str]) -> RankFunction:
     """The newest first, whatever was asked."""
     order = list(range(len(texts)))[::-1]
@@ -120,65 +257,70 @@ def projection(texts: Sequence[str]) -> RankFunction:
     return lambda query: [int(i) for i in np.argsort(-(matrix @ embed([query])[0]))]
 
 
-def bm25(texts: Sequence[str], neighbours: Sequence[float] = ()) -> RankFunction:
-    """Words, with neighbours or without."""
-    from kode.memory.rank import Ranker
-
-    ranker = Ranker()
-    for text in texts:
-        ranker.add(text)
-    return lambda query: [found.index for found in ranker.search(query, neighbours=neighbours)]
+def words(texts: Sequence[str]) -> RankFunction:
+    """Words alone, each text by itself."""
+    alone = [Text("", text) for text in texts]
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    return lambda query: [one.index for one in rank(query, alone, now, k=HITS)]
 
 
-def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
-    """All figures; times are of ranking turns, per query."""
-    from kode.memory.rank import TURN_NEIGHBOURS
+BASELINES = {"words": words, "projection": projection, "recency": recency}
 
-    methods: dict[str, Callable[[Sequence[str]], RankFunction]] = {
-        "kode": lambda texts: bm25(texts, TURN_NEIGHBOURS),
-        "bm25": bm25,
-        "projection": projection,
-        "recency": recency,
-    }
-    turns = {name: Score() for name in methods}
+
+async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """All figures. Those of turns are of the system that finds them worst; times are its too."""
+    turns = {name: Score() for name in (*SYSTEMS, *BASELINES)}
+    times_ms: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     sessions, summaries, index_lines = Score(), Score(), Score()
-    times_ms: list[float] = []
     for conversation in conversations:
-        for name, make in methods.items():
-            search = make(conversation.turns)
+        for name in SYSTEMS:
+            with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+                search = await turns_found(name, conversation, Path(folder))
+                for question in conversation.questions:
+                    started = time.perf_counter()
+                    ids = await search(question.text)
+                    times_ms[name].append((time.perf_counter() - started) * 1000)
+                    turns[name].count(ids, question.evidence)
+        for name, make in BASELINES.items():
+            ranked = make(conversation.turns)
             for question in conversation.questions:
-                started = time.perf_counter()
-                order = search(question.text)
-                if name == "kode":
-                    times_ms.append((time.perf_counter() - started) * 1000)
-                turns[name].count([conversation.turn_ids[i] for i in order], question.evidence)
+                ids = [conversation.turn_ids[i] for i in ranked(question.text)]
+                turns[name].count(ids, question.evidence)
         for score, texts in (
             (sessions, conversation.sessions),
             (summaries, conversation.summaries),
             (index_lines, {n: text[:120] for n, text in conversation.summaries.items()}),
         ):
-            if not texts:
-                continue
-            search = bm25(list(texts.values()))
-            numbers = list(texts)
-            for question in conversation.questions:
-                wanted = {int(id[1:].split(":")[0]) for id in question.evidence} & set(numbers)
-                if wanted:
-                    score.count([numbers[i] for i in search(question.text)], wanted)
-    kode = turns["kode"].figures
+            if texts:
+                await _count_episodes(score, conversation, texts)
+    worst = min(SYSTEMS, key=lambda name: turns[name].figures["recall@10"])
+    figures = turns[worst].figures
     return {
-        "recall@10": kode["recall@10"],
-        "mrr": kode["mrr"],
-        "p@1": kode["p@1"],
+        "recall@10": figures["recall@10"],
+        "mrr": figures["mrr"],
+        "p@1": figures["p@1"],
         "session_any@10": sessions.figures["any@10"],
-        "ms_per_query": round(statistics.median(times_ms), 3) if times_ms else 0.0,
-        "questions": turns["kode"].questions,
+        "ms_per_query": round(statistics.median(times_ms[worst]), 3) if times_ms[worst] else 0.0,
+        "questions": turns[worst].questions,
         "turns": sum(len(c.turns) for c in conversations),
+        "systems": {name: turns[name].figures for name in SYSTEMS},
         "sessions": sessions.figures,
         "summaries": summaries.figures,
         "summaries_cut_to_120": index_lines.figures,
-        "baselines": {name: turns[name].figures for name in methods if name != "kode"},
+        "baselines": {name: turns[name].figures for name in BASELINES},
     }
+
+
+async def _count_episodes(
+    score: Score, conversation: Conversation, texts: Mapping[int, str]
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        search = await episodes_found(texts, Path(folder))
+        for question in conversation.questions:
+            numbers = {id[1:].partition(":")[0] for id in question.evidence}
+            wanted = numbers & set(map(str, texts))
+            if wanted:
+                score.count(await search(question.text), wanted)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -191,17 +333,17 @@ def main(argv: list[str] | None = None) -> int:
     if not files or not files[0].exists():
         print(f"No conversations in {options.data}; name a file or folder with --data.")
         return 0
-    figures = measure([load(path) for path in files])
+    figures = asyncio.run(measure([load(path) for path in files]))
     if options.json:
         print(json.dumps(figures))
         return 0
     columns = ("recall@10", "mrr", "p@1", "any@10")
     print(f"{'':24}" + "".join(f"{name:>11}" for name in columns))
     rows = {
-        "turns, kode": {name: figures.get(name, "") for name in columns},
-        **{f"turns, {name}": row for name, row in figures["baselines"].items()},
-        "sessions": figures["sessions"],
-        "session summaries": figures["summaries"],
+        **{f"turns, {name}": row for name, row in figures["systems"].items()},
+        **{f"turns, {name} alone": row for name, row in figures["baselines"].items()},
+        "sessions, tiered": figures["sessions"],
+        "summaries, tiered": figures["summaries"],
         "summaries, 120 chars": figures["summaries_cut_to_120"],
     }
     for name, row in rows.items():

@@ -79,6 +79,15 @@ class Adding(Protocol):
 
 
 @runtime_checkable
+class EpisodeReading(Protocol):
+    async def list_episodes(self, count: int) -> str:
+        """The newest episodes, one a line."""
+
+    async def show_one(self, id: str) -> str:
+        """One episode, whole. Raises: MemoryError_."""
+
+
+@runtime_checkable
 class FactEditing(Protocol):
     async def edit_facts(
         self,
@@ -96,7 +105,10 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     Returns the commands' own parsers, for flags that a face wants to take after the command too.
     """
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    commands.add_parser("show", help="what the next session will see, and where it came from")
+    show = commands.add_parser("show", help="what the next session will see; with ID an episode")
+    show.add_argument("id", nargs="?", metavar="ID", help="one episode, whole")
+    episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
+    episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
     commands.add_parser("status", help="which system, how full, what is pending")
     search = commands.add_parser("search", help="facts and past sessions, with scores")
     search.add_argument("query", nargs="+")
@@ -175,6 +187,12 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
         return await transfer.import_(inside, arguments.file)
     if command == "copy":
         raise MemoryError_("`copy` opens two memories: run `kode memory copy` in a shell.")
+    if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
+        if not isinstance(inside, EpisodeReading):
+            raise _lacking(inside, "episodes" if command == "episodes" else "show ID")
+        if command == "episodes":
+            return await inside.list_episodes(max(1, arguments.n))
+        return await inside.show_one(arguments.id)
     if not isinstance(inside, Inspectable):
         raise _lacking(inside, command)
     if command == "show":
@@ -188,13 +206,16 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:
     hits = await system.search(query, max(1, k))
+    none = f"No matching memory for: {query}"
     if not hits:
-        return f"No matching memory for: {query}"
-    return "\n".join(
+        return none
+    lines = [] if hits[0].score else [f"{none}\nThe model could not choose; these are the newest:"]
+    lines += [
         f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")
         for hit in hits
-    )
+    ]
+    return "\n".join(lines)
 
 
 async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:

@@ -5,7 +5,7 @@ fitting: a feature's direction is computed from its own text, so a word that no 
 counts like any other, and a text has the same vector in every process on every machine (a
 cryptographic hash instead of Python's, sums of integers instead of floats). Features are stems, raw
 words, numbers, single characters, word pairs, and n-grams of characters, which carry misspellings
-and scripts without spaces. `Idf` weighs words by how rare they are in a corpus.
+and scripts without spaces.
 
 A neural embedder is any server that speaks the OpenAI embeddings API. Its vectors are cached by
 content hash; when it fails the local one serves, and one line says so.
@@ -19,10 +19,10 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from kode.memory import terms
 from kode.memory.vector_cache import VectorCache
@@ -52,36 +52,7 @@ _WEIGHT_SCALE = 1024
 """Feature weights are rounded to 1/1024, so that sums are exact and equal on every machine."""
 
 
-class Idf:
-    """How many texts of a corpus hold a stem. Grows and shrinks one text at a time."""
-
-    def __init__(self) -> None:
-        self.texts = 0
-        self.holding: Counter[str] = Counter()
-
-    @classmethod
-    def fit(cls, texts: Iterable[str]) -> Self:
-        """Counts a corpus."""
-        idf = cls()
-        for text in texts:
-            idf.add(text)
-        return idf
-
-    def add(self, text: str) -> None:
-        self.texts += 1
-        self.holding.update(_counted(text))
-
-    def remove(self, text: str) -> None:
-        """Takes back an `add` of the same text."""
-        self.texts -= 1
-        self.holding.subtract(_counted(text))
-
-    def weight(self, stem: str) -> float:
-        """From 1 (in every text, or no corpus) upwards; an unseen stem weighs most."""
-        return 1.0 + math.log((self.texts + 1) / (max(0, self.holding[stem]) + 1))
-
-
-def embed(texts: Sequence[str], idf: Idf | None = None, *, dims: int = LOCAL_DIMS) -> "Matrix":
+def embed(texts: Sequence[str], *, dims: int = LOCAL_DIMS) -> "Matrix":
     """The local vectors of texts: float32, shape (len(texts), dims), rows of length 1.
 
     A text without any word or sign is a row of zeros. `dims` is a multiple of 8.
@@ -90,7 +61,7 @@ def embed(texts: Sequence[str], idf: Idf | None = None, *, dims: int = LOCAL_DIM
 
     matrix = np.zeros((len(texts), dims), dtype=np.float32)
     for row, text in enumerate(texts):
-        weights = features(text, idf)
+        weights = features(text)
         if not weights:
             continue
         digests = b"".join(_direction(feature, dims) for feature in weights)
@@ -104,42 +75,41 @@ def embed(texts: Sequence[str], idf: Idf | None = None, *, dims: int = LOCAL_DIM
     return matrix
 
 
-def features(text: str, idf: Idf | None = None) -> dict[str, float]:
+def features(text: str) -> dict[str, float]:
     """What the local embedder counts in a text, each feature with its weight."""
     words = terms.words(text)
     counts: Counter[str] = Counter()
-    rarity: dict[str, float] = {}
+    weights: dict[str, float] = {}
 
-    def count(feature: str, weight: float, times: int = 1) -> None:
-        rarity[feature] = weight
-        counts[feature] += times
+    def count(feature: str, weight: float) -> None:
+        weights[feature] = weight
+        counts[feature] += 1
 
     previous = ""
     for word in words:
         if terms.is_unspaced(word):
             for gram in terms.ngrams(word):
-                count(f"s {gram}", (0.5 if len(gram) == 1 else 1.0) * _rarity(gram, idf))
+                count(f"s {gram}", 0.5 if len(gram) == 1 else 1.0)
             previous = ""
             continue
         stem = terms.stem(word)
-        rare = _rarity(stem, idf)
         stop = word in terms.STOP_WORDS
-        count(f"s {stem}", (0.15 if stop else 1.0) * rare)
+        count(f"s {stem}", 0.15 if stop else 1.0)
         if stop:
             continue
-        count(f"w {word}", 0.4 * rare)
+        count(f"w {word}", 0.4)
         if previous:
-            count(f"p {previous} {stem}", 0.5 * rare)
+            count(f"p {previous} {stem}", 0.5)
         previous = stem
         if not word[0].isdigit() and len(word) > 3:
             padded = f"<{word}>"
             grams = {padded[i : i + 3] for i in range(len(padded) - 2)}
             for gram in grams:
-                count(f"c {gram}", 0.6 * rare / math.sqrt(len(grams)))
+                count(f"c {gram}", 0.6 / math.sqrt(len(grams)))
     if not words:
         for sign in text.split():
             count(f"x {sign}", 1.0)
-    return {feature: rarity[feature] * (1.0 + math.log(n)) for feature, n in counts.items()}
+    return {feature: weights[feature] * (1.0 + math.log(n)) for feature, n in counts.items()}
 
 
 class Embedder(Protocol):
@@ -156,11 +126,10 @@ class Embedder(Protocol):
     def is_neural(self) -> bool:
         """False for the local projection, whose cosines mean something else."""
 
-    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
+    async def embed(self, texts: Sequence[str]) -> "Matrix":
         """float32, shape (len(texts), dims), rows of length 1 or 0; all rows of one space.
 
-        Never raises for a server's fault. `idf` weighs the words of the local embedder and is
-        ignored by a neural one.
+        Never raises for a server's fault.
         """
 
 
@@ -173,8 +142,8 @@ class LocalEmbedder:
         self.dims = dims
         self.name = f"local-{dims}"
 
-    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
-        return embed(texts, idf, dims=self.dims)
+    async def embed(self, texts: Sequence[str]) -> "Matrix":
+        return embed(texts, dims=self.dims)
 
 
 class OpenAIEmbedder:
@@ -217,12 +186,12 @@ class OpenAIEmbedder:
     def is_neural(self) -> bool:
         return not self._serves_local
 
-    async def embed(self, texts: Sequence[str], idf: Idf | None = None) -> "Matrix":
+    async def embed(self, texts: Sequence[str]) -> "Matrix":
         keys = [_content_key(text) for text in texts]
         vectors = self._cache.get(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         if missing and time.monotonic() < self._down_until:
-            return await self._embed_locally(texts, idf)
+            return await self._embed_locally(texts)
         try:
             if missing:
                 fresh = await self._ask(missing)
@@ -233,15 +202,15 @@ class OpenAIEmbedder:
             # The SDK lets errors of several families through; any of them is an outage here.
             self._down_until = time.monotonic() + RETRY_AFTER_S
             self._say_once(error)
-            return await self._embed_locally(texts, idf)
+            return await self._embed_locally(texts)
         self._serves_local = False
         self._known_dims = int(matrix.shape[1]) or self._known_dims
         return matrix
 
-    async def _embed_locally(self, texts: Sequence[str], idf: Idf | None) -> "Matrix":
+    async def _embed_locally(self, texts: Sequence[str]) -> "Matrix":
         # All of one call in one space: a mix of neural and local rows could not be compared.
         self._serves_local = True
-        return await self._local.embed(texts, idf)
+        return await self._local.embed(texts)
 
     async def _ask(self, missing: dict[bytes, str]) -> dict[bytes, "NDArray[np.float32]"]:
         import numpy as np
@@ -326,21 +295,6 @@ def _stacked(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     unit: Matrix = np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
     return unit
-
-
-def _counted(text: str) -> set[str]:
-    """The stems of a text, and the n-grams of its unspaced words."""
-    found: set[str] = set()
-    for word in terms.words(text):
-        if terms.is_unspaced(word):
-            found.update(terms.ngrams(word))
-        else:
-            found.add(terms.stem(word))
-    return found
-
-
-def _rarity(stem: str, idf: Idf | None) -> float:
-    return idf.weight(stem) if idf else 1.0
 
 
 @lru_cache(maxsize=65536)

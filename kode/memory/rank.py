@@ -1,45 +1,106 @@
-"""From a query and texts to an order with scores: the one way memory searches a small set of texts.
+"""From a query and texts to an order with scores: the one way memory searches, few texts or many.
 
-Words decide, by BM25 over stems without stop words; unspaced scripts count as characters and pairs.
-Texts that stand in a row (turns of a conversation) may lend their score to their neighbours, which
-is worth more than any model; one near which more of the query is said comes before others (on the
-data measured, recall@10 of turns 0.713 to 0.731, MRR 0.508 to 0.527). Vectors are fused in only
-when they are a neural model's: the local projection holds the same words with noise added, and
-makes the order worse (measured, recall@5 of turns 0.53 to 0.35). A query that matches nothing
-returns nothing.
+`read` says what a query looks for: each word by its stem, in whatever spelling the texts have it.
+`order` scores texts by BM25 over that, times how much of the query each says. Texts of one row
+(turns of a conversation, entries of a day) lend their score to those of their neighbours that match
+too, since the words of a question are spread over its answer: recall@10 of turns 0.63 to 0.73.
+A neural model's cosines are fused in, the local projection's are not: it holds the same words with
+noise added, and makes the order worse. A query that matches nothing gives nothing.
 
-Postings are numpy arrays per term, made when the term is first asked for: adding a text touches its
-own terms only. Collections too large to hold in memory are in `kode.memory.collection`.
+Not here: how texts are kept (`index` for many on disk; `rank` takes few as they are).
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from functools import lru_cache
+from string import ascii_lowercase
 
-from kode import credentials
-from kode.contracts import Hit
-from kode.memory import terms
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from kode.memory import terms, when
 
 K1 = 0.8
 """How soon a repeated word stops adding."""
 B = 0.4
 """How much a long text is held against it."""
-TURN_NEIGHBOURS = (0.45, 0.25)
-"""What a turn lends to the turns one and two places away."""
-SAID_NEARBY = (0.6, 0.35)
-"""How far a word of the query counts as said by a turn when one at 1 or 2 places away says it."""
+LENT = (0.45, 0.25)
+"""What a text lends of its score to matching ones of its row, one and two places away."""
 VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
 MIN_COSINE = 0.45
 """Below it, a neural vector alone is no match."""
-HIT_CHARS = 1_000
-"""Of a text, where it is listed for a person."""
+TYPO_WEIGHT = 0.5
+"""What a word counts that is found under another spelling."""
+TYPO_CHARS = 4
+"""A shorter word is one edit away from too many others."""
+RECALL_TYPO_CHARS = 6
+"""The same where nobody searches and what fits a request comes unasked. In a shorter word the first
+letter is taken as meant: "cake" is not "make"."""
+RARE_HELD, RARE_SHARE = 3, 0.05
+"""A word is looked for under another spelling if so many texts hold that, or this share of them."""
+RESPELLED_WORDS = 12
+"""Of a longer query, which is no question but a text, no word is looked for in other spellings."""
+MAX_QUERY_WORDS = 200
+"""Of a longer query the first and the last count: what a turn costs has a limit."""
+RUN_WORDS = 4
+"""So many words of a query side by side may stand in a text as one."""
+MAX_WORD_CHARS = 40
+NEWEST = 3
+"""So many texts are meant by "last time"."""
+
+Known = Callable[[Iterable[str]], Mapping[str, int]]
+"""Of some terms those that occur, each with how many texts hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that can be found."""
+
+    where: str
+    """The file or note it is from, for a person."""
+    text: str
+    at: str = ""
+    """When it was written, as `when.stamp` gives it; "" for a text without a time."""
+    row: str = ""
+    """Texts that follow each other and have the same row are neighbours; "" is no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One thing that a query looks for."""
+
+    words: tuple[str, ...]
+    """The words of the query that it stands for."""
+    terms: str
+    """The terms that a text must hold side by side, with a space between."""
+    weight: float
+    held: int
+    """How many texts hold the rarest of the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as it is looked for among certain texts."""
+
+    wanted: tuple[Wanted, ...]
+    words: frozenset[str]
+    """What a text must say to answer all of the query."""
+    period: when.Period | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text as it is scored."""
+
+    terms: str
+    """As `terms.terms_of` gives them, with a space between."""
+    counts: Mapping[str, int]
+    at: str = ""
+    row: str = ""
+    in_period: bool = False
+    cosine: float = 0.0
+    """With the query, by a neural model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,134 +111,57 @@ class Ranked:
     """Its place among the texts given, from 0."""
     score: float
     """More is better; comparable within one result only."""
-    why: str
-    """The words that matched, rarest first."""
+    matched: tuple[str, ...]
+    """The words of the query that it says, the most telling first."""
+    is_whole: bool
+    """Whether it says all that was asked for."""
+
+    @property
+    def why(self) -> str:
+        return " ".join(self.matched[:6]) or "near in meaning"
 
 
-def rank(
-    query: str,
-    texts: Sequence[str],
-    *,
-    k: int | None = None,
-    neighbours: Sequence[float] = (),
-    similarities: "NDArray[np.float32] | None" = None,
-) -> list[Ranked]:
-    """The texts that match a query, best first, at most `k`; equal scores keep their order.
-
-    `neighbours` are the shares of its score that a text lends to those 1 and 2 places away; the
-    scores are then weighed by how much of the query is said at or near each place.
-    `similarities` are the cosines of the texts with the query under a neural embedder.
-    """
-    ranker = Ranker()
-    for text in texts:
-        ranker.add(text)
-    return ranker.search(query, k=k, neighbours=neighbours, similarities=similarities)
+# ── what a query asks for ────────────────────────────────────────────────────────────────────
 
 
-def hits(query: str, found: Sequence[tuple[str, str]], k: int) -> list[Hit]:
-    """The same for a person: each text masked and cut. `found` are pairs of where a text stands and
-    the text."""
-    return [
-        Hit(
-            score=one.score,
-            text=credentials.redact(found[one.index][1])[:HIT_CHARS],
-            where=found[one.index][0],
-            why=one.why,
-        )
-        for one in rank(query, [text for _, text in found], k=k)
+def read(
+    query: str, known: Known, texts: int, now: datetime, *, typo_chars: int = TYPO_CHARS
+) -> Asked:
+    """What a query looks for among `texts` texts that hold what `known` says. Words shorter than
+    `typo_chars` are taken as they are spelled."""
+    period, rest = when.read(query, now)
+    words = terms.words(rest)
+    if len(words) > MAX_QUERY_WORDS:
+        words = words[: MAX_QUERY_WORDS // 2] + words[-MAX_QUERY_WORDS // 2 :]
+    telling = [word for word in dict.fromkeys(words) if word not in terms.STOP_WORDS]
+    phrases: list[tuple[tuple[str, ...], str]] = [
+        ((word,), term) for word in telling for term in terms.word_terms(word)
     ]
+    phrases += _runs(words)
+    if period:
+        phrases.append(((period.said,), " ".join(terms.terms_of(period.said))))
+    elif not telling:
+        phrases.append((tuple(words), " ".join(map(terms.stem, words))))
+    held = known({term for _, phrase in phrases for term in phrase.split(" ")})
+    wanted = [
+        _wanted(said, phrase.split(" "), held, texts)
+        for said, phrase in phrases
+        if all(term in held for term in phrase.split(" "))
+    ]
+    if len(words) <= RESPELLED_WORDS:
+        spelled_so = {word for one in wanted for word in one.words}
+        for word in telling:
+            if word not in spelled_so and typo_chars <= len(word) <= MAX_WORD_CHARS:
+                wanted += _respelled(word, known, texts)
+    asked = [*(telling or words), *([period.said] if period else [])]
+    return Asked(tuple(wanted), frozenset(asked), period)
 
 
-class Ranker:
-    """Texts in a row that are searched more than once. Grows and changes one text at a time."""
-
-    def __init__(self) -> None:
-        self._counts: list[Counter[str]] = []
-        self._lengths: list[int] = []
-        self._postings: dict[str, dict[int, int]] = {}
-        self._arrays: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
-        self._living = 0
-
-    def __len__(self) -> int:
-        """How many texts there are, removed ones not counted."""
-        return self._living
-
-    def add(self, text: str) -> int:
-        """Adds a text at the end of the row; returns its place."""
-        place = len(self._counts)
-        counts = Counter(terms.search_terms(text))
-        self._counts.append(counts)
-        self._lengths.append(sum(counts.values()))
-        self._living += 1
-        for term, count in counts.items():
-            self._postings.setdefault(term, {})[place] = count
-            self._arrays.pop(term, None)
-        return place
-
-    def remove(self, place: int) -> None:
-        """Takes a text out; its place stays empty, so that the others keep theirs."""
-        for term in self._counts[place]:
-            del self._postings[term][place]
-            self._arrays.pop(term, None)
-            if not self._postings[term]:
-                del self._postings[term]
-        self._living -= self._counts[place].total() > 0 or self._lengths[place] == 0
-        self._counts[place] = Counter()
-        self._lengths[place] = 0
-
-    def search(
-        self,
-        query: str,
-        *,
-        k: int | None = None,
-        neighbours: Sequence[float] = (),
-        similarities: "NDArray[np.float32] | None" = None,
-    ) -> list[Ranked]:
-        """As `rank`."""
-        import numpy as np
-
-        asked = Counter(terms.search_terms(query))
-        known = [term for term in asked if term in self._postings]
-        if not known and similarities is None:
-            return []
-        scores = np.zeros(len(self._counts))
-        average = sum(self._lengths) / max(1, self._living) or 1.0
-        lengths = np.asarray(self._lengths, dtype=np.float64)
-        saturation = K1 * (1 - B + B * lengths / average)
-        said = np.zeros(len(self._counts))
-        for term in known:
-            places, counts = self._array(term)
-            weight = idf(self._living, len(places))
-            scores[places] += weight * counts * (K1 + 1) / (counts + saturation[places])
-            if neighbours:
-                said += weight * _said(places, len(said))
-        if neighbours:
-            scores = _lent(scores, neighbours) * said
-        if similarities is not None:
-            scores = fused(scores, similarities)
-        order = np.argsort(-scores, kind="stable")[: k if k is not None else len(scores)]
-        return [
-            Ranked(int(place), float(scores[place]), self._why(int(place), known))
-            for place in order
-            if scores[place] > 0
-        ]
-
-    def _array(self, term: str) -> "tuple[NDArray[np.int64], NDArray[np.float64]]":
-        import numpy as np
-
-        found = self._arrays.get(term)
-        if found is None:
-            postings = self._postings[term]
-            found = (
-                np.fromiter(postings.keys(), np.int64, len(postings)),
-                np.fromiter(postings.values(), np.float64, len(postings)),
-            )
-            self._arrays[term] = found
-        return found
-
-    def _why(self, place: int, known: Sequence[str]) -> str:
-        matched = [term for term in known if term in self._counts[place]]
-        return why(matched, lambda term: len(self._postings[term]))
+def _wanted(
+    words: tuple[str, ...], phrase: Sequence[str], held: Mapping[str, int], texts: int
+) -> Wanted:
+    rarest = min(held[term] for term in phrase)
+    return Wanted(words, " ".join(phrase), idf(texts, rarest), rarest)
 
 
 def idf(texts: int, holding: int) -> float:
@@ -185,57 +169,173 @@ def idf(texts: int, holding: int) -> float:
     return math.log(1 + (texts - holding + 0.5) / (holding + 0.5))
 
 
-def bm25(counts: Mapping[str, int], relative_length: float, weights: Mapping[str, float]) -> float:
-    """The score of one text: its word counts, its length over the usual one, and what each word of
-    the query says."""
-    saturation = K1 * (1 - B + B * relative_length)
-    return sum(
-        weight * counts[term] * (K1 + 1) / (counts[term] + saturation)
-        for term, weight in weights.items()
-        if counts.get(term)
+def _runs(words: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
+    """Words side by side, with the term that they are when written as one."""
+    runs = []
+    for length in range(2, RUN_WORDS + 1):
+        for first in range(len(words) - length + 1):
+            run = tuple(words[first : first + length])
+            if sum(map(len, run)) <= MAX_WORD_CHARS:
+                runs.append((run, terms.joined_term(run)))
+    return runs
+
+
+def _respelled(word: str, known: Known, texts: int) -> list[Wanted]:
+    """A word that no text holds, as the texts may spell it: in several words, or with one letter
+    another."""
+    parts = _split(word, known)
+    if parts:
+        return [_wanted((word,), parts, known(parts), texts)]
+    if not word.isalpha():
+        return []
+    spellings = _one_edit_away(word) - terms.STOP_WORDS
+    if len(word) < RECALL_TYPO_CHARS:
+        spellings = {spelling for spelling in spellings if spelling[0] == word[0]}
+    near = known({terms.stem(spelling) for spelling in spellings} - terms.STOP_WORDS)
+    return [
+        Wanted((word,), term, TYPO_WEIGHT * idf(texts, held), held)
+        for term, held in near.items()
+        if held <= max(RARE_HELD, RARE_SHARE * texts)
+    ]
+
+
+def _split(word: str, known: Known) -> list[str]:
+    """The fewest known terms that the word is made of; none when it cannot be taken apart."""
+    length = len(word)
+    stems = {
+        (start, end): terms.stem(word[start:end])
+        for start in range(length - 1)
+        for end in range(start + 2, length + 1)
+    }
+    held = known(set(stems.values()))
+    best: dict[int, list[str]] = {0: []}
+    for (start, end), term in stems.items():  # by start: what ends there is settled before
+        if start in best and term in held:
+            longer = [*best[start], term]
+            if end not in best or len(longer) < len(best[end]):
+                best[end] = longer
+    return best.get(length, [])
+
+
+def _one_edit_away(word: str) -> set[str]:
+    """Every spelling with a letter less, more, replaced, or two letters exchanged."""
+    letters = {*ascii_lowercase, *word}
+    if not word.isascii():
+        block = max(map(ord, word)) & ~0x7F
+        letters |= {chr(code) for code in range(block, block + 0x80) if chr(code).isalpha()}
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    found = {left + right[1:] for left, right in splits if right}
+    found |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
+    found |= {left + letter + right[1:] for left, right in splits if right for letter in letters}
+    found |= {left + letter + right for left, right in splits for letter in letters}
+    return found - {word}
+
+
+# ── texts in order ───────────────────────────────────────────────────────────────────────────
+
+
+def order(asked: Asked, documents: Sequence[Document], usual: float, texts: int) -> list[Ranked]:
+    """The documents that match, best first, of equal ones the newest; neighbours are side by side.
+
+    `usual` is the length of a usual text in terms, `texts` how many there are altogether.
+    """
+    in_period = sum(document.in_period for document in documents)
+    said = (asked.period.said,) if asked.period else ()
+    of_period = Wanted(said, "", idf(texts, in_period), in_period)
+    own: list[float] = []
+    says: list[list[Wanted]] = []
+    for document in documents:
+        counts = {one: n for one in asked.wanted if (n := _count(one.terms, document))}
+        score = 0.0
+        if counts:
+            saturation = K1 * (1 - B + B * sum(document.counts.values()) / usual)
+            score = sum(one.weight * n * (K1 + 1) / (n + saturation) for one, n in counts.items())
+        if document.in_period:
+            counts[of_period] = 1
+            score += of_period.weight
+        own.append(score * sum(one.weight for one in counts))
+        says.append(sorted(counts, key=lambda one: -one.weight))
+    best = max((_lent(place, documents, own) for place in range(len(own))), default=0.0) or 1.0
+    fuse = any(document.cosine for document in documents)
+    found: list[Ranked] = []
+    for place, document in enumerate(documents):
+        score = _lent(place, documents, own)
+        if fuse and (score or document.cosine >= MIN_COSINE):
+            cosine = min(1.0, max(0.0, document.cosine))
+            score = (1 - VECTOR_WEIGHT) * score / best + VECTOR_WEIGHT * cosine
+        if score:
+            matched = tuple(dict.fromkeys(word for one in says[place] for word in one.words))
+            is_whole = bool(asked.words) and asked.words <= set(matched)
+            found.append(Ranked(place, score, matched, is_whole))
+    found.sort(key=lambda one: documents[one.index].at, reverse=True)
+    return sorted(found, key=lambda one: -one.score)
+
+
+def rank(
+    query: str,
+    texts: Sequence[Text],
+    now: datetime,
+    *,
+    k: int | None = None,
+    cosines: Sequence[float] | None = None,
+    typo_chars: int = TYPO_CHARS,
+) -> list[Ranked]:
+    """The texts that match a query, best first, at most `k`.
+
+    `cosines` are those of the texts with the query under a neural embedder.
+    """
+    counted = [counted_terms(text.text) for text in texts]
+    holding = Counter(term for _, counts in counted for term in counts)
+    asked = read(
+        query,
+        lambda some: {term: holding[term] for term in some if term in holding},
+        len(texts),
+        now,
+        typo_chars=typo_chars,
     )
+    meant = _in_period(asked.period, texts)
+    documents = [
+        Document(
+            joined, counts, text.at, text.row, place in meant, cosines[place] if cosines else 0
+        )
+        for place, (text, (joined, counts)) in enumerate(zip(texts, counted, strict=True))
+    ]
+    usual = sum(sum(counts.values()) for _, counts in counted) / max(1, len(texts))
+    return order(asked, documents, usual, len(texts))[:k]
 
 
-def why(matched: Sequence[str], holding: Callable[[str], int]) -> str:
-    """The words that matched, rarest first; "meaning" when none did."""
-    return " ".join(sorted(matched, key=holding)[:6]) or "meaning"
+@lru_cache(maxsize=8192)
+def counted_terms(text: str) -> tuple[str, Mapping[str, int]]:
+    """The terms of a text with a space between, and how often each occurs."""
+    found = terms.terms_of(text)
+    return " ".join(found), Counter(found)
 
 
-def fused_score(words: float, cosine: float) -> float:
-    """A share from 0 to 1 of the best score by words, and a neural model's cosine, as one score."""
-    return (1 - VECTOR_WEIGHT) * words + VECTOR_WEIGHT * min(1.0, max(0.0, cosine))
+def _in_period(period: when.Period | None, texts: Sequence[Text]) -> set[int]:
+    """The places of the texts that a query means by their time."""
+    if period is None:
+        return set()
+    dated = [place for place, text in enumerate(texts) if text.at]
+    if not period.end:
+        return set(sorted(dated, key=lambda place: texts[place].at)[-NEWEST:])
+    return {place for place in dated if period.start <= texts[place].at < period.end}
 
 
-def fused(
-    scores: "NDArray[np.float64]", similarities: "NDArray[np.float32]"
-) -> "NDArray[np.float64]":
-    """`fused_score` of many texts, shape (n,); 0 for one that neither words nor meaning match."""
-    import numpy as np
-
-    best = float(scores.max(initial=0.0))
-    words = scores / best if best else scores
-    matches = (scores > 0) | (similarities >= MIN_COSINE)
-    sums = (1 - VECTOR_WEIGHT) * words + VECTOR_WEIGHT * np.clip(similarities, 0, 1)
-    result: NDArray[np.float64] = np.where(matches, sums, 0.0)
-    return result
+def _count(wanted: str, document: Document) -> int:
+    if " " not in wanted:
+        return document.counts.get(wanted, 0)
+    if not all(term in document.counts for term in wanted.split(" ")):
+        return 0
+    return f" {document.terms} ".count(f" {wanted} ")
 
 
-def _said(places: "NDArray[np.int64]", texts: int) -> "NDArray[np.float64]":
-    """How far each text says a word that stands at `places`: 1 there, less beside it."""
-    import numpy as np
-
-    said = np.zeros(texts + 2 * len(SAID_NEARBY))
-    centre = places + len(SAID_NEARBY)
-    for distance, share in reversed(list(enumerate((1.0, *SAID_NEARBY)))):
-        for place in (centre - distance, centre + distance):
-            said[place] = np.maximum(said[place], share)
-    return said[len(SAID_NEARBY) : len(said) - len(SAID_NEARBY)]
-
-
-def _lent(scores: "NDArray[np.float64]", neighbours: Sequence[float]) -> "NDArray[np.float64]":
-    lent = scores.copy()
-    for distance, share in enumerate(neighbours, 1):
-        if distance < len(scores):
-            lent[distance:] += share * scores[:-distance]
-            lent[:-distance] += share * scores[distance:]
-    return lent
+def _lent(place: int, documents: Sequence[Document], own: Sequence[float]) -> float:
+    """The score of a text with what its neighbours lend."""
+    row, score = documents[place].row, own[place]
+    if not row or not score:
+        return score
+    for distance, share in enumerate(LENT, 1):
+        for other in (place - distance, place + distance):
+            if 0 <= other < len(documents) and documents[other].row == row:
+                score += share * own[other]
+    return score

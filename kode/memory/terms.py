@@ -1,13 +1,20 @@
-"""A text as the terms that search and vectors count: words, their stems, parts of identifiers,
-and n-grams for scripts that write without spaces. Nothing here ranks or weighs.
+"""A text as the terms that search and vectors count: the one tokenizer of memory. No ranking here.
 
-The stemmer is chosen by script, since that is all that one line of text tells reliably.
+A word is counted by its stem, an identifier by the stems of its parts and as one word besides: so
+`maxRetries`, `max_retries` and `max-retries` all hold `max`, `retries` and `maxretries`, and
+`PostgreSQL` holds `postgresql`. Scripts that write without spaces are counted by characters and
+pairs. The stemmer is chosen by script, since that is all that one line of text tells reliably.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Protocol
+
+VERSION = 2
+"""Changes whenever the same text gives other terms: what was indexed under another is indexed
+again."""
 
 STOP_WORDS = frozenset(
     """
@@ -22,16 +29,18 @@ STOP_WORDS = frozenset(
     whom whose why will with won would wouldn yes yet you your yours yourself
     """.split()
 )
-"""Words that say nothing of what a text is about. It holds the question words: a question asks
-with them, its answer does not contain them."""
+"""Words that say nothing of what a text is about, question words among them. They are counted like
+others, but a query looks for them only when it has nothing else."""
 
 _MARKS = (  # vowel signs and the like: parts of a word, though no letters
     r"\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     r"\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"
 )
-_WORD = re.compile(rf"\d+(?:\.\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")
-_JOINERS = re.compile("[\u200c\u200d]")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = rf"(?:\d+(?:\.\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*)"
+_PARTS = re.compile(_WORD)
+_JOINED = re.compile(rf"{_WORD}(?:[-_.]{{1,2}}{_WORD})*")
+_INVISIBLE_JOINERS = re.compile("[\u200c\u200d]")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _POSSESSIVE = re.compile(r"['’](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
 _UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -43,31 +52,43 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...
 
 
-def normalized(text: str) -> str:
-    """One form for what looks the same: NFKC, and no possessive endings."""
+def compounds(text: str) -> list[list[str]]:
+    """The words and numbers of a text in order, in lower case; an identifier as its parts.
+
+    A version stays whole (`3.12`); a run of an unspaced script is one word here (see `ngrams`).
+    """
     if not text.isascii():
-        text = _JOINERS.sub("", unicodedata.normalize("NFKC", text))
-    return _POSSESSIVE.sub("", text)
+        text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
+    text = _CAMEL.sub("_", _POSSESSIVE.sub("", text)).casefold()
+    found = _JOINED.findall(text)
+    return [[word] if word.isalnum() else _PARTS.findall(word) for word in found]
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and numbers in order, identifiers split at `_` and camelCase. A version
-    stays whole (`3.12`); a run of an unspaced script is one word here (see `ngrams`)."""
-    return [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", normalized(text)))]
+    """The same without telling which parts stood together."""
+    return [part for parts in compounds(text) for part in parts]
 
 
-def search_terms(text: str) -> list[str]:
-    """What a search counts: stems of the words that are no stop words; unspaced scripts as
-    single characters and pairs."""
-    terms: list[str] = []
-    for word in words(text):
-        if word in STOP_WORDS:
-            continue
-        if word.isascii() or not _UNSPACED.search(word):
-            terms.append(stem(word))
-            continue
-        terms.extend(ngrams(word))
-    return terms
+def terms_of(text: str) -> list[str]:
+    """What an index counts in a text, in the order of the text: the terms of each word, and each
+    identifier as one word after its parts."""
+    found: list[str] = []
+    for parts in compounds(text):
+        for part in parts:
+            found += word_terms(part)
+        if len(parts) > 1:
+            found.append(joined_term(parts))
+    return found
+
+
+def word_terms(word: str) -> list[str]:
+    """The stem of a lower-case word; of an unspaced script, its n-grams."""
+    return ngrams(word) if is_unspaced(word) else [stem(word)]
+
+
+def joined_term(parts: Iterable[str]) -> str:
+    """The term of words written as one."""
+    return stem("".join(parts).replace(".", ""))
 
 
 def ngrams(word: str) -> list[str]:

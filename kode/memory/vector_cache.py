@@ -3,24 +3,20 @@ may be thrown away at any time.
 """
 
 import hashlib
-import os
-import sqlite3
+import json
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import durable
 from kode.errors import StorageError
+from kode.memory.cache import CacheFile
 
 if TYPE_CHECKING:
+    import apsw
     import numpy as np
     from numpy.typing import NDArray
-
-
-_KEYS_AT_ONCE = 500
-"""SQLite takes 999 values in a query, or more."""
 
 
 class VectorCache:
@@ -32,6 +28,7 @@ class VectorCache:
     def __init__(self, folder: Path, space: str) -> None:
         digest = hashlib.blake2b(space.encode(), digest_size=8).hexdigest()
         self.path = folder / f"vectors-{digest}.sqlite"
+        self._file = CacheFile(self.path, _prepare, version=0)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, "NDArray[np.float32]"]:
         """The vectors that are there, by key."""
@@ -39,70 +36,34 @@ class VectorCache:
 
         if not self.path.exists():
             return {}
-        try:
-            with closing(self._connect()) as database:
-                rows = list(_rows(database, list(dict.fromkeys(keys))))
-            if any(_checksum(data) != checksum or len(data) % 4 for _, checksum, data in rows):
-                raise sqlite3.DatabaseError("a vector is damaged")
-        except (sqlite3.OperationalError, OSError):
+        sql = (
+            "SELECT v.key, v.checksum, v.vector FROM json_each(?) j "
+            "CROSS JOIN vectors v ON v.key = unhex(j.value)"
+        )
+        asked = json.dumps([key.hex() for key in keys])
+        rows = self._file.read(lambda: self._file.rows(sql, (asked,))) or []
+        self._file.close()
+        if any(zlib.crc32(data) != checksum or len(data) % 4 for _, checksum, data in rows):
+            self._file.throw_away()
             return {}
-        except (sqlite3.DatabaseError, TypeError):
-            self.throw_away()
-            return {}
-        return {bytes(key): np.frombuffer(data, dtype="<f4") for key, _, data in rows}
+        return {key: np.frombuffer(data, dtype="<f4") for key, _, data in rows}
 
     def put(self, vectors: dict[bytes, "NDArray[np.float32]"]) -> None:
         """Adds vectors; when it returns they are on disk, or the disk refused and they are not."""
-        rows = []
-        for key, vector in vectors.items():
-            data = vector.astype("<f4").tobytes()
-            rows.append((key, _checksum(data), data))
-        for _ in range(2):
-            try:
-                durable.make_folder(self.path.parent)
-                with closing(self._connect()) as database, database:
-                    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-                return
-            except (sqlite3.OperationalError, OSError, StorageError):
-                return
-            except sqlite3.DatabaseError:
-                self.throw_away()
 
-    def throw_away(self) -> None:
-        """Deletes the file and what SQLite keeps beside it."""
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):
-                os.unlink(f"{self.path}{suffix}")
+        def put_all() -> None:
+            for key, vector in vectors.items():
+                data = vector.astype("<f4").tobytes()
+                sql = "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)"
+                self._file.rows(sql, (key, zlib.crc32(data), data))
 
-    def _connect(self) -> sqlite3.Connection:
-        created = not self.path.exists()
-        database = sqlite3.connect(self.path, timeout=5.0)
-        try:
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS vectors "
-                "(key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, vector BLOB NOT NULL) "
-                "WITHOUT ROWID"
-            )
-            if created:
-                os.chmod(self.path, 0o600)
-        except BaseException:
-            database.close()
-            raise
-        return database
+        with suppress(StorageError):
+            self._file.change(put_all)
+        self._file.close()
 
 
-def _rows(
-    database: sqlite3.Connection, keys: Sequence[bytes]
-) -> Iterator[tuple[bytes, int, bytes]]:
-    """Key, checksum and vector of those that are there."""
-    for first in range(0, len(keys), _KEYS_AT_ONCE):
-        some = keys[first : first + _KEYS_AT_ONCE]
-        marks = ",".join("?" * len(some))
-        yield from database.execute(
-            f"SELECT key, checksum, vector FROM vectors WHERE key IN ({marks})", some
-        )
-
-
-def _checksum(data: bytes) -> int:
-    return zlib.crc32(data)
+def _prepare(connection: "apsw.Connection") -> None:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, "
+        "vector BLOB NOT NULL) WITHOUT ROWID"
+    )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kode.contracts import AtStake, PermissionMode
 from kode.permissions import rules as grammar
+from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Line, Part, Risk, judge
@@ -32,7 +33,7 @@ def run(call: Call) -> Decision:
         decision,
         risk=line.risk,
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
-        untrusted=_outside_source(line),
+        untrusted=_outside_source(call, line),
         reads=_known_reads(line),
     )
 
@@ -202,13 +203,14 @@ def _at_stake(call: Call, line: Line) -> AtStake:
     return AtStake(changed=named, deleted=named, discarded=roots)
 
 
-def _outside_source(line: Line) -> str:
+def _outside_source(call: Call, line: Line) -> str:
     """What of a line's output is text from outside the project; "" for nothing."""
     for part in line.parts:
         if part.risk == "network":
             return f"the output of `{part.text}`"
-        if part.outside and part.reads:
-            return part.reads[0]
+        for path in part.reads:
+            if part.outside or sensitive.is_log(path, call.where):
+                return path
     return ""
 
 

@@ -124,12 +124,15 @@ def is_readable(path: str, where: Ground) -> bool:
     """Whether a path, or all that a glob in its name can mean, is among what may be read of the
     protected folders."""
     known = real(path)
-    return any(below(known, one) or _matches(known, one) for one in where.readable)
+    return is_log(path, where) or any(below(known, one) for one in where.readable)
 
 
-def _matches(path: str, pattern: str) -> bool:
-    (folder, name), (known, names) = os.path.split(path), os.path.split(pattern)
-    return folder == known and fnmatch.fnmatchcase(name, names)
+def is_log(path: str, where: Ground) -> bool:
+    """Whether it is a readable file of kode's own, not one in a readable folder: what earlier
+    sessions said stands in it, and that may be text from outside."""
+    folder, name = os.path.split(real(path))
+    patterns = map(os.path.split, where.readable)
+    return any(folder == known and fnmatch.fnmatchcase(name, names) for known, names in patterns)
 
 
 def is_secret(path: str, where: Ground) -> bool:

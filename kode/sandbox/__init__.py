@@ -5,6 +5,8 @@
     view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
     masks.py      which files of a folder hold keys, so that nothing shows in their place
     layer.py      the throw-away copy of the folders of work, and what a command changed in it
+    apply.py      makes real what of it is allowed, or leaves it to the next command
+    store.py      where the copies lie
     wall.py       what a command ran into, as the kernel reports it
     limits.py     Landlock and seccomp: what the kernel is told
     launcher.py   the last step, inside: limits its own process, then becomes the command

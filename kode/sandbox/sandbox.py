@@ -32,10 +32,12 @@ from kode import paths
 from kode.contracts import FileChange, Wrapped
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, view
+from kode.sandbox.apply import apply, carry_over
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
-from kode.sandbox.layer import Layer, Store
+from kode.sandbox.layer import Layer
 from kode.sandbox.masks import Masks, make_mask
+from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
 from kode.sandbox.wall import View, Wall, listening_ports
 
@@ -155,7 +157,7 @@ class Sandbox:
                 continue
             below = store / f"below-{paths.path_hash(one.root)}"
             below.mkdir(exist_ok=True)
-            layers.carry_over(one, own, below)
+            carry_over(one, own, below)
             self._below[one.root] = below
 
     def forget(self) -> None:
@@ -274,7 +276,7 @@ class Sandbox:
     def store(self) -> Path | None:
         """The folder for layers and masks; None when none can be had."""
         if self._store is None:
-            self._store = layers.open_store(_places_for_layers(self.ground))
+            self._store = open_store(_places_for_layers(self.ground))
             if self._store is not None:
                 atexit.register(self._store.close)
         return None if self._store is None else self._store.folder
@@ -334,7 +336,7 @@ class Attempt:
         left: dict[str, str] = {}
         for one in self.layers:
             own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
-            left |= layers.apply(one, own, self.started_ns, self._is_hidden)
+            left |= apply(one, own, self.started_ns, self._is_hidden)
         return left
 
     def _is_hidden(self, path: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kode.engine.trial import _make_real
-from kode.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.contents import Contents
 from kode.session.keeper import Keeper

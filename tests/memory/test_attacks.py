@@ -22,7 +22,7 @@ from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.memory.transfer import copy
 from kode.messages import Message, Text
-from kode.permissions.decide import decide
+from kode.permissions.decide import decide_call, make_call
 from kode.permissions.gate import Answer
 from kode.permissions.rules import Rules, parse
 from tests.memory.attacks import attacks
@@ -305,16 +305,18 @@ async def test_a_tainted_session_is_asked_about_every_write_whatever_is_allowed(
     rules = Rules(allow=(parse("memory"), *(parse(tool) for tool in tools)))
 
     for tool, arguments in WRITES[name]:
-        decision = decide(
-            rules,
-            mode,
-            tools[tool],
-            arguments,
-            cwd=tmp_path,
-            roots=(tmp_path,),
-            project=tmp_path,
-            user_home=tmp_path,
-            taint=True,
+        decision = decide_call(
+            make_call(
+                rules,
+                mode,
+                tools[tool],
+                arguments,
+                cwd=tmp_path,
+                roots=(tmp_path,),
+                project=tmp_path,
+                user_home=tmp_path,
+                taint=True,
+            )
         )
         assert decision.outcome == "ask"
     written = {tool for tool, _ in WRITES[name]}

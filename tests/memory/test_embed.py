@@ -12,22 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.config import Embedding
-from kode.memory.embed import Idf, LocalEmbedder, OpenAIEmbedder, embed, open_embedder
+from kode.memory.embed import LocalEmbedder, OpenAIEmbedder, embed, open_embedder
 from kode.memory.vector_cache import VectorCache
 from tests.scripted_server import ScriptedServer
 
 CORPUS = ["The user prefers tabs over spaces", "Deploys happen on Friday", "Alice owns billing"]
 
 
-def cosine(one: str, other: str, idf: Idf | None = None) -> float:
-    a, b = embed([one, other], idf)
+def cosine(one: str, other: str) -> float:
+    a, b = embed([one, other])
     return float(a @ b)
 
 
 def test_a_vector_is_the_same_in_every_process_whatever_its_hash_seed() -> None:
     program = (
-        "import sys; from kode.memory.embed import Idf, embed;"
-        "sys.stdout.write(embed(['Größe 42: tabs, 用户'], Idf.fit(['tabs', 'x'])).tobytes().hex())"
+        "import sys; from kode.memory.embed import embed;"
+        "sys.stdout.write(embed(['Größe 42: tabs, 用户']).tobytes().hex())"
     )
     found = {
         subprocess.run(
@@ -39,7 +39,7 @@ def test_a_vector_is_the_same_in_every_process_whatever_its_hash_seed() -> None:
         ).stdout
         for seed in ("0", "1", "4242")
     }
-    assert found == {embed(["Größe 42: tabs, 用户"], Idf.fit(["tabs", "x"])).tobytes().hex()}
+    assert found == {embed(["Größe 42: tabs, 用户"]).tobytes().hex()}
 
 
 @given(st.lists(st.text(max_size=80), max_size=4))
@@ -53,15 +53,13 @@ def test_rows_have_length_one_or_are_zero(texts: list[str]) -> None:
 
 
 def test_a_text_is_nearer_to_its_paraphrase_than_to_another_matter() -> None:
-    idf = Idf.fit(CORPUS)
-    near = cosine("prefers tabs, not spaces", CORPUS[0], idf)
+    near = cosine("prefers tabs, not spaces", CORPUS[0])
     assert near > 0.3
-    assert near > cosine("prefers tabs, not spaces", CORPUS[1], idf) + 0.2
+    assert near > cosine("prefers tabs, not spaces", CORPUS[1]) + 0.2
 
 
 def test_words_that_the_corpus_has_not_seen_count() -> None:
-    idf = Idf.fit(CORPUS)
-    assert cosine("kubernetes namespace", "the kubernetes namespace", idf) > 0.8
+    assert cosine("kubernetes namespace", "the kubernetes namespace") > 0.8
 
 
 def test_numbers_and_single_characters_count() -> None:
@@ -72,14 +70,6 @@ def test_numbers_and_single_characters_count() -> None:
 def test_scripts_without_spaces_share_characters() -> None:
     assert cosine("用户喜欢Python编程", "用户喜欢Python语言") > 0.4
     assert cosine("用户喜欢编程", "提交前运行测试") < 0.3
-
-
-def test_document_frequencies_come_back_when_a_text_is_taken_out() -> None:
-    idf = Idf.fit(CORPUS)
-    before = {stem: idf.weight(stem) for stem in ("tab", "deploy", "unseen")}
-    idf.add("tabs and deploys")
-    idf.remove("tabs and deploys")
-    assert {stem: idf.weight(stem) for stem in before} == before
 
 
 # ── a server ─────────────────────────────────────────────────────────────────────────────────

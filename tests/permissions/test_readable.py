@@ -22,8 +22,12 @@ READABLE = {"readable": (JOURNAL / "HISTORY*.md",), "protected": (KODE,)}
 )
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, sandbox: str) -> None:
-    assert shell(mode, command, sandbox=sandbox, **READABLE).outcome == "allow"
-    assert shell(mode, command, sandbox=sandbox, protected=(KODE,)).outcome != "allow"
+    decision = shell(mode, command, sandbox=sandbox, **READABLE)
+
+    assert decision.outcome == "allow"
+    assert decision.untrusted, "a session that took in outside text may have written there"
+    if sandbox == "none":
+        assert shell(mode, command, protected=(KODE,)).outcome != "allow"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.sandbox import layer
+from kode.sandbox import store as stores
 from kode.sandbox.sandbox import Attempt, Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.contents import Contents
@@ -384,6 +385,7 @@ sys.path.insert(0, {str(SOURCES)!r})
 from pathlib import Path
 from kode.contracts import FileChange
 from kode.sandbox import layer
+from kode.sandbox.apply import apply
 small = Path({str(work)!r}) / 'small'
 one = layer.make_layer(Path({str(work.parent)!r}), small, None)
 (one.upper / 'big').write_bytes(b'x' * 3_000_000)
@@ -391,7 +393,7 @@ one = layer.make_layer(Path({str(work.parent)!r}), small, None)
 (one.upper / 'old').write_bytes(b'y' * 3_000_000)
 wanted = [FileChange(path=str(small / name), change=change) for name, change in
           (('big', 'created'), ('fits', 'created'), ('old', 'changed'))]
-left = layer.apply(one, wanted, 2 ** 62, lambda path: False)
+left = apply(one, wanted, 2 ** 62, lambda path: False)
 print(sorted(os.path.basename(path) for path in left), sorted(os.listdir(small)),
       (small / 'old').read_text())
 """
@@ -485,8 +487,8 @@ def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
     assert store is not None
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; from kode.sandbox import layer\n"
-        "store = layer.open_store([Path(sys.argv[2])])\n"
+        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
+        "store = stores.open_store([Path(sys.argv[2])])\n"
         "one = layer.make_layer(store.folder, Path(sys.argv[3]), None)\n"
         "(one.upper / 'd').mkdir(); (one.upper / 'd').chmod(0)\n"
         "print(store.folder, flush=True); os.kill(os.getpid(), 9)"
@@ -498,7 +500,7 @@ def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
     abandoned = Path(done.stdout.strip())
     assert abandoned.is_dir()
 
-    again = layer.open_store([store.parent])
+    again = stores.open_store([store.parent])
 
     assert again is not None
     assert not abandoned.exists()
@@ -510,9 +512,9 @@ def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
 def test_stores_that_open_at_the_same_time_do_not_take_each_others_away(place: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; from kode.sandbox import layer\n"
+        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
         "for _ in range(40):\n"
-        "    store = layer.open_store([Path(sys.argv[2])])\n"
+        "    store = stores.open_store([Path(sys.argv[2])])\n"
         "    assert store is not None and store.folder.is_dir()\n"
         "    store.close()"
     )
@@ -525,8 +527,8 @@ def test_a_place_that_somebody_else_could_write_in_is_not_taken(place: Path) -> 
     (place / "open").mkdir()
     (place / "open").chmod(0o777)
     (place / "link").symlink_to(place)
-    assert layer.open_store([place / "open", place / "link"]) is None
-    found = layer.open_store([place / "open", place / "own"])
+    assert stores.open_store([place / "open", place / "link"]) is None
+    found = stores.open_store([place / "open", place / "own"])
     assert found is not None
     assert found.folder.parent == place / "own"
     found.close()

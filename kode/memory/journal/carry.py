@@ -9,6 +9,7 @@ from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
+from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
 from kode.memory.locks import locked
 from kode.memory.project import ProjectFolder
@@ -76,6 +77,7 @@ class JournalCarrier(Carrier):
                     project=folder.project,
                     created_at=entry.at,
                     origin=f"{folder.target(HISTORY)} {entry.at}",
+                    untrusted=entry.text.startswith(OUTSIDE),
                 )
                 for entry in files.entries()
             ]

@@ -1,4 +1,4 @@
-"""Searching the history: `grep -i` for the model, ranked for a person.
+"""Searching the journal: `grep -i` over the history, and all of it as texts that can be ranked.
 
 The pattern is one of grep's own: the program itself runs, in a process that can be ended, so that
 no pattern can hang kode. Where there is none, the pattern is looked for as it stands.
@@ -10,12 +10,29 @@ import os
 from collections.abc import Sequence
 
 from kode.errors import MemoryError_
-from kode.memory.journal.files import Entry
+from kode.memory import when
+from kode.memory.journal.files import MEMORY, Entry
+from kode.memory.rank import Text
 from kode.programs import find_program
 
 TIMEOUT_S = 5.0
 MAX_PATTERN_CHARS = 1_000
 MAX_MATCHES = 2_000
+
+
+def texts_of(memory: str, entries: Sequence[Entry]) -> list[Text]:
+    """The lines of MEMORY.md, then the entries, those of a day beside each other."""
+    lines = (line.strip() for line in memory.split("\n"))
+    found = [Text(MEMORY, line) for line in lines if line and not line.startswith("#")]
+    return found + [
+        Text(where_of(entry), entry.text, when.stamp_of(entry.at), row=entry.at[:10])
+        for entry in entries
+    ]
+
+
+def where_of(entry: Entry) -> str:
+    """How a hit names an entry."""
+    return f"history {entry.at}"
 
 
 async def grep(pattern: str, entries: Sequence[Entry]) -> list[Entry]:

@@ -22,7 +22,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryError_
-from kode.memory import rank, scan
+from kode.memory import embed, scan
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.base import Addition
@@ -30,13 +30,14 @@ from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
-from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
 from kode.memory.journal.queue import Queue
 from kode.memory.journal.said import Said, recap_lines, said_in
-from kode.memory.journal.search import grep
-from kode.memory.journal.tool import history_tool
+from kode.memory.journal.search import grep, texts_of, where_of
+from kode.memory.journal.tool import Matches, history_tool
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
+from kode.memory.search import Judge
 from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
@@ -49,6 +50,8 @@ ABOUT = (
 )
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
 MAX_PROMPT_CHARS = 200_000
+NEAREST = 10
+"""Entries that the model gets where none matches its pattern."""
 SHOWN_TIMES_LIMIT = 4
 """A memory that was edited far over its limit is shown up to so many times the limit."""
 
@@ -89,6 +92,10 @@ class Journal(ProjectMemory):
             door=door if self._settings.llm_consolidate else None,
             limit_bytes=self._journal.max_memory_size,
         )
+        embedder = embed.open_embedder(
+            self._settings.embedding, context.root / "vectors", self._notice
+        )
+        self._judge = Judge(door, embedder, context.now, llm=self._settings.llm_search)
         self._restore(state)
         if context.read_only:
             return
@@ -173,10 +180,7 @@ class Journal(ProjectMemory):
             await self._work.finish(self._finish_waiting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        entries = self.files.entries()
-        found = [(MEMORY, block) for block in _blocks(self._memory())]
-        found += [(f"history {e.at}", e.text) for e in reversed(entries)]
-        return rank.hits(query, found, k)
+        return await self._judge.rank(query, texts_of(self._memory(), self.files.entries()), k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())
@@ -304,8 +308,16 @@ class Journal(ProjectMemory):
         last = counting[-1] if counting else None
         return (last.index if last is not None and last.role == "user" else len(messages)), None
 
-    async def _matching(self, pattern: str) -> list[Entry]:
-        return await grep(pattern, self.files.entries())
+    async def _matching(self, pattern: str) -> Matches:
+        """As `grep -i` finds entries; where it finds none, as words, dates and the model do."""
+        entries = self.files.entries()
+        found = await grep(pattern, entries)
+        if found:
+            return Matches(entries=found[::-1])
+        hits = await self._judge.rank(pattern, texts_of("", entries), NEAREST)
+        by_where = {where_of(entry): entry for entry in entries}
+        nearest = [by_where[hit.where] for hit in hits]
+        return Matches(entries=nearest, how="nearest" if hits and hits[0].score else "newest")
 
     def _memory(self) -> str:
         """MEMORY.md; "" when it cannot be read."""
@@ -342,11 +354,6 @@ def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
     if not outcomes or not all(outcome.entry for outcome in outcomes):
         return None
     return "\n\n".join(outcome.entry for outcome in outcomes)
-
-
-def _blocks(memory: str) -> list[str]:
-    blocks = [line.strip() for line in memory.split("\n")]
-    return [block for block in blocks if block and not block.startswith("#")]
 
 
 def _added(base: str, update: str) -> str:

@@ -1,7 +1,8 @@
 """The `history_search` tool: the model's way into what is not in its prompt."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.function_tool import tool
@@ -15,7 +16,22 @@ MAX_ENTRIES = 50
 ENTRY_CHARS = 1_500
 
 
-def history_tool(search: Callable[[str], Awaitable[list[Entry]]]) -> Tool:
+@dataclass(frozen=True, kw_only=True)
+class Matches:
+    entries: Sequence[Entry]
+    """In the order in which they are shown."""
+    how: Literal["matching", "nearest", "newest"] = "matching"
+    """By the pattern, by its words, or by nothing but their age."""
+
+
+_HOW = {
+    "matching": "{count} entries of the history match, the newest first",
+    "nearest": "No entry holds this as it is written; these say something of it, the best first",
+    "newest": "No entry matches; these are the newest",
+}
+
+
+def history_tool(search: Callable[[str], Awaitable[Matches]]) -> Tool:
     """The tool over one open journal."""
 
     @tool(effect="memory", subject="query")
@@ -29,17 +45,18 @@ def history_tool(search: Callable[[str], Awaitable[list[Entry]]]) -> Tool:
         2026-02-27."""
         with told_to_model():
             found = await search(query)
-        if not found:
+        if not found.entries:
             text = f"No entry of the history matches: {query}. Try another, shorter word."
             return ToolOutput(text=text, summary="no match")
-        shown = found[::-1][: max(1, min(limit, MAX_ENTRIES))]
+        shown = found.entries[: max(1, min(limit, MAX_ENTRIES))]
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, ENTRY_CHARS)}" for e in shown)
-        about = f"{len(found)} entries of the history match, the newest first"
-        about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
+        count = len(found.entries)
+        about = _HOW[found.how].format(count=count)
+        about += f"; {len(shown)} are shown." if len(shown) < count else "."
         outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
         return ToolOutput(
             text=frame.framed(about, body),
-            summary=f"{len(found)} entries",
+            summary=f"{count} entries",
             untrusted="a session that took in outside text" if outside else "",
         )
 

@@ -4,27 +4,30 @@ One promise: a transaction that has returned survives a power cut. A rollback jo
 `synchronous=EXTRA` keeps it with one file at rest, and a reader writes nothing, which a write-ahead
 log cannot say. A damaged file is set aside and reported, never overwritten.
 
-FTS5 finds words, `sqlite-vec` measures distances in SQL. Each may be missing; one line says so.
-Not here: what a note is (`note`), which are wanted (`store`).
+Words and vectors lie in it too (`kode.memory.index`); what this machine lacks for them is said in
+one line. Not here: what a note is (`note`), which are wanted (`store`).
 """
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kode import durable
 from kode.errors import BusyError, MemoryError_, StorageError
+from kode.memory.cache import transaction
+from kode.memory.index import Able, TextIndex, Values, prepare
 
 if TYPE_CHECKING:
     import apsw
 
-Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
-
-VERSION = 1
+VERSION = 2
+INDEX = "note"
+"""How the names of the index's tables begin."""
 BUSY_MS = 2_000
 """kode's own processes wait for the folder's lock instead, without blocking; this is for others."""
 HEADER_BYTES = 100
@@ -63,21 +66,14 @@ CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 
     WHERE superseded_by IS NULL;
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
-CREATE TABLE IF NOT EXISTS note_terms (
-    place INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS note_vectors (
-    place INTEGER PRIMARY KEY, space TEXT NOT NULL, vector BLOB NOT NULL
-);
+CREATE INDEX IF NOT EXISTS notes_row ON memory_notes (iif(instr(job_id, '#') > 0, session, ''));
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-_WORDS = """
-CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5 (
-    terms, content='note_terms', content_rowid='place',
-    tokenize="unicode61 remove_diacritics 0 categories 'L* N* M* Co' tokenchars '.'"
-);
-CREATE VIRTUAL TABLE IF NOT EXISTS note_holding USING fts5vocab (note_words, row);
+_DROP_WORDS_OF_VERSION_1 = """
+DROP TABLE IF EXISTS note_holding;
+DROP TABLE IF EXISTS note_words;
+DELETE FROM meta WHERE name IN ('texts', 'words', 'words_stale');
 """
 
 _said: set[str] = set()
@@ -93,10 +89,8 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool, notice: Callable[[str], None]) -> None:
         self.path = path
         self.read_only = read_only
-        self.has_words = True
-        """Whether FTS5 is there."""
-        self.has_vectors = True
-        """Whether sqlite-vec is there."""
+        self.index = TextIndex(self.rows, INDEX, Able())
+        """The words and vectors of the notes, by their places."""
         self._notice = notice
         self._connection: apsw.Connection | None = None
 
@@ -109,7 +103,7 @@ class Database:
     def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """All rows of a query. Raises: MemoryError_, StorageError, BusyError."""
         with self._faults():
-            return [tuple(row) for row in self._open().execute(sql, values)]
+            return self._open().execute(sql, values).fetchall()
         raise AssertionError("unreachable: a fault raises")
 
     def value(self, sql: str, values: Values = ()) -> Any:
@@ -125,15 +119,13 @@ class Database:
         """
         if self.read_only:
             raise MemoryError_("This memory was opened for reading only.")
-        with self._faults():
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                _roll_back(connection)
-                raise
+        with self._faults(), transaction(self._open()):
+            yield
+
+    def has_words(self) -> bool:
+        """Whether words can be searched here: whether SQLite has FTS5. Raises as `rows`."""
+        self.rows("SELECT 1")  # opened, it knows
+        return self.index.able.words
 
     def meta(self, name: str) -> str:
         """A value kept beside the notes; "" when there is none."""
@@ -191,6 +183,8 @@ class Database:
                 raise apsw.NotADBError("it is too short for a database")
             if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
                 _check(connection, self.path)
+            if self.read_only and self._is_outdated(connection):
+                return self._in_memory(connection)
             self._prepare(connection)
         except BaseException:
             connection.close()
@@ -208,67 +202,60 @@ class Database:
             shutil.copyfile(self.path, copy)
             shutil.copyfile(f"{self.path}-journal", f"{copy}-journal")
             whole = apsw.Connection(str(copy))
-            try:
-                _check(whole, self.path)
-                data = whole.serialize("main")
-            finally:
-                whole.close()
+            _check(whole, self.path)
+            return self._in_memory(whole)
+
+    def _in_memory(self, source: "apsw.Connection") -> "apsw.Connection":
+        """A copy that may be changed; `source` is closed."""
+        import apsw
+
+        try:
+            data = source.serialize("main")
+        finally:
+            source.close()
         connection = apsw.Connection(":memory:")
         connection.deserialize("main", data)
         self._prepare(connection)
         return connection
 
     def _prepare(self, connection: "apsw.Connection") -> None:
+        connection.execute("PRAGMA synchronous=EXTRA")
+        connection.execute("PRAGMA secure_delete=ON")
+        writable = not self.read_only or str(connection.filename) == ""
+        if writable and self._is_outdated(connection):
+            with transaction(connection):
+                self._upgrade(connection)
+        self.index.able = prepare(connection, INDEX, writable=writable)
+        if not self.index.able.vectors:
+            self._say_once(
+                "sqlite-vec cannot be loaded here, so notes are compared with numpy. "
+                "Reinstall it (`pip install --force-reinstall sqlite-vec`) for speed."
+            )
+        if not self.index.able.words:
+            self._say_once(
+                "This SQLite has no FTS5, so the words of notes are searched without an index."
+            )
+
+    def _is_outdated(self, connection: "apsw.Connection") -> bool:
+        """Whether the file is new, of an earlier version, or its words were read otherwise."""
         version = connection.pragma("user_version")
         if isinstance(version, int) and version > VERSION:
             raise MemoryError_(
                 f"{self.path} was made by a newer kode (its version is {version}, this one knows "
                 f"{VERSION}). It was left as it is: update kode."
             )
-        connection.execute("PRAGMA synchronous=EXTRA")
-        connection.execute("PRAGMA secure_delete=ON")
-        self.has_vectors = _load_vectors(connection)
-        if not self.has_vectors:
-            self._say_once(
-                "sqlite-vec cannot be loaded here, so notes are compared with numpy. "
-                "Install it anew (`pip install sqlite-vec`) for speed."
-            )
-        writable = not self.read_only or str(connection.filename) == ""
-        if version == 0 and writable:
-            with connection:
-                connection.execute(_SCHEMA)
-                connection.execute(f"PRAGMA user_version={VERSION}")
-        self.has_words = self._prepare_words(connection, writable)
-        if not self.has_words:
-            self._say_once(
-                "This SQLite has no FTS5, so the words of notes are searched without an index."
-            )
+        return version != VERSION or not _index_on(connection, Able()).is_current()
 
-    def _prepare_words(self, connection: "apsw.Connection", writable: bool) -> bool:
-        """Whether FTS5 is there; fills its index when a process without FTS5 wrote meanwhile."""
-        import apsw
-
-        try:
-            if writable and not _has_table(connection, "note_words"):
-                with connection:
-                    connection.execute(_WORDS)
-                    # Words of what is forgotten go from the index at once.
-                    connection.execute(
-                        "INSERT INTO note_words (note_words, rank) VALUES ('secure-delete', 1)"
-                    )
-                    connection.execute("INSERT INTO note_words (note_words) VALUES ('rebuild')")
-            connection.execute("SELECT 1 FROM note_words LIMIT 1").fetchall()
-        except (apsw.SQLError, apsw.NoFTS5Error):
-            return False
-        if writable and self._is_stale(connection):
-            with connection:
-                connection.execute("INSERT INTO note_words (note_words) VALUES ('rebuild')")
-                connection.execute("DELETE FROM meta WHERE name = 'words_stale'")
-        return True
-
-    def _is_stale(self, connection: "apsw.Connection") -> bool:
-        stale = connection.execute("SELECT 1 FROM meta WHERE name = 'words_stale'")
-        return bool(stale.fetchall())
+    def _upgrade(self, connection: "apsw.Connection") -> None:
+        """Inside a transaction: brings the file to this version; the notes stay as they are."""
+        if connection.pragma("user_version") == 1:
+            connection.execute(_DROP_WORDS_OF_VERSION_1)
+        connection.execute(_SCHEMA)
+        able = prepare(connection, INDEX, writable=True)
+        index = _index_on(connection, able)
+        notes = index.rows("SELECT place, content, tags FROM memory_notes", ())
+        index.refill((place, searched(content, tags)) for place, content, tags in notes)
+        connection.execute(f"PRAGMA user_version={VERSION}")
 
     def set_aside(self) -> None:
         """Moves a damaged file and its journal away; the next use begins with an empty one."""
@@ -321,13 +308,22 @@ class Database:
             self._notice(text)
 
 
-def _roll_back(connection: "apsw.Connection") -> None:
-    """Of a connection that damage has closed there is nothing to take back."""
-    import apsw
+def searched(content: str, tags: str) -> str:
+    """What a search looks at in a note; `tags` as they are in its column."""
+    return f"{content} {' '.join(texts_of(tags))}"
 
-    with contextlib.suppress(apsw.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+
+def texts_of(column: str) -> tuple[str, ...]:
+    """A list of texts from its column; a spoiled one is empty."""
+    try:
+        found = json.loads(column)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
+
+
+def _index_on(connection: "apsw.Connection", able: Able) -> TextIndex:
+    return TextIndex(lambda sql, values: connection.execute(sql, values).fetchall(), INDEX, able)
 
 
 def _make_private(path: Path) -> bool:
@@ -348,25 +344,3 @@ def _check(connection: "apsw.Connection", path: Path) -> None:
     found = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != [("ok",)]:
         raise apsw.CorruptError(str(found[0][0]) if found else "no answer")
-
-
-def _has_table(connection: "apsw.Connection", name: str) -> bool:
-    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    return bool(connection.execute(sql, (name,)).fetchall())
-
-
-def _load_vectors(connection: "apsw.Connection") -> bool:
-    import apsw
-
-    try:
-        import sqlite_vec
-
-        connection.enable_load_extension(True)
-        try:
-            connection.load_extension(sqlite_vec.loadable_path())
-        finally:
-            connection.enable_load_extension(False)
-        connection.execute("SELECT vec_version()").fetchall()
-    except (ImportError, AttributeError, apsw.Error):
-        return False
-    return True

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kode.memory import rank
 from kode.memory.notes.note import SOUL_CHARS, Note
 from kode.memory.notes.search import search
 from kode.memory.notes.store import NoteStore, Wanted
@@ -91,9 +92,9 @@ async def context_pack(
     were shown already are not among them, nor souls. Raises: MemoryError_, StorageError."""
     room = PACK + len(shown)
     kinds = Wanted(kinds=("log", "summary", "rule"), limit=room)
-    found = await search(store, vectors, query, kinds)
-    best = found[0].score if found else 0.0
-    chosen = [one.note for one in found if one.score >= SHARE_OF_BEST * best]
+    found = await search(store, vectors, query, kinds, typo_chars=rank.RECALL_TYPO_CHARS)
+    best = found[0].ranked.score if found else 0.0
+    chosen = [one.note for one in found if one.ranked.score >= SHARE_OF_BEST * best]
     if fill:
         chosen += store.get(kinds)
     fresh = {note.id: note for note in chosen if note.id not in shown}

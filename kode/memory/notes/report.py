@@ -51,8 +51,8 @@ def status(store: NoteStore, waiting: int) -> str:
         f"replaced or merged, kept: {store.count('n.superseded_by IS NOT NULL')}",
         f"expired, to be pruned: {store.count(_EXPIRED)}",
         f"sensitive, never shown: {store.count(f'{_SENSITIVE} AND {_ACTIVE}')}",
-        f"words: {'FTS5' if database.has_words else 'one by one (no FTS5)'}",
-        f"vectors: {'sqlite-vec' if database.has_vectors else 'numpy (no sqlite-vec)'}"
+        f"words: {'FTS5' if database.index.able.words else 'one by one (no FTS5)'}",
+        f"vectors: {'sqlite-vec' if database.index.able.vectors else 'numpy (no sqlite-vec)'}"
         + (f", {waiting} still to be made" if waiting else ""),
         f"last maintenance: {database.meta(LAST) or 'never'}",
     ]

@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from kode.errors import MemoryError_
-from kode.memory import terms
 from kode.memory.exchange import read_row
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
+from kode.memory.index import Source
 from kode.memory.locks import locked
-from kode.memory.notes.database import Database
+from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (
     PROJECT_SCOPE,
     SYSTEM,
@@ -126,14 +126,6 @@ class NoteStore:
         rows = self.database.rows(sql, {"ids": json.dumps(given), "user": self.user})
         return [note for note in map(_note, rows) if note.id not in given]
 
-    def terms_of(self, ids: Iterable[str]) -> dict[str, str]:
-        """The words that a search counts, by id."""
-        sql = (
-            "SELECT n.id, t.terms FROM json_each(?) j JOIN memory_notes n ON n.id = j.value "
-            "JOIN note_terms t ON t.place = n.place"
-        )
-        return dict(self.database.rows(sql, (json.dumps(list(ids)),)))
-
     def everything(self) -> list[Note]:
         """All notes of this user, superseded and expired ones too, oldest first."""
         sql = "WHERE n.user = :user ORDER BY n.created_at, n.id"
@@ -188,6 +180,15 @@ class NoteStore:
             parts.append(f"EXISTS (SELECT 1 FROM json_each({listed}) WHERE value IN ({tags}))")
             values |= {f"tag{i}": tag for i, tag in enumerate(wanted.tags)}
         return " AND ".join(parts), values
+
+    def source(self, wanted: Wanted) -> Source:
+        """The same for the index. Notes on the turns of a session are neighbours, as those were."""
+        where, values = self.filter(wanted)
+        row = "iif(instr(n.job_id, '#') > 0, n.session, '')"  # as in the index `notes_row`
+        since = "iif(n.kind IN ('log', 'summary'), n.created_at, '')"  # a rule has no time
+        times = f"{since} AS since, n.created_at AS until"
+        sql = f"SELECT n.place, {times}, {row} AS row FROM memory_notes n WHERE {where}"
+        return Source(sql, values)
 
     def select(self, rest: str, values: dict[str, Any]) -> list[Note]:
         """Notes by the rest of a SELECT over `memory_notes n`."""
@@ -282,8 +283,7 @@ class NoteStore:
         place = self.database.value("SELECT place FROM memory_notes WHERE id = ?", (id,))
         if place is None:
             return
-        self._forget_terms(place)
-        self.database.rows("DELETE FROM note_vectors WHERE place = ?", (place,))
+        self.database.index.remove(place)
         self.database.rows("DELETE FROM memory_notes WHERE place = ?", (place,))
 
     def _put(self, note: Note) -> None:
@@ -298,53 +298,18 @@ class NoteStore:
             self.database.rows(f"UPDATE memory_notes SET {sets} WHERE id = :id", values)
             if old[0][2:] == (values["content"], values["tags"]):
                 return
-            self._forget_terms(old[0][0])
-            self.database.rows("DELETE FROM note_vectors WHERE place = ?", (old[0][0],))
-            return self._add_terms(old[0][0], note)
+            self.database.index.remove(old[0][0])
+            return self.database.index.add(old[0][0], searched(values["content"], values["tags"]))
         names = ", ".join(_FIELDS)
         marks = ", ".join(f":{name}" for name in _FIELDS)
         sql = f"INSERT INTO memory_notes ({names}) VALUES ({marks}) RETURNING place"
-        self._add_terms(int(self.database.value(sql, values)), note)
-
-    def _add_terms(self, place: int, note: Note) -> None:
-        found = terms.search_terms(searched(note))
-        row = (place, " ".join(found), len(found))
-        self.database.rows("INSERT INTO note_terms VALUES (?, ?, ?)", row)
-        self._index("INSERT INTO note_words (rowid, terms) VALUES (?, ?)", row[:2])
-        self._count(1, len(found))
-
-    def _forget_terms(self, place: int) -> None:
-        rows = self.database.rows(
-            "SELECT place, terms, length FROM note_terms WHERE place = ?", (place,)
-        )
-        for _, text, length in rows:
-            self._index(
-                "INSERT INTO note_words (note_words, rowid, terms) VALUES ('delete', ?, ?)",
-                (place, text),
-            )
-            self.database.rows("DELETE FROM note_terms WHERE place = ?", (place,))
-            self._count(-1, -length)
-
-    def _index(self, sql: str, values: Sequence[Any]) -> None:
-        if self.database.has_words:
-            self.database.rows(sql, values)
-        else:
-            self.database.set_meta("words_stale", "1")
-
-    def _count(self, texts: int, words: int) -> None:
-        """Keeps the sums that a ranking needs and must not count."""
-        for name, more in (("texts", texts), ("words", words)):
-            self.database.set_meta(name, str(int(self.database.meta(name) or 0) + more))
+        place = int(self.database.value(sql, values))
+        self.database.index.add(place, searched(values["content"], values["tags"]))
 
 
 def _line(note: Note) -> str:
     """A note as the history keeps it."""
     return json.dumps(row_of(note), ensure_ascii=False)
-
-
-def searched(note: Note) -> str:
-    """What a search looks at."""
-    return " ".join((note.content, *note.tags))
 
 
 def _values(note: Note) -> dict[str, Any]:
@@ -358,14 +323,5 @@ def _values(note: Note) -> dict[str, Any]:
 
 def _note(row: Sequence[Any]) -> Note:
     values = dict(zip(_FIELDS, row, strict=True))
-    values |= {name: _texts(values[name]) for name in ("tags", "evidence")}
+    values |= {name: texts_of(values[name]) for name in ("tags", "evidence")}
     return Note(**{**values, "degraded": bool(values["degraded"])})
-
-
-def _texts(stored: str) -> tuple[str, ...]:
-    """A list of texts from its column; a spoiled one is empty."""
-    try:
-        found = json.loads(stored)
-    except (ValueError, TypeError, RecursionError):
-        return ()
-    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()

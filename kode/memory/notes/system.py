@@ -6,6 +6,7 @@ Here: which moment of the contract does what. The parts are modules of their own
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kode import credentials, paths
@@ -21,19 +22,21 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryError_, StorageError
-from kode.memory import embed, rank
+from kode.memory import embed
 from kode.memory.ask import Door, keep_ends
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
-from kode.memory.notes.search import Found, search
+from kode.memory.notes.search import search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember, own_words
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter
+from kode.memory.rank import Text
+from kode.memory.search import CANDIDATES, POOL, Judge
 from kode.memory.transcript import count_turns
 from kode.messages import Message
 
@@ -82,6 +85,7 @@ class Notes(BaseMemory):
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
+        self._judge = Judge(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
         shown = state.get("shown")
@@ -148,16 +152,8 @@ class Notes(BaseMemory):
         await self._work.finish(self._maintain())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = await search(self.store, self.vectors, query, Wanted(unapproved=True, limit=k))
-        return [
-            Hit(
-                score=one.score,
-                text=credentials.redact(one.note.content)[: rank.HIT_CHARS],
-                where=f"notes/{one.note.id}",
-                why=f"{one.note.kind}; {one.why}",
-            )
-            for one in found
-        ]
+        found = await self.find(query, Wanted(unapproved=True, limit=k))
+        return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         context = pack.agent_context(self.store)
@@ -185,9 +181,20 @@ class Notes(BaseMemory):
 
     # ── what the tools and the commands need ─────────────────────────────────────────────────
 
-    async def find(self, query: str, k: int, tags: tuple[str, ...]) -> list[Found]:
-        """For the model: neither sensitive notes nor those that wait for approval."""
-        return await search(self.store, self.vectors, query, Wanted(tags=tags, limit=k))
+    async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]:
+        """The best of the wanted notes, with how they were found."""
+        more = replace(wanted, limit=max(wanted.limit, CANDIDATES))
+        found = await search(self.store, self.vectors, query, more)
+
+        async def pool() -> list[Text]:
+            newest = replace(wanted, limit=POOL, unapproved=False)
+            return [text_of(note) for note in self.store.get(newest)]
+
+        ranked = [(text_of(one.note), one.ranked) for one in found]
+        hits = await self._judge.hits(query, ranked, pool, wanted.limit)
+        ids = [hit.where.removeprefix("notes/") for hit in hits]
+        notes = self.store.by_ids(ids)
+        return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""

@@ -5,7 +5,7 @@ Not here: the operations themselves (`write`), searching (`search`).
 
 from typing import Annotated, Literal, Protocol
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Hit, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
@@ -13,7 +13,7 @@ from kode.memory import frame
 from kode.memory.base import Outcome
 from kode.memory.notes.note import Note, Sensitivity, Stability
 from kode.memory.notes.pack import listed
-from kode.memory.notes.search import Found
+from kode.memory.notes.store import Wanted
 from kode.memory.notes.write import NoteWriter
 from kode.memory.tool_errors import told_to_model
 
@@ -36,7 +36,7 @@ class Notes(Protocol):
     @property
     def writer(self) -> NoteWriter: ...
 
-    async def find(self, query: str, k: int, tags: tuple[str, ...]) -> list[Found]: ...
+    async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]: ...
 
     async def after_change(self) -> None: ...
 
@@ -83,10 +83,16 @@ forget take."""
         if not query.strip():
             raise ToolError("`query` is empty: give a few words of what you look for.")
         with told_to_model():
-            found = await notes.find(query, max(1, min(k, MAX_K)), tuple(tags or ()))
-        if not found:
-            return ToolOutput(text=f"No note matches: {query}", summary="no match")
-        return ToolOutput(text=_framed([one.note for one in found]), summary=f"{len(found)} notes")
+            wanted = Wanted(tags=tuple(tags or ()), limit=max(1, min(k, MAX_K)))
+            found = await notes.find(query, wanted)
+        about = "Notes that match, best first."
+        if not found or not found[0][0].score:
+            about = f"No note matches: {query}"
+            if not found:
+                return ToolOutput(text=about, summary="no match")
+            about += ". These are the newest."
+        text = frame.framed(about, "\n\n".join(listed(note) for _, note in found))
+        return ToolOutput(text=text, summary=f"{len(found)} notes")
 
     @tool(effect="memory", subject="id")
     async def update_memory(
@@ -132,7 +138,3 @@ async def _told(context: ToolContext, notes: Notes, outcome: Outcome) -> ToolOut
     line = outcome.line[:1].upper() + outcome.line[1:]
     detail = f" {outcome.detail}" if outcome.detail else ""
     return ToolOutput(text=f"{line}.{detail}{nothing}", summary=outcome.line)
-
-
-def _framed(notes: list[Note]) -> str:
-    return frame.framed("Notes that match, best first.", "\n\n".join(map(listed, notes)))

@@ -1,25 +1,20 @@
-"""The vectors of notes: made, kept beside them, and measured. By sqlite-vec inside SQL, or by numpy
-over the same stored vectors where the extension is missing.
+"""The vectors of notes: made when a note has none, and compared with a query.
 
-A vector belongs to a space (an embedder and its dimensions); those of another space are made anew
-and meanwhile compared with nothing. Not here: what a distance means for an order (`search`).
+A vector belongs to a space (an embedder and its dimensions); those of another space are made again
+and meanwhile compared with nothing. Not here: how they are kept and measured (`kode.memory.index`),
+what a cosine means for an order (`search`).
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.memory.embed import Embedder, LocalEmbedder
-from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.index import Source
+from kode.memory.notes.store import NoteStore
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float32]
+    from kode.memory.index import Vector
 
 MADE_AT_ONCE = 64
-MEASURED = 20_000
-"""The newest so many vectors are measured, so that a search costs the same in any year."""
 
 
 class NoteVectors:
@@ -86,49 +81,14 @@ class NoteVectors:
         vector: Vector = matrix[0]
         return vector
 
-    def nearest(self, vector: "Vector", limit: int, wanted: Wanted) -> list[tuple[str, float]]:
-        """The ids of wanted notes with their distance (L2, of unit vectors), nearest first."""
-        where, values = self._store.filter(wanted)
-        # Joined from the vectors outwards (CROSS), since these are bounded and notes are not.
-        newest = (
-            "(SELECT place, vector FROM note_vectors WHERE space = :space AND "
-            "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v"
-        )
-        data = vector.astype("<f4").tobytes()
-        values |= {"space": self._wanted, "bytes": len(data), "measured": MEASURED}
-        if self._database.has_vectors:
-            sql = (
-                f"SELECT n.id, vec_distance_l2(v.vector, :vector) AS distance FROM {newest} "
-                f"CROSS JOIN memory_notes n ON n.place = v.place WHERE {where} "
-                "ORDER BY distance, n.id LIMIT :limit"
-            )
-            rows = self._database.rows(sql, {**values, "vector": data, "limit": limit})
-            return [(str(id), float(distance)) for id, distance in rows]
-        sql = (
-            f"SELECT n.id, v.vector FROM {newest} CROSS JOIN memory_notes n ON n.place = v.place "
-            f"WHERE {where}"
-        )
-        return _measured(self._database.rows(sql, values), vector, limit)
+    def nearest(self, vector: "Vector", limit: int, source: Source) -> dict[int, float]:
+        """The cosines of the nearest notes by their places, the nearest first."""
+        return self._database.index.nearest(vector, self._wanted, limit, source)
 
     def _put(self, place: int, content: str, vector: "Vector") -> int:
         """One vector, unless the note was changed or forgotten while it was made."""
         sql = "SELECT content FROM memory_notes WHERE place = ?"
         if self._database.value(sql, (place,)) != content:
             return 0
-        row = (place, self._wanted, vector.astype("<f4").tobytes())
-        self._database.rows("INSERT OR REPLACE INTO note_vectors VALUES (?, ?, ?)", row)
+        self._database.index.add_vector(place, self._wanted, vector)
         return 1
-
-
-def _measured(
-    rows: Sequence[tuple[Any, ...]], vector: "Vector", limit: int
-) -> list[tuple[str, float]]:
-    import numpy as np
-
-    if not rows:
-        return []
-    matrix = np.stack([np.frombuffer(data, dtype="<f4") for _, data in rows])
-    distances = np.linalg.norm(matrix - vector, axis=1)
-    ids = [str(id) for id, _ in rows]
-    found = sorted(zip(distances.tolist(), ids, strict=True))
-    return [(id, distance) for distance, id in found[:limit]]

@@ -246,4 +246,4 @@ class NoteWriter:
 def _detail(text: str, note: Note) -> str:
     """With what the scan noticed in a note that a person wrote."""
     noticed = scan.check(note.content, author="user") if note.who == "user" else ""
-    return f"{text} It was {noticed}." if noticed else text
+    return f"{text} {noticed}".rstrip()

@@ -210,6 +210,8 @@ def _episode_row(episode: Episode) -> Row:
         "updated_at": episode.updated_at,
         "facts": list(episode.facts),
     }
+    if episode.project:
+        row["project"] = episode.project
     if episode.tainted:
         row["untrusted"] = "approved" if episode.approved else "waits"
     return {**row, "content": episode.narrative}
@@ -235,6 +237,7 @@ def _episode_of(row: Row) -> Episode:
         facts=tuple(facts),
         tainted=bool(row.get("untrusted")),
         approved=row.get("untrusted") == "approved",
+        project=str(row.get("project") or ""),
     )
     for text in (episode.narrative, *episode.facts, created, episode.updated_at):
         scan.check(text, max_chars=MAX_NARRATIVE_CHARS)

@@ -39,6 +39,8 @@ class Episode:
     """Whether the session had taken in untrusted content."""
     approved: bool = False
     """Whether a person let a tainted episode be recalled."""
+    project: str = ""
+    """The path hash of the project that the session was in; "" where that is not known."""
 
     @property
     def recallable(self) -> bool:
@@ -79,6 +81,8 @@ def render(episode: Episode) -> str:
         "created_at": episode.created_at,
         "updated_at": episode.updated_at,
     }
+    if episode.project:
+        head["project"] = " ".join(episode.project.split())
     if episode.tainted:
         head["untrusted"] = "approved" if episode.approved else "waits for approval"
     fields = "\n".join(f"{name}: {value}" for name, value in head.items())
@@ -112,6 +116,7 @@ def parse(text: str, session_id: str, modified_at: float) -> Episode:
         facts=facts,
         tainted=bool(untrusted),
         approved=untrusted.startswith("approved"),
+        project=fields.get("project", ""),
     )
 
 

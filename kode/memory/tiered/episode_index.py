@@ -1,30 +1,33 @@
-"""Which episodes fit a query: their whole texts in a `Collection`, kept in step with the files.
+"""Which episodes fit a query, and which are the newest: their texts in a `Collection`, kept in step
+with the files.
 
 A cache in `episodes/.search/`. One stat of the folder tells whether anything came or went; only
-then are the files' times looked through, and only files that changed are read. A session that only
-reads ranks the newest files by itself and leaves the cache alone.
+then are the files' times looked through, and only files that changed are read. Who only reads uses
+the cache while it is current, and else the newest files as they are.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
 
 from kode.errors import StorageError
-from kode.memory import rank
+from kode.memory import rank, when
 from kode.memory.collection import Collection, Row
 from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.rank import Text
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
 
 if TYPE_CHECKING:
-    from kode.memory.collection import Vector
+    from kode.memory.index import Vector
+
+T = TypeVar("T")
 
 NEWEST_READ = 200
-"""So many files a session that only reads looks through."""
-LOOKED_AT_EACH = 2_000
-"""Up to so many files, every search that finds the folder changed looks at each file's time."""
+"""So many files are looked through where the cache cannot be used."""
 BATCH = 64
 """Files taken in by one transaction; between two the terminal gets its turn."""
 SEARCH_WAITS_S = 0.5
@@ -32,30 +35,48 @@ SEARCH_WAITS_S = 0.5
 
 
 class EpisodeIndex:
-    """The search over one folder of episodes."""
+    """The search over one folder of episodes. `now` is the clock, in local time."""
 
-    def __init__(self, files: EpisodeFiles, embedder: Embedder, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        files: EpisodeFiles,
+        embedder: Embedder,
+        now: Callable[[], datetime],
+        *,
+        read_only: bool,
+    ) -> None:
         self._files = files
         self._embedder = embedder
+        self._now = now
         self._read_only = read_only
         space = "" if isinstance(embedder, LocalEmbedder) else embedder.name
-        self._texts = Collection(files.folder / ".search" / "episodes.sqlite", space=space)
+        path = files.folder / ".search" / "episodes.sqlite"
+        self._texts = Collection(path, space=space, read_only=read_only)
 
-    async def search(self, query: str, k: int) -> list[tuple[str, float]]:
-        """Session ids with scores, best first; nothing for a query that matches nothing."""
-        if not self._files.folder.is_dir():
-            return []
-        if self._read_only:
-            return self._search_newest(query, k)
-        await self._refresh(SEARCH_WAITS_S)
-        vectors = await self._vectors([query])
-        try:
-            found = self._texts.search(query, k, vectors[0])
-        finally:
-            self._texts.close()
-        if found is None:
-            return self._search_newest(query, k)
-        return [(one.id, one.score) for one in found]
+    async def search(
+        self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
+    ) -> list[tuple[str, rank.Ranked]]:
+        """Session ids, best first; nothing for a query that matches nothing."""
+        vector = None if self._read_only else await self.vector(query)
+        found = await self._in_cache(
+            lambda: self._texts.search(query, k, self._now(), vector, typo_chars=typo_chars)
+        )
+        if found is not None:
+            return found
+        texts = [
+            Text(e.session_id, e.text, when.stamp_of(e.updated_at)) for e in self._read_newest()
+        ]
+        ranked = rank.rank(query, texts, self._now(), k=k, typo_chars=typo_chars)
+        return [(texts[one.index].where, one) for one in ranked]
+
+    async def newest(self, many: int, project: str | None = None) -> list[Episode]:
+        """The newest episodes, the newest first; with `project`, those of this one and those that
+        name none."""
+        ids = await self._in_cache(lambda: self._texts.newest(many, project))
+        if ids is not None:
+            return [episode for id in ids if (episode := self._files.read(id))]
+        wanted = [e for e in self._read_newest() if project is None or e.project in (project, "")]
+        return wanted[:many]
 
     async def refresh(self) -> None:
         """Takes in what came, went or changed on disk, edits in place included."""
@@ -81,12 +102,23 @@ class EpisodeIndex:
         path = self._files.path(episode.session_id)
         with suppress(StorageError, OSError):
             stamp = _stamp(path.stat())
-            self._texts.put([Row(episode.session_id, episode.text, stamp, vector)])
+            self._texts.put([_row(episode, stamp, vector)])
             if was_current:
                 self._texts.set_fingerprint(self._fingerprint())
         self._texts.close()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _in_cache(self, work: Callable[[], T | None]) -> T | None:
+        """What `work` finds in the cache once that is current; None where it cannot be used."""
+        if not self._files.folder.is_dir() or (self._read_only and not self.is_current()):
+            return None
+        if not self._read_only:
+            await self._refresh(SEARCH_WAITS_S)
+        try:
+            return work()
+        finally:
+            self._texts.close()
 
     def _fingerprint(self) -> str:
         """Changes whenever a file comes, goes or is replaced."""
@@ -97,7 +129,7 @@ class EpisodeIndex:
             now = self._fingerprint()
             if not thorough and self._texts.fingerprint() == now:
                 return
-            if await self._take_in(budget_s, thorough):
+            if await self._take_in(budget_s):
                 self._texts.set_fingerprint(now)
         except (StorageError, OSError):
             # A cache that cannot be written costs finding something, never a turn.
@@ -105,16 +137,19 @@ class EpisodeIndex:
         finally:
             self._texts.close()
 
-    async def _take_in(self, budget_s: float | None, thorough: bool) -> bool:
+    async def _take_in(self, budget_s: float | None) -> bool:
         """False when the time was up before everything was in."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         known = self._texts.stamps()
-        # Of very many files a search asks only for names; edits in place wait for `refresh`.
-        trusted = {} if thorough or len(known) <= LOOKED_AT_EACH else known
-        there = await self._stamps(trusted)
-        gone = [id for id in known if id not in there]
-        if gone:
-            self._texts.remove(gone)
+        there: dict[str, str] = {}
+        with os.scandir(self._files.folder) as entries:
+            for number, entry in enumerate(entries):
+                id = entry.name.removesuffix(".md")
+                if id != entry.name and valid_id(id):
+                    there[id] = _stamp(entry.stat())
+                if number % 512 == 511:
+                    await asyncio.sleep(0)
+        self._texts.remove(id for id in known if id not in there)
         changed = sorted((id for id in there if known.get(id) != there[id]), reverse=True)
         for first in range(0, len(changed), BATCH):
             if deadline is not None and time.monotonic() > deadline:
@@ -123,23 +158,11 @@ class EpisodeIndex:
             readable = [episode for episode in episodes if episode is not None]
             vectors = await self._vectors([episode.text for episode in readable])
             self._texts.put(
-                Row(episode.session_id, episode.text, there[episode.session_id], vector)
+                _row(episode, there[episode.session_id], vector)
                 for episode, vector in zip(readable, vectors, strict=True)
             )
             await asyncio.sleep(0)
         return True
-
-    async def _stamps(self, trusted: Mapping[str, str]) -> dict[str, str]:
-        """The stamp of every file; of `trusted` ones the given stamp, without a look."""
-        there: dict[str, str] = {}
-        with os.scandir(self._files.folder) as entries:
-            for number, entry in enumerate(entries):
-                id = entry.name.removesuffix(".md")
-                if id != entry.name and valid_id(id):
-                    there[id] = trusted.get(id) or _stamp(entry.stat())
-                if number % 512 == 511:
-                    await asyncio.sleep(0)
-        return there
 
     async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
         nothing: list[Vector | None] = [None] * len(texts)
@@ -148,11 +171,22 @@ class EpisodeIndex:
         matrix = await self._embedder.embed(texts)
         return list(matrix) if self._embedder.is_neural else nothing
 
-    def _search_newest(self, query: str, k: int) -> list[tuple[str, float]]:
+    def _read_newest(self) -> list[Episode]:
         ids = [id for id in self._files.session_ids() if valid_id(id)][-NEWEST_READ:]
         episodes = [episode for id in ids if (episode := self._files.read(id))]
-        ranked = rank.rank(query, [episode.text for episode in episodes], k=k)
-        return [(episodes[one.index].session_id, one.score) for one in ranked]
+        return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
+
+
+def _row(episode: Episode, stamp: str, vector: "Vector | None") -> Row:
+    return Row(
+        id=episode.session_id,
+        text=episode.text,
+        stamp=stamp,
+        vector=vector,
+        since=when.stamp_of(episode.created_at),
+        until=when.stamp_of(episode.updated_at),
+        project=episode.project,
+    )
 
 
 def _stamp(stat: os.stat_result) -> str:

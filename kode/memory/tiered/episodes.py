@@ -1,24 +1,22 @@
-"""Episodes: what a session was about, made by one model call when it ends, recalled when it fits.
+"""Episodes: what a session was about, made by one model call when it ends.
 
 The raw material is on disk before the model is asked; what cannot be finished in time is finished
-at a later start. Not here: the files (`episode_files`), ranking (`episode_index`), what the model
-reads of a session (`transcript`).
+at a later start. Not here: the files (`episode_files`), finding them (`search`, `episode_index`),
+what the model reads of a session (`transcript`).
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
 from kode.contracts import MemoryContext
 from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
-from kode.memory import scan, terms
+from kode.memory import scan
 from kode.memory.approval import only_waiting
-from kode.memory.ask import Door, keep_ends, read_object
-from kode.memory.embed import Embedder
+from kode.memory.ask import Door, read_object
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
@@ -48,27 +46,14 @@ MAX_FACT_CHARS = 300
 FACTS_A_CALL = 3
 MAX_FACTS = 12
 """In one episode, however often its session is continued."""
-RECALLED_A_TURN = 3
-RECALLED_CHARS = 1_200
-"""Of one episode, in a user message."""
 MAX_ATTEMPTS = 5
 """Questions without a usable answer; then an episode is made of the raw material, without a
 model."""
 LEASE_S = 180.0
-COMMONPLACES = (
-    "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
-    "changed update updated remove delete write read file files folder line code project function "
-    "class method module check please look find show help need want use used work works time name "
-    "start stop create set get call next first last done good thing try again now today session "
-    "user agent asked yes ok thanks implement explain"
-)
-COMMONPLACE_WEIGHT = 0.3
-REMEMBERED_AS_SHOWN = 60
-"""Episodes that a session keeps in mind as shown; the oldest may be shown again."""
 
 
 class EpisodeKeeper:
-    """The episodes, seen from one session."""
+    """The episodes that one session makes. `project` is the path hash of its project."""
 
     def __init__(
         self,
@@ -77,50 +62,18 @@ class EpisodeKeeper:
         settings: "MemoryConfig",
         door: Door,
         history: History,
-        embedder: Embedder,
+        files: EpisodeFiles,
+        index: EpisodeIndex,
+        project: str,
     ) -> None:
-        folder = context.root / "episodes"
-        self.files = EpisodeFiles(folder)
-        self._pending = PendingFolder(folder / "pending")
-        self._index = EpisodeIndex(self.files, embedder, read_only=context.read_only)
+        self.files = files
+        self._pending = PendingFolder(files.folder / "pending")
+        self._index = index
+        self._project = project
         self._context = context
         self._settings = settings
         self._door = door
         self._history = history
-        self._shown: list[str] = []
-
-    # ── recall ───────────────────────────────────────────────────────────────────────────────
-
-    async def recall(self, query: str) -> list[str]:
-        """The episodes that fit a request and were not shown in this session, each as text."""
-        found: list[str] = []
-        for session_id, _ in await self._index.search(query, 4 * RECALLED_A_TURN):
-            if session_id == self._context.session_id or session_id in self._shown:
-                continue
-            episode = self.files.read(session_id)
-            if episode is None or not episode.recallable or not fits(query, episode.text):
-                continue
-            self._shown.append(session_id)
-            found.append(shown(episode))
-            if len(found) == RECALLED_A_TURN:
-                break
-        return found
-
-    async def search(self, query: str, k: int) -> list[tuple[Episode, float]]:
-        """The best recallable episodes with their scores."""
-        found = []
-        for session_id, score in await self._index.search(query, 2 * k):
-            episode = self.files.read(session_id)
-            if episode is not None and episode.recallable:
-                found.append((episode, score))
-        return found[:k]
-
-    def shown(self) -> list[str]:
-        """The sessions whose episodes were shown last, to keep in the session."""
-        return self._shown[-REMEMBERED_AS_SHOWN:]
-
-    def restore_shown(self, session_ids: Sequence[object]) -> None:
-        self._shown = [id for id in session_ids if isinstance(id, str)]
 
     # ── making one ───────────────────────────────────────────────────────────────────────────
 
@@ -281,6 +234,7 @@ class EpisodeKeeper:
             at=now.isoformat(timespec="seconds"),
             tainted=recording.tainted or self._context.tainted(),
             transcript=text,
+            project=self._project,
             attempts=1 if lease_s else 0,
             claimed_until=now.timestamp() + lease_s if lease_s else 0.0,
         )
@@ -317,6 +271,7 @@ class EpisodeKeeper:
                 tainted=pending.tainted or (before is not None and before.tainted),
                 # What a person approved was the note as it stood then.
                 approved=before is not None and before.approved and not pending.tainted,
+                project=pending.project or (before.project if before else ""),
             )
             author = Author(who="extraction", session=pending.session_id, turn=pending.turns)
             was_current = self._index.is_current()
@@ -388,24 +343,6 @@ class EpisodeKeeper:
             line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
             change_id=change.id,
         )
-
-
-def fits(query: str, text: str) -> bool:
-    """Whether a text shares enough with a request to be worth reading unasked: one telling word,
-    or several of those that every request in this trade has."""
-    shared = set(terms.search_terms(query)) & set(terms.search_terms(text))
-    return sum(COMMONPLACE_WEIGHT if term in _commonplaces() else 1.0 for term in shared) >= 1.0
-
-
-@cache
-def _commonplaces() -> frozenset[str]:
-    return frozenset(terms.search_terms(COMMONPLACES))
-
-
-def shown(episode: Episode) -> str:
-    """An episode as it travels with a user message."""
-    head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
-    return f"{head}\n{keep_ends(episode.text, RECALLED_CHARS)}"
 
 
 def read_note(answer: str) -> tuple[str, list[str]]:

@@ -48,7 +48,7 @@ TEXTS: tuple[str, ...] = tuple(text for pair in (*SAME, *DIFFERENT) for text in 
 def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
     """Between 0 and 1 for each entry: what share of the telling words the two have in common, a
     word counting the more the fewer texts hold it."""
-    bags = [frozenset(terms.search_terms(text)) for text in (*entries, new)]
+    bags = [_bag(text) for text in (*entries, new)]
     holding = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
     weight = {term: math.log((1 + texts) / count) ** 2 for term, count in holding.items()}
@@ -58,6 +58,11 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
         min(1.0, COSINE_SCALE * common / (length * lengths[-1] or 1.0))
         for common, length in zip(shared, lengths, strict=False)
     ]
+
+
+def _bag(text: str) -> frozenset[str]:
+    """An identifier counts by its parts alone: as a word of its own too, it would count twice."""
+    return frozenset(term for word in terms.words(text) for term in terms.word_terms(word))
 
 
 async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:

@@ -21,6 +21,8 @@ class Pending:
     tainted: bool
     transcript: str
     """Bounded, without credentials."""
+    project: str = ""
+    """The path hash of the project that the session was in."""
     attempts: int = 0
     """How often a model was asked, or was about to be: counted beforehand, so that one which is
     cut off each time is not asked for ever."""

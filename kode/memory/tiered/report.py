@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kode import credentials
 from kode.memory.history import History, origin_of
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.facts import FactFile
 from kode.memory.tiered.write import Outcome
 
@@ -26,6 +27,26 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))
     return "\n\n".join(parts)
+
+
+def episodes(newest: Sequence[Episode], project: str) -> str:
+    """The episodes, one a line, those of the project marked by `*`."""
+    return "\n".join(
+        f"{'*' if episode.project == project else ' '} {episode.session_id}  "
+        f"{episode.updated_at[:10]}  {episode.turns:3} turns  {summary_of(episode.narrative)}"
+        + ("" if episode.recallable else "  (waits for `kode memory approve`)")
+        for episode in newest
+    )
+
+
+def episode(one: Episode) -> str:
+    """One episode, whole."""
+    head = f"session {one.session_id} · {one.turns} turns · {one.created_at[:16]}"
+    if one.updated_at[:10] != one.created_at[:10]:
+        head += f" to {one.updated_at[:16]}"
+    if not one.recallable:
+        head += " · from untrusted content: waits for `kode memory approve`"
+    return f"{head}\n\n{credentials.redact(one.text)}"
 
 
 def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:

@@ -28,7 +28,10 @@ from kode.memory import embed, scan
 from kode.memory.ask import Door
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
+from kode.memory.search import Judge as Ranker
 from kode.memory.tiered import buffer, nearness, report
+from kode.memory.tiered.episode_files import EpisodeFiles
+from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
 from kode.memory.tiered.judge import Judge
@@ -46,6 +49,7 @@ ABOUT_FACTS = "What kode remembers about the user and the environment from earli
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
 LEAST_SETTLING_S = 2.0
 """With less left of the deadline, pairs wait for another session's end."""
+LISTED_EPISODES = 20
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to so many times the limit."""
 
@@ -72,9 +76,10 @@ class Tiered(BaseMemory):
         self._door = Door(context.ask_model)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
+        project = context.project_root or paths.project_root(context.cwd)
         self._store = FactStore(
             context.root,
-            context.project_root or paths.project_root(context.cwd),
+            project,
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
@@ -86,19 +91,35 @@ class Tiered(BaseMemory):
             self._review,
             may_consolidate=settings.llm_consolidate,
         )
+        self._project = paths.path_hash(project)
+        files = EpisodeFiles(context.root / "episodes")
+        index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
         self._episodes = EpisodeKeeper(
             context=context,
             settings=settings,
             door=self._door,
             history=self.history,
-            embedder=embedder,
+            files=files,
+            index=index,
+            project=self._project,
         )
-        self._searcher = Searcher(self._episodes, self._door, embedder, llm=settings.llm_search)
+        # In a session the model ranks whatever words found, as the document has it; a person at
+        # the shell waits for it and pays only where words found too little.
+        in_session = context.session_id is not None
+        self._searcher = Searcher(
+            files,
+            index,
+            embedder,
+            Ranker(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
+            context.now,
+            session_id=context.session_id,
+            project=self._project,
+        )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
         shown = state.get("shown")
-        self._episodes.restore_shown(shown if isinstance(shown, list) else [])
+        self._searcher.restore_shown(shown if isinstance(shown, list) else [])
 
     async def inject(self, reason: InjectReason) -> Injection:
         files = [file for file in self.layers(notice=True) if file.entries]
@@ -112,7 +133,7 @@ class Tiered(BaseMemory):
 
     async def recall(self, turn: Turn) -> str:
         self._turn = turn.number
-        episodes = await self._episodes.recall(turn.text)
+        episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
         if not episodes:
             return ""
         return self._framed(ABOUT_EPISODES, "\n\n".join(episodes))
@@ -152,7 +173,7 @@ class Tiered(BaseMemory):
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
-        state = {"buffer": list(self._lines), "shown": self._episodes.shown()}
+        state = {"buffer": list(self._lines), "shown": self._searcher.shown()}
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
@@ -199,6 +220,31 @@ class Tiered(BaseMemory):
             await self._episodes.counts(),
             len(self._review.waiting()),
         )
+
+    async def list_episodes(self, count: int) -> str:
+        """The newest episodes, one a line."""
+        newest = await self._searcher.newest(count)
+        return report.episodes(newest, self._project) or "There is no episode yet."
+
+    async def show_one(self, id: str) -> str:
+        """One episode, whole, also one that waits for approval. Raises: MemoryError_."""
+        return report.episode(self._searcher.find(id))
+
+    async def read_episodes(self, id: str) -> str:
+        """The same for the model: one episode whole, or without an id the newest ones; none that
+        waits for approval. Raises: MemoryError_."""
+        if not id.strip():
+            newest = [e for e in await self._searcher.newest(LISTED_EPISODES) if e.recallable]
+            listed = report.episodes(newest, self._project)
+            about = "The newest episodes, those of this project marked by *."
+            return self._framed(about, listed) if listed else "There is no episode yet."
+        episode = self._searcher.find(id)
+        if not episode.recallable:
+            raise MemoryError_(
+                f"The episode {episode.session_id} comes from a session with untrusted content and "
+                "waits for the user's `kode memory approve`."
+            )
+        return self._framed("The note of an earlier session.", report.episode(episode))
 
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""

@@ -17,7 +17,7 @@ from kode.memory.tool_errors import told_to_model
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-Action = Literal["add", "replace", "remove", "consolidate", "read", "search"]
+Action = Literal["add", "replace", "remove", "consolidate", "read", "search", "episodes"]
 
 DESCRIPTION = """\
 Remember things across sessions. Save what will still be true and useful next week: what the user \
@@ -25,7 +25,8 @@ prefers or corrects, and how this project is built, tested and laid out. One sho
 Do not save the task at hand, what the repository says itself, or secrets.
 target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
 add (content) · replace (old_text, content) · remove (old_text) · consolidate (say the same in \
-less, when full) · read (everything) · search (query over facts and past sessions).
+less, when full) · read (all facts) · search (query over facts and past sessions) · episodes \
+(query: the id of one, to read all of it; without, the newest).
 A change is on disk at once and shows in the prompt of the next session."""
 
 
@@ -41,7 +42,7 @@ def memory_tool(facts: "Tiered") -> Tool:
         old_text: Annotated[
             str | None, "for replace and remove: a part of the entry found in no other"
         ] = None,
-        query: Annotated[str | None, "for search"] = None,
+        query: Annotated[str | None, "for search and episodes"] = None,
         scope: Annotated[
             Scope | None,
             "global: everywhere; project: here only. Default: user global, env project",
@@ -52,6 +53,9 @@ def memory_tool(facts: "Tiered") -> Tool:
                 return ToolOutput(text=_everything(facts), summary="facts")
             if action == "search":
                 return await _search(facts, query or content or old_text or "")
+            if action == "episodes":
+                text = await facts.read_episodes(query or content or old_text or "")
+                return ToolOutput(text=text, summary="episodes")
             outcome = await _change(facts, action, target, content, old_text, scope)
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
@@ -85,10 +89,14 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
     if not query.strip():
         raise ToolError("`search` needs `query`: a few words of what you look for.")
     hits = await facts.search(query, 8)
-    if not hits:
-        return ToolOutput(text=f"No matching fact or episode for: {query}", summary="no match")
+    about = "What memory holds on this, best first."
+    if not hits or not hits[0].score:
+        none = f"No matching fact or episode for: {query}"
+        if not hits:
+            return ToolOutput(text=none, summary="no match")
+        about = f"{none}. These are the newest episodes."
     listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
-    text = frame.framed("What memory holds on this, best first.", listed)
+    text = frame.framed(about, listed)
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
 

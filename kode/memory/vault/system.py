@@ -14,20 +14,21 @@ from typing import Any
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError, MemoryError_
-from kode.memory import rank
+from kode.memory import embed
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.base import Addition, reason_of
 from kode.memory.history import Author, Change
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
+from kode.memory.search import Judge
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
 from kode.memory.vault.names import SHARED, is_episodes, month_file
 from kode.memory.vault.pending import Pending, PendingFolder
-from kode.memory.vault.summary import blocks_of
+from kode.memory.vault.search import texts_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message
@@ -50,6 +51,10 @@ class Vault(ProjectMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         self._door = Door(context.ask_model, context.ask_reply)
+        embedder = embed.open_embedder(
+            self._settings.embedding, context.root / "vectors", self._notice
+        )
+        self._judge = Judge(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
         self._pending = PendingFolder(self.folder.path / "pending")
         self._writer = self.writer(self.files, {})
@@ -112,8 +117,8 @@ class Vault(ProjectMemory):
             await asyncio.shield(self._start_reflecting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = [(n, b) for n in self.files.names() for b in blocks_of(self._text(n))]
-        return rank.hits(query, found, k)
+        files = ((name, self._text(name)) for name in self.files.names())
+        return await self._judge.rank(query, texts_of(files, self.now().tzinfo), k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)

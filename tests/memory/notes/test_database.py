@@ -12,8 +12,10 @@ import sys
 import pytest
 
 from kode.errors import MemoryError_
+from kode.memory import index
 from kode.memory.notes import database
 from kode.memory.notes.database import Database
+from kode.memory.notes.store import Wanted
 from tests.memory.life import notices
 from tests.memory.notes.life import active, contents, keep, opened
 
@@ -140,27 +142,26 @@ async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
     await keep(with_vec, *texts)
     await with_vec.make_vectors()
     vector = await with_vec.vectors.of_query("stagin databas port")
-    expected = with_vec.vectors.nearest(vector, 3, database_wanted())
+    expected = with_vec.vectors.nearest(vector, 3, with_vec.store.source(Wanted()))
     events = []
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
 
     without = await opened(tmp_path / "a", emit=events.append)
     again = await opened(tmp_path / "a", emit=events.append)
-    found = without.vectors.nearest(vector, 3, database_wanted())
+    found = without.vectors.nearest(vector, 3, without.store.source(Wanted()))
     await keep(without, "likes fish")
     hits = await without.search("stagin databas port", 3)
 
-    assert [id for id, _ in found] == [id for id, _ in expected]
-    assert [d for _, d in found] == pytest.approx([d for _, d in expected], abs=1e-5)
+    assert list(found) == list(expected)
+    assert found == pytest.approx(expected, abs=1e-5)
     assert [hit.text for hit in hits] == [texts[0]]
     assert len(notices(events)) == 1
     assert "numpy" in await again.status()
 
 
-def database_wanted():
-    from kode.memory.notes.store import Wanted
-
-    return Wanted(limit=10)
+def without_fts5(connection, name, *, writable):
+    able = index.prepare(connection, name, writable=writable)
+    return index.Able(words=False, vectors=able.vectors)
 
 
 async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
@@ -168,7 +169,7 @@ async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
 ):
     events = []
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "_prepare_words", lambda self, connection, writable: False)
+        patch.setattr(database, "prepare", without_fts5)
         without = await opened(tmp_path, emit=events.append)
         await keep(without, "deploys happen on fridays", "likes tabs")
         hits = await without.search("when do we deploy", 5)

@@ -557,7 +557,7 @@ async def test_search_shows_the_note_and_why(tmp_path):
 
     found = await memory_command(system, ["search", "tabs"])
 
-    assert f"[notes/{note.id}] likes tabs  (log; tab)" in found
+    assert f"[notes/{note.id}] likes tabs  (log; tabs)" in found
 
 
 async def test_who_only_reads_can_look_and_change_nothing(tmp_path):

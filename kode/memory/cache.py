@@ -1,0 +1,146 @@
+"""An SQLite file that may be thrown away: opened when first used, shared by processes, and emptied
+when it is damaged or of another version. What is true lives elsewhere.
+
+Not here: the notes, whose file holds the truth (`notes.database`).
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kode import durable
+from kode.errors import StorageError
+
+if TYPE_CHECKING:
+    import apsw
+
+    from kode.memory.index import Values
+
+T = TypeVar("T")
+
+BUSY_MS = 5_000
+
+
+class CacheFile:
+    """One object serves one thread. `prepare` makes the tables, `version` is that of their shape.
+    With `read_only` a file that is missing or of another version is left as it is."""
+
+    def __init__(
+        self,
+        path: Path,
+        prepare: Callable[["apsw.Connection"], None],
+        *,
+        version: int,
+        read_only: bool = False,
+    ) -> None:
+        self.path = path
+        self._prepare = prepare
+        self._version = version
+        self._read_only = read_only
+        self._connection: apsw.Connection | None = None
+
+    def rows(self, sql: str, values: "Values" = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement, within `read` or `change`."""
+        return self._open().execute(sql, values).fetchall()
+
+    def read(self, work: Callable[[], T]) -> T | None:
+        """What `work` finds; None when the file cannot be read. A damaged one is thrown away."""
+        import apsw
+
+        try:
+            return work()
+        except apsw.SQLError:
+            raise  # no fault of the file
+        except (apsw.Error, StorageError, OSError) as error:
+            self._give_up(error)
+        return None
+
+    def change(self, work: Callable[[], None]) -> None:
+        """Runs `work` in one transaction; a damaged file is first thrown away.
+
+        Raises: StorageError; then nothing was changed.
+        """
+        import apsw
+
+        for attempt in (1, 2):
+            try:
+                with transaction(self._open()):
+                    work()
+                return
+            except (apsw.Error, OSError) as error:
+                if self._give_up(error) and attempt == 1:
+                    continue
+                raise StorageError(
+                    f"Could not write the cache {self.path} ({error}). Check the disk and who owns "
+                    "the folder; the cache is made again at the next start."
+                ) from error
+
+    def close(self) -> None:
+        """Gives the file back; it is opened again when used."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def throw_away(self) -> None:
+        """Deletes the file; the next use begins with an empty one."""
+        self.close()
+        if not self._read_only:
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                with suppress(OSError):
+                    os.unlink(f"{self.path}{suffix}")
+
+    def _give_up(self, error: Exception) -> bool:
+        """Closes the file; whether it was damaged, and is thrown away."""
+        import apsw
+
+        self.close()
+        damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
+        if damaged:
+            self.throw_away()
+        return damaged
+
+    def _open(self) -> "apsw.Connection":
+        import apsw
+
+        if self._connection is not None:
+            return self._connection
+        flags = apsw.SQLITE_OPEN_READONLY
+        if not self._read_only:
+            durable.make_folder(self.path.parent)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(str(self.path), flags=flags)
+        try:
+            connection.set_busy_timeout(BUSY_MS)
+            if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
+                os.chmod(self.path, 0o600)
+                # With its version at once: without, another process would throw it away.
+                with transaction(connection):
+                    self._prepare(connection)
+                    connection.execute(f"PRAGMA user_version={self._version}")
+            elif connection.pragma("user_version") == self._version:
+                self._prepare(connection)
+            else:
+                raise apsw.NotADBError("it was made by another version of kode")
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+
+@contextmanager
+def transaction(connection: "apsw.Connection") -> Iterator[None]:
+    """Everything in the block, or nothing."""
+    import apsw
+
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(apsw.Error):  # damage has closed it: nothing is left to roll back
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        raise

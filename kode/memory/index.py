@@ -1,0 +1,312 @@
+"""The words and vectors of many texts, each at a place (a number), in an SQLite database that its
+owner opens and commits: the one store that memory searches.
+
+FTS5 keeps which text holds which term: adding a text costs the same however many there are, and the
+rarest words of a query choose the candidates, so that a word that half of all texts hold costs
+nothing. `sqlite-vec` measures vectors inside SQL. Each of the two may be missing: without FTS5 the
+owner ranks texts as they are, without sqlite-vec numpy measures.
+
+Where the texts are kept whole, and which may be found, the owner knows. Scores are `rank`'s.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kode.memory import rank, terms
+
+if TYPE_CHECKING:
+    import apsw
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+Rows: TypeAlias = Callable[[str, Values], list[tuple[Any, ...]]]
+
+CANDIDATES = 60
+"""How many texts are chosen for ranking; more where more are asked for."""
+POSTINGS_A_QUERY = 20_000
+"""How many postings choosing may read: words are taken from the rarest on until it is spent."""
+MEASURED = 20_000
+"""The newest so many vectors are measured, so that a search costs the same in any year."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS {name}_terms (
+    place INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS {name}_vectors (
+    place INTEGER PRIMARY KEY, space TEXT NOT NULL, vector BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS {name}_sums (
+    name TEXT PRIMARY KEY, value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT OR IGNORE INTO {name}_sums VALUES
+    ('texts', 0), ('terms', 0), ('has_words', 0), ('version', 0);
+"""
+_WORDS = """
+CREATE VIRTUAL TABLE IF NOT EXISTS {name}_words USING fts5 (
+    terms, content='{name}_terms', content_rowid='place', detail='none', columnsize=0,
+    tokenize="ascii tokenchars '.'"
+);
+CREATE VIRTUAL TABLE IF NOT EXISTS {name}_holding USING fts5vocab ({name}_words, row);
+INSERT INTO {name}_words ({name}_words, rank) VALUES ('secure-delete', 1);
+INSERT INTO {name}_words ({name}_words) VALUES ('rebuild');
+UPDATE {name}_sums SET value = 1 WHERE name = 'has_words';
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What SQLite can do on this machine."""
+
+    words: bool = True
+    """Whether FTS5 is there."""
+    vectors: bool = True
+    """Whether sqlite-vec is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The texts that a search may find."""
+
+    sql: str
+    """A SELECT of `place`, `since` and `until` (times as `when.stamp` gives them; "" for a text
+    that no question of time means), and `row`: "", or what neighbours have in common."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able:
+    """Makes the tables of an index that are missing, and finds out what this machine can do."""
+    import apsw
+
+    known = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    if writable and not connection.execute(known, (f"{name}_sums",)).fetchall():
+        connection.execute(_TABLES.format(name=name))
+    vectors = _load_vectors(connection)
+    try:
+        has_words = f"SELECT value FROM {name}_sums WHERE name = 'has_words'"
+        if writable and connection.execute(has_words).fetchall() == [(0,)]:
+            with connection:
+                connection.execute(_WORDS.format(name=name))
+        connection.execute(f"SELECT 1 FROM {name}_words LIMIT 1").fetchall()
+    except (apsw.SQLError, apsw.NoFTS5Error):
+        return Able(words=False, vectors=vectors)
+    return Able(vectors=vectors)
+
+
+class TextIndex:
+    """`rows` runs SQL on the owner's connection; its errors pass through. What changes the index
+    belongs into a transaction of the owner. The tables' names begin with `name`."""
+
+    def __init__(self, rows: Rows, name: str, able: Able) -> None:
+        self.rows = rows
+        self._name = name
+        self.able = able
+
+    def is_current(self) -> bool:
+        """Whether all texts were taken in as `terms` reads them now."""
+        return self._sum("version") == terms.VERSION
+
+    def refill(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Takes in all texts again, under their places; vectors stay."""
+        if self.able.words:
+            self._run("INSERT INTO {name}_words ({name}_words) VALUES ('delete-all')")
+        self._run("DELETE FROM {name}_terms")
+        self._run("UPDATE {name}_sums SET value = 0 WHERE name IN ('texts', 'terms')")
+        for place, text in texts:
+            self.add(place, text)
+        self._run("UPDATE {name}_sums SET value = ? WHERE name = 'version'", (terms.VERSION,))
+
+    # ── changing ─────────────────────────────────────────────────────────────────────────────
+
+    def add(self, place: int, text: str) -> None:
+        """Takes in the words of a text that is not in."""
+        found = terms.terms_of(text)
+        joined = " ".join(found)
+        self._run("INSERT INTO {name}_terms VALUES (?, ?, ?)", (place, joined, len(found)))
+        self._change_words("INSERT INTO {name}_words (rowid, terms) VALUES (?, ?)", (place, joined))
+        self._count(1, len(found))
+
+    def remove(self, place: int) -> None:
+        """Takes a text out, its vector too; one that is not in is no error."""
+        held = "SELECT terms, length FROM {name}_terms WHERE place = ?"
+        for joined, length in self._run(held, (place,)):
+            self._change_words(
+                "INSERT INTO {name}_words ({name}_words, rowid, terms) VALUES ('delete', ?, ?)",
+                (place, joined),
+            )
+            self._run("DELETE FROM {name}_terms WHERE place = ?", (place,))
+            self._count(-1, -length)
+        self._run("DELETE FROM {name}_vectors WHERE place = ?", (place,))
+
+    def add_vector(self, place: int, space: str, vector: "Vector") -> None:
+        """Puts a vector of length 1 beside a text; those of another space are never compared."""
+        row = (place, space, vector.astype("<f4").tobytes())
+        self._run("INSERT OR REPLACE INTO {name}_vectors VALUES (?, ?, ?)", row)
+
+    # ── searching ────────────────────────────────────────────────────────────────────────────
+
+    def __len__(self) -> int:
+        return self._sum("texts")
+
+    def search(
+        self,
+        query: str,
+        source: Source,
+        now: datetime,
+        *,
+        many: int,
+        near: Mapping[int, float],
+        typo_chars: int,
+    ) -> list[tuple[int, rank.Ranked]]:
+        """The texts that match, best first: place, and how it ranks. At least `many` are looked at;
+        `near` are the cosines of those that a neural model finds near."""
+        asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
+        meant = self._in_period(asked, source, many)
+        chosen = {*self._candidates(asked, source, many), *near, *meant}
+        places = self._with_neighbours(chosen, source)
+        sql = "SELECT place, terms FROM json_each(?) j JOIN {name}_terms ON place = j.value"
+        held = dict(self._run(sql, (json.dumps([place for place, _, _ in places]),)))
+        documents = [
+            rank.Document(
+                terms=held.get(place, ""),
+                counts=Counter(held.get(place, "").split(" ")),
+                at=at,
+                row=row,
+                in_period=place in meant,
+                cosine=near.get(place, 0.0),
+            )
+            for place, at, row in places
+        ]
+        usual = self._sum("terms") / max(1, len(self))
+        ranked = rank.order(asked, documents, usual, len(self))
+        return [(places[one.index][0], one) for one in ranked]
+
+    def nearest(self, vector: "Vector", space: str, many: int, source: Source) -> dict[int, float]:
+        """The cosines of the nearest texts, the nearest first."""
+        data = vector.astype("<f4").tobytes()
+        values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
+        # Joined from the vectors outwards (CROSS), since these are bounded and texts are not.
+        newest = (
+            "FROM (SELECT place, vector FROM {name}_vectors WHERE space = :space AND "
+            "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
+            f"CROSS JOIN ({source.sql}) s ON s.place = v.place"
+        )
+        if not self.able.vectors:
+            rows = self._run(f"SELECT v.place, v.vector {newest}", values)
+            return _measured(rows, vector, many)
+        distance = "vec_distance_l2(v.vector, :vector) AS distance"
+        rows = self._run(
+            f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many",
+            {**values, "vector": data, "many": many},
+        )
+        return {place: 1 - distance * distance / 2 for place, distance in rows}
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _candidates(self, asked: rank.Asked, source: Source, many: int) -> list[int]:
+        """The texts whose rare words add up to most."""
+        sums: dict[int, float] = {}
+        spent = 0
+        sql = (
+            f"SELECT s.place FROM {{name}}_words w CROSS JOIN ({source.sql}) s "
+            "ON s.place = w.rowid WHERE w.{name}_words MATCH :words LIMIT :most"
+        )
+        for one in sorted(asked.wanted, key=lambda one: one.held):
+            if sums and spent + one.held > POSTINGS_A_QUERY:
+                break
+            spent += one.held
+            words = " AND ".join(f'"{term}"' for term in one.terms.split(" "))
+            values = {**source.values, "words": words, "most": POSTINGS_A_QUERY}
+            for (place,) in self._run(sql, values):
+                sums[place] = sums.get(place, 0.0) + one.weight
+        return sorted(sums, key=lambda place: -sums[place])[:many]
+
+    def _in_period(self, asked: rank.Asked, source: Source, many: int) -> set[int]:
+        period = asked.period
+        if period is None:
+            return set()
+        sql = f"SELECT place FROM ({source.sql}) WHERE since <> ''"
+        if period.end:
+            sql += " AND until >= :start AND since < :end"
+        values = {**source.values, "start": period.start, "end": period.end}
+        values["many"] = many if period.end else rank.NEWEST
+        found = self._run(f"{sql} ORDER BY until DESC, place DESC LIMIT :many", values)
+        return {place for (place,) in found}
+
+    def _with_neighbours(self, chosen: set[int], source: Source) -> list[tuple[int, str, str]]:
+        """The chosen texts, and of those in rows the neighbours: place, time and row."""
+
+        def those(column: str, some: Iterable[object]) -> list[tuple[int, str, str]]:
+            sql = (
+                f"SELECT place, until, row FROM json_each(:some) j CROSS JOIN ({source.sql}) "
+                f"ON {column} = j.value ORDER BY row, until, place"
+            )
+            return self._run(sql, {**source.values, "some": json.dumps(list(some))})
+
+        found = those("place", chosen)
+        places = [one for one in found if not one[2]]
+        in_rows = those("row", {row for _, _, row in found if row})
+        reach = range(-len(rank.LENT), len(rank.LENT) + 1)
+        for row, group in groupby(in_rows, key=lambda one: one[2]):
+            members = list(group)
+            near = {n + d for n, one in enumerate(members) if one[0] in chosen for d in reach}
+            kept = [(n, one) for n, one in enumerate(members) if n in near]
+            # A row ends where a text between two kept ones is left out.
+            places += [(p, at, f"{row} {n - i}") for i, (n, (p, at, _)) in enumerate(kept)]
+        return places
+
+    def _known(self, some: Iterable[str]) -> dict[str, int]:
+        sql = "SELECT term, doc FROM json_each(?) j CROSS JOIN {name}_holding ON term = j.value"
+        return dict(self._run(sql, (json.dumps(list(some)),)))
+
+    def _change_words(self, sql: str, values: Sequence[Any]) -> None:
+        if self.able.words:
+            self._run(sql, values)
+        else:  # a process with FTS5 makes them from the terms
+            self._run("UPDATE {name}_sums SET value = 0 WHERE name = 'has_words'")
+
+    def _count(self, texts: int, length: int) -> None:
+        """Keeps the sums that a ranking needs and must not count."""
+        for name, more in (("texts", texts), ("terms", length)):
+            self._run("UPDATE {name}_sums SET value = value + ? WHERE name = ?", (more, name))
+
+    def _sum(self, name: str) -> int:
+        rows = self._run("SELECT value FROM {name}_sums WHERE name = ?", (name,))
+        return int(rows[0][0]) if rows else 0
+
+    def _run(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        return self.rows(sql.replace("{name}", self._name), values)
+
+
+def _load_vectors(connection: "apsw.Connection") -> bool:
+    import apsw
+
+    try:
+        import sqlite_vec
+
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(sqlite_vec.loadable_path())
+        finally:
+            connection.enable_load_extension(False)
+        connection.execute("SELECT vec_version()").fetchall()
+    except (ImportError, AttributeError, apsw.Error):
+        return False
+    return True
+
+
+def _measured(rows: Sequence[tuple[int, bytes]], vector: "Vector", many: int) -> dict[int, float]:
+    import numpy as np
+
+    if not rows:
+        return {}
+    cosines = np.stack([np.frombuffer(data, dtype="<f4") for _, data in rows]) @ vector
+    nearest = np.argsort(-cosines, kind="stable")[:many]
+    return {rows[at][0]: float(cosines[at]) for at in nearest}

@@ -1,0 +1,89 @@
+"""Questions of time: which period a query asks about, in plain English or as a date.
+
+A handful of expressions and no more: where a model ranks, it reads the dates of the candidates in
+any language. Not here: which texts fall into a period (whoever keeps them knows their times).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+DAY = timedelta(days=1)
+_BEGIN: dict[str, Callable[[datetime], datetime]] = {
+    "day": lambda day: day,
+    "week": lambda day: day - day.weekday() * DAY,
+    "month": lambda day: day.replace(day=1),
+    "year": lambda day: day.replace(month=1, day=1),
+}
+_AGO = {"today": "0", "yesterday": "1", "last night": "1", "a": "1", "an": "1", "one": "1"}
+
+_TIME = re.compile(
+    r"\b(?:(?P<date>\d{4}-\d{2}-\d{2})|(?P<month>\d{4}-\d{2})|(?P<day>today|yesterday|last night)"
+    r"|(?P<which>this|last) (?P<unit>week|month|year)"
+    r"|(?P<number>\d{1,3}|an?|one) (?P<ago>day|week|month|year)s? ago)\b",
+    re.IGNORECASE,
+)
+_NEWEST = re.compile(
+    r"\b(?:(?:the )?(?:last|previous) (?:time|session|conversation)"
+    r"|(?:(?:continue|carry on|go on|pick up) )?where (?:we|i|you) (?:stopped|left off|were))\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    """From `start` up to but not with `end`, as `stamp` gives them; both "" ask for the newest."""
+
+    said: str
+    """The expression in the query."""
+    start: str = ""
+    end: str = ""
+
+
+def read(query: str, now: datetime) -> tuple[Period | None, str]:
+    """The period that a query asks about, None for none, and what the query says besides.
+
+    `now` is aware; its zone is the one in which a day begins.
+    """
+    newest, rest = _NEWEST.search(query), _NEWEST.sub(" ", query)
+    for match in _TIME.finditer(query):
+        said = {name: text.lower() for name, text in match.groupdict().items() if text}
+        try:
+            start, end = _span(said, now.replace(hour=0, minute=0, second=0, microsecond=0))
+            period = Period(said=match[0], start=stamp(start), end=stamp(end))
+        except (ValueError, OverflowError):
+            continue  # no day of the calendar
+        return period, rest.replace(match[0], " ")
+    return (Period(said=newest[0]), rest) if newest else (None, query)
+
+
+def stamp(moment: datetime) -> str:
+    """UTC in one format, so that times compare as texts."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp_of(text: str) -> str:
+    """The same of an ISO time, where one without a zone is UTC; "" for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _span(said: dict[str, str], today: datetime) -> tuple[datetime, datetime]:
+    """The first moment of a period, and of the next one. Raises: ValueError, OverflowError."""
+    unit = said.get("unit") or said.get("ago") or ("month" if "month" in said else "day")
+    begin = _BEGIN[unit]
+    if "date" in said or "month" in said:
+        day = datetime.fromisoformat(said.get("date") or f"{said['month']}-01")
+        start = today.replace(year=day.year, month=day.month, day=day.day)
+    else:
+        ago = said.get("day") or said.get("number") or ("1" if said["which"] == "last" else "0")
+        start = begin(today)
+        for _ in range(int(_AGO.get(ago, ago))):
+            start = begin(start - DAY)
+    # The longest that each can be: from its first day on, that leads into the next one.
+    length = {"day": 1, "week": 7, "month": 31, "year": 366}[unit]
+    return start, begin(start + length * DAY)
