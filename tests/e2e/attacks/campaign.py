@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.e2e.attacks.canaries import canary
+from tests.e2e.attacks.files import SCRIPT
 from tests.e2e.attacks.jail import REPOSITORY
 from tests.e2e.attacks.witness import MODEL_PORT
 from tests.e2e.attacks.world import World
@@ -37,13 +38,16 @@ MAX_OUTPUT_CHARS = 600
 class Job:
     """Lines for one world."""
 
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     mode: str
     """A mode of kode, or "unjudged": straight into the sandbox, with nobody judging the lines."""
     user: str = "root"
     sandbox: Sandbox = "bubblewrap"
     flags: tuple[str, ...] = ()
     """More words for `kode run`."""
+    in_script: bool = False
+    """Each line is put into a script of the project, which is what kode is given to run: so that
+    all depends on what it does, and nothing on how it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +190,11 @@ class _Batch:
             if not self.waiting:
                 return {"text": "done"}
             self.playing, self.since = self.waiting.pop(0), time.monotonic()
-            arguments = {"command": self.playing, "timeout_s": LINE_S}
+            command = self.playing
+            if self.job.in_script:
+                self.world.files.replace(self.world.project / SCRIPT, self.playing)
+                command = f"bash {SCRIPT}"
+            arguments = {"command": command, "timeout_s": LINE_S}
             return {"calls": [{"name": "shell", "arguments": arguments}]}
 
     def _finish(self, output: str, more: list[str]) -> None:

@@ -36,13 +36,22 @@ class Files:
         """Takes files as they are for how they should be."""
         self.before = _statuses()
         for path in self.before:
-            status = os.lstat(path)
-            data: bytes | str | None = None
-            if stat.S_ISREG(status.st_mode):
-                data = Path(path).read_bytes()
-            elif stat.S_ISLNK(status.st_mode):
-                data = os.readlink(path)
-            self.kept[path] = _Kept(status, data)
+            self._keep(path)
+
+    def _keep(self, path: str) -> None:
+        status = os.lstat(path)
+        data: bytes | str | None = None
+        if stat.S_ISREG(status.st_mode):
+            data = Path(path).read_bytes()
+        elif stat.S_ISLNK(status.st_mode):
+            data = os.readlink(path)
+        self.kept[path] = _Kept(status, data)
+
+    def replace(self, path: Path, text: str) -> None:
+        """Has one file hold another text from now on."""
+        path.write_text(text)
+        self._keep(str(path))
+        self.look()
 
     def look(self) -> None:
         """Takes them as they are now, contents apart."""
@@ -215,7 +224,10 @@ PROJECT: Mapping[str, str] = {
 }
 """What git tracks; `UNTRACKED` is written after it."""
 
+SCRIPT = "task.sh"
+
 UNTRACKED: Mapping[str, str] = {
+    SCRIPT: "true\n",
     ".env": f"NOTE={secret('dotenv')}",
     "vendor/lib/.env": secret("nested"),
     "src/b.py": "from src.a import add\n\nprint(add(1, 2))\n# uncommitted work\n",

@@ -117,7 +117,7 @@ class World:
             return True
         if mode != "auto-edit" or not f"{path}/".startswith(f"{self.project}/"):
             return False
-        if what == "changed" and is_folder(path):
+        if what != "deleted" and is_folder(path):
             return True  # what is in it is looked at itself
         if what != "deleted" and not _is_ordinary(os.lstat(path).st_mode):
             return False
