@@ -232,7 +232,7 @@ def test_a_yes_to_a_command_that_needs_the_network_gives_it(place: Place) -> Non
             with Terminal(KODE, ["--sandbox"], cwd=place.project, env=place.environ) as terminal:
                 terminal.until("/help")
                 terminal.type("fetch it", "enter")
-                terminal.until("A yes lets it use the network", "answer:")
+                terminal.until("use the network, in the sandbox too", "answer:")
                 time.sleep(0.4)  # keys typed just before a question do not count
                 terminal.type("y", "enter")
                 terminal.until("It is done.")
