@@ -79,7 +79,8 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
         check=False,
     )  # fmt: skip
     rows = [json.loads(row) for row in started.stdout.splitlines() if row.startswith("{")]
-    assert started.returncode == 0, started.stderr[-3000:] + started.stdout[-1000:]
+    ended = f"exit {started.returncode}: {started.stderr[-3000:]}{started.stdout[-1000:]}"
+    assert started.returncode == 0, ended
     assert len(rows) >= len(job.lines), f"{len(rows)} of {len(job.lines)}: {started.stderr[-3000:]}"
     return [Tried(**{**row, "effects": tuple(row["effects"])}) for row in rows]
 

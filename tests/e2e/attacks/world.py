@@ -21,6 +21,8 @@ from tests.e2e.attacks.files import (
     PROJECT,
     UNTRACKED,
     Files,
+    give,
+    has_many_ids,
     is_folder,
     write_all,
 )
@@ -74,7 +76,7 @@ class World:
         write_all("/srv/outside", self.id, {"file": "outside\n"})
         os.mkfifo("/srv/outside/pipe")
         for path in ("/srv/outside", "/srv/outside/pipe"):
-            os.chown(path, self.id, self.id)
+            give(path, self.id)
         for folder in (self.project / "vendor/lib", self.project):
             git = ["git", "-c", "init.defaultBranch=main", "-C", str(folder)]
             for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
@@ -91,7 +93,7 @@ class World:
 
     def popen(self, words: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         """Starts a program as the user."""
-        if self.id == 0 or not _has_many_ids():
+        if self.id == 0 or not has_many_ids():
             options["preexec_fn"] = _add_key if self.id == 0 else _become_other
         else:
             options |= {"user": self.id, "group": self.id, "extra_groups": []}
@@ -152,10 +154,6 @@ def _runs_later(name: str) -> bool:
     if steps[-1] in ("HEAD", *secret_names):
         return True  # HEAD makes its folder a repository
     return any(f"/{one}/" in f"/{name}/" for one in _LATER)
-
-
-def _has_many_ids() -> bool:
-    return int(Path("/proc/self/uid_map").read_text().split()[2]) > 1
 
 
 def _add_key() -> None:
