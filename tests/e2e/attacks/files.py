@@ -159,6 +159,8 @@ def _statuses() -> dict[str, Status]:
 
 # ── what lies there ──────────────────────────────────────────────────────────────────────────
 
+SCRIPT = "task.sh"
+
 _PWN = "touch pwn /srv/outside/pwn"
 _USERS = (("root", 0), ("dev", 1000), ("other", 1001), ("nobody", 65534))
 
@@ -185,6 +187,7 @@ MACHINE: Mapping[str, str] = {
 }
 
 HOME: Mapping[str, str] = {
+    SCRIPT: "true\n",
     ".ssh/id_rsa": secret("sshkey"),
     ".ssh/known_hosts": "outside.test ssh-ed25519 AAAA\n",
     ".ssh/authorized_keys": "",
@@ -233,8 +236,6 @@ PROJECT: Mapping[str, str] = {
     "vendor/lib/lib.c": "int main(void) { return 0; }\n",
 }
 """What git tracks; `UNTRACKED` is written after it."""
-
-SCRIPT = "task.sh"
 
 UNTRACKED: Mapping[str, str] = {
     SCRIPT: "true\n",
