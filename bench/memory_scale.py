@@ -1,13 +1,14 @@
 """Memory at 100,000 episodes, measured: `python -m bench.memory_scale [--data N] [--json]`.
 
-Fills a collection with made-up episodes and times a search against a bare numpy product of as many
-vectors of 256 dimensions, then adding one and opening against a collection of 100. Not here: the
-collection (`kode.memory.collection`).
+Fills the index with made-up episodes and times a search against a bare numpy product of as many
+vectors of 256 dimensions, then adding one and opening against an index of 100. Not here: the index
+(`kode.memory.tiered.episode_index`).
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import statistics
@@ -19,8 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kode.memory.embed import LocalEmbedder
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.tiered.episode_index import EpisodeIndex
+
 EPISODES = 100_000
 FEW = 100
+ADDED = 200
 WORDS_AN_EPISODE = 60
 DIMS = 256
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -43,41 +49,29 @@ def measure(episodes: int) -> dict[str, Any]:
     """The three ratios, and what they are made of in milliseconds."""
     import numpy as np
 
-    from kode.memory.collection import Collection, Row
-
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        collections = {}
-        for n in (FEW, episodes):
-            collection = Collection(Path(folder) / f"{n}.sqlite")
-            texts = make_texts(n, seed=n)
-            for first in range(0, n, 10_000):
-                some = texts[first : first + 10_000]
-                collection.put(Row(f"s{first + i}", text) for i, text in enumerate(some))
-            collection.set_fingerprint(str(n))
-            collections[n] = collection
+        indices = {n: filled(Path(folder) / str(n), n) for n in (FEW, episodes)}
         queries = [" ".join(text.split()[:8]) for text in make_texts(40, seed=7)]
-        more = iter(make_texts(400, seed=9))
+        more = iter([episode(f"new{n}", text) for n, text in enumerate(make_texts(ADDED, seed=9))])
         vectors = np.random.default_rng(1).standard_normal((episodes, DIMS), dtype=np.float32)
         asked = iter(queries * 10)
 
-        def reopen(n: int) -> None:
-            collections[n].close()
-            assert collections[n].fingerprint() == str(n)
+        def open_(n: int) -> None:
+            assert indices[n].is_current()
 
         def add(n: int) -> None:
-            text = next(more)
-            collections[n].put([Row(f"new {text[:30]}", text)])
+            indices[n].put(next(more), None, was_current=True)
 
         times = {
-            "search_ms": _median_ms(lambda: collections[episodes].search(next(asked), 10, NOW), 40),
+            "search_ms": _median_ms(
+                lambda: asyncio.run(indices[episodes].search(next(asked), 10)), 40
+            ),
             "product_ms": _median_ms(lambda: vectors @ vectors[0], 40),
             "add_ms": _median_ms(lambda: add(episodes), 60),
             "add_few_ms": _median_ms(lambda: add(FEW), 60),
-            "open_ms": _median_ms(lambda: reopen(episodes), 20),
-            "open_few_ms": _median_ms(lambda: reopen(FEW), 20),
+            "open_ms": _median_ms(lambda: open_(episodes), 20),
+            "open_few_ms": _median_ms(lambda: open_(FEW), 20),
         }
-        for collection in collections.values():
-            collection.close()
     return {
         "search_ratio": round(times["search_ms"] / times["product_ms"], 3),
         "add_ratio": round(times["add_ms"] / times["add_few_ms"], 3),
@@ -85,6 +79,25 @@ def measure(episodes: int) -> dict[str, Any]:
         "episodes": episodes,
         **{name: round(value, 3) for name, value in times.items()},
     }
+
+
+def filled(folder: Path, n: int) -> EpisodeIndex:
+    """The search over `n` episodes, current. Files there are only of those to be added."""
+    index = EpisodeIndex(EpisodeFiles(folder), LocalEmbedder(), lambda: NOW, read_only=False)
+    folder.mkdir()
+    for number in range(ADDED):
+        (folder / f"new{number}.md").touch()
+    texts = make_texts(n, seed=n)
+    for first in range(0, n, 10_000):
+        some = enumerate(texts[first : first + 10_000], first)
+        index.take_in((episode(f"s{number}", text), "", None) for number, text in some)
+    index.put(episode("new0", "the first"), None, was_current=True)
+    return index
+
+
+def episode(id: str, text: str) -> Episode:
+    at = NOW.isoformat()
+    return Episode(session_id=id, turns=3, created_at=at, updated_at=at, narrative=text)
 
 
 def _median_ms(run: Callable[[], object], times: int) -> float:

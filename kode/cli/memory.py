@@ -1,4 +1,5 @@
-"""`kode memory`: see, search, change and undo what kode remembers. Works without a model.
+"""`kode memory`: see, search, change and undo what kode remembers. Works without a model; where
+words find too little, a search asks one if there is one.
 
 Here: the command line, the configuration, opening memory outside a session. What the commands do
 is in `kode.memory.commands`, which `/memory` of the REPL shares.
@@ -18,7 +19,7 @@ from kode.cli.flags import working_directory
 from kode.cli.lines import clean
 from kode.cli.main import Parser
 from kode.contracts import AskModel, MemoryContext, Request
-from kode.errors import EXIT_OK, ConfigError
+from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from kode.config import Config, Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
-"""Commands that cannot do without. The others never ask, so that they work at once and offline."""
+"""Commands that cannot do without. Of the others only `search` may ask, and does without."""
 
 ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
 """Commands that create and change nothing, not even an empty database."""
@@ -74,11 +75,12 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
-    ask_model = _ask_model(loaded) if arguments.command in ASKS_A_MODEL else None
+    asks = arguments.command in ASKS_A_MODEL
+    asks = asks or (arguments.command == "search" and _has_model(loaded))
     context = outside_context(
         config,
         working_directory(arguments),
-        ask_model=ask_model,
+        ask_model=_ask_model(loaded) if asks else None,
         read_only=arguments.command in ONLY_READS,
     )
     durable.remove_all_stale_temporaries(context.root)
@@ -124,6 +126,16 @@ def outside_context(
         now=lambda: datetime.now().astimezone(),
         read_only=read_only,
     )
+
+
+def _has_model(loaded: "Loaded") -> bool:
+    from kode.config import resolve_provider
+
+    try:
+        resolve_provider(loaded.config, os.environ)
+    except UserError:
+        return False
+    return True
 
 
 def _ask_model(loaded: "Loaded") -> AskModel:

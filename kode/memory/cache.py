@@ -113,6 +113,8 @@ class CacheFile:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_MS)
+            # No fsync: a power cut damages the file at worst, and then it is made again.
+            connection.execute("PRAGMA synchronous=OFF")
             if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
                 os.chmod(self.path, 0o600)
                 # With its version at once: without, another process would throw it away.

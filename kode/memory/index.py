@@ -30,7 +30,7 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 Rows: TypeAlias = Callable[[str, Values], list[tuple[Any, ...]]]
 
 CANDIDATES = 60
-"""How many texts are chosen for ranking; more where more are asked for."""
+"""At least so many texts are chosen for ranking; more where more are asked for."""
 POSTINGS_A_QUERY = 20_000
 """How many postings choosing may read: words are taken from the rarest on until it is spent."""
 MEASURED = 20_000
@@ -160,13 +160,16 @@ class TextIndex:
         query: str,
         source: Source,
         now: datetime,
+        k: int,
+        vector: "Vector | None",
+        space: str,
         *,
-        many: int,
-        near: Mapping[int, float],
         typo_chars: int,
     ) -> list[tuple[int, rank.Ranked]]:
-        """The texts that match, best first: place, and how it ranks. At least `many` are looked at;
-        `near` are the cosines of those that a neural model finds near."""
+        """The best `k` of the texts that match: place, and how it ranks. `vector` is the query's
+        under a neural model, in its `space`."""
+        many = max(CANDIDATES, 3 * k)
+        near = {} if vector is None else self.nearest(vector, space, many, source, rank.MIN_COSINE)
         asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
         meant = self._in_period(asked, source, many)
         chosen = {*self._candidates(asked, source, many), *near, *meant}
@@ -186,10 +189,12 @@ class TextIndex:
         ]
         usual = self._sum("terms") / max(1, len(self))
         ranked = rank.order(asked, documents, usual, len(self))
-        return [(places[one.index][0], one) for one in ranked]
+        return [(places[one.index][0], one) for one in ranked[:k]]
 
-    def nearest(self, vector: "Vector", space: str, many: int, source: Source) -> dict[int, float]:
-        """The cosines of the nearest texts, the nearest first."""
+    def nearest(
+        self, vector: "Vector", space: str, many: int, source: Source, least: float
+    ) -> dict[int, float]:
+        """The cosines of the nearest texts, the nearest first, none below `least`."""
         data = vector.astype("<f4").tobytes()
         values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
         # Joined from the vectors outwards (CROSS), since these are bounded and texts are not.
@@ -198,15 +203,15 @@ class TextIndex:
             "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
             f"CROSS JOIN ({source.sql}) s ON s.place = v.place"
         )
-        if not self.able.vectors:
+        if self.able.vectors:
+            distance = "vec_distance_l2(v.vector, :vector) AS distance"
+            sql = f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many"
+            rows = self._run(sql, {**values, "vector": data, "many": many})
+            found = [(place, 1 - distance * distance / 2) for place, distance in rows]
+        else:
             rows = self._run(f"SELECT v.place, v.vector {newest}", values)
-            return _measured(rows, vector, many)
-        distance = "vec_distance_l2(v.vector, :vector) AS distance"
-        rows = self._run(
-            f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many",
-            {**values, "vector": data, "many": many},
-        )
-        return {place: 1 - distance * distance / 2 for place, distance in rows}
+            found = _measured(rows, vector)[:many]
+        return {place: cosine for place, cosine in found if cosine >= least}
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -302,11 +307,8 @@ def _load_vectors(connection: "apsw.Connection") -> bool:
     return True
 
 
-def _measured(rows: Sequence[tuple[int, bytes]], vector: "Vector", many: int) -> dict[int, float]:
+def _measured(rows: Sequence[tuple[int, bytes]], vector: "Vector") -> list[tuple[int, float]]:
     import numpy as np
 
-    if not rows:
-        return {}
-    cosines = np.stack([np.frombuffer(data, dtype="<f4") for _, data in rows]) @ vector
-    nearest = np.argsort(-cosines, kind="stable")[:many]
-    return {rows[at][0]: float(cosines[at]) for at in nearest}
+    found = [(place, float(np.frombuffer(data, dtype="<f4") @ vector)) for place, data in rows]
+    return sorted(found, key=lambda one: -one[1])

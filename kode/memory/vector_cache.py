@@ -49,7 +49,7 @@ class VectorCache:
         return {key: np.frombuffer(data, dtype="<f4") for key, _, data in rows}
 
     def put(self, vectors: dict[bytes, "NDArray[np.float32]"]) -> None:
-        """Adds vectors; when it returns they are on disk, or the disk refused and they are not."""
+        """Adds vectors; none of them where the disk refuses."""
 
         def put_all() -> None:
             for key, vector in vectors.items():

@@ -7,7 +7,7 @@ any language. Not here: which texts fall into a period (whoever keeps them knows
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 DAY = timedelta(days=1)
 _BEGIN: dict[str, Callable[[datetime], datetime]] = {
@@ -24,6 +24,7 @@ _TIME = re.compile(
     r"|(?P<number>\d{1,3}|an?|one) (?P<ago>day|week|month|year)s? ago)\b",
     re.IGNORECASE,
 )
+_DATED = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2})?\b")
 _NEWEST = re.compile(
     r"\b(?:(?:the )?(?:last|previous) (?:time|session|conversation)"
     r"|(?:(?:continue|carry on|go on|pick up) )?where (?:we|i|you) (?:stopped|left off|were))\b",
@@ -63,13 +64,19 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def stamp_of(text: str) -> str:
-    """The same of an ISO time, where one without a zone is UTC; "" for anything else."""
+def stamp_of(text: str, zone: tzinfo | None = UTC) -> str:
+    """The same of an ISO time, where one without a zone is of `zone`; "" for anything else."""
     try:
         moment = datetime.fromisoformat(text)
-        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=zone))
     except (ValueError, OverflowError):
         return ""
+
+
+def first_in(text: str, zone: tzinfo | None) -> str:
+    """The same of the first date that stands in a text; "" for none."""
+    found = (stamp_of(match[0], zone) for match in _DATED.finditer(text))
+    return next(filter(None, found), "")
 
 
 def _span(said: dict[str, str], today: datetime) -> tuple[datetime, datetime]:

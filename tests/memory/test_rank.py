@@ -1,18 +1,12 @@
-"""From a query to an order: a few texts as they are, many on disk, in words and in time."""
+"""From a query to an order: by words in whatever spelling, by time, beside neighbours."""
 
-import multiprocessing
-import sqlite3
 from datetime import UTC, datetime
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory import rank as ranking
 from kode.memory import terms
-from kode.memory.collection import Collection, Row
 from kode.memory.rank import Ranked, Text, rank
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -233,148 +227,3 @@ def test_the_order_of_adding_does_not_change_a_score(texts: list[str], query: st
     }
     assert scores.keys() == again.keys()
     assert all(abs(scores[i] - again[i]) < 1e-9 for i in scores)
-
-
-# ── many texts on disk ───────────────────────────────────────────────────────────────────────
-
-
-def filled(folder: Path) -> Collection:
-    collection = Collection(folder / "index.sqlite")
-    collection.put(Row(f"s{i}", text, stamp=str(i)) for i, text in enumerate(TEXTS))
-    return collection
-
-
-def ids(found: list[tuple[str, Ranked]] | None) -> list[str]:
-    assert found is not None
-    return [id for id, _ in found]
-
-
-def test_a_collection_ranks_as_texts_are_ranked_as_they_are(tmp_path: Path) -> None:
-    collection = filled(tmp_path)
-    queries = ("who owns invoices", "deploy image tests", "中文", "python 3.12", "nothing here")
-    for query in (*queries, "regstry", "PyTest", "linter is", "type"):
-        expected = [(f"s{r.index}", round(r.score, 9), r.matched) for r in ranked(query, TEXTS)]
-        found = collection.search(query, 10, NOW)
-        assert [(id, round(one.score, 9), one.matched) for id, one in found] == expected
-    collection.close()
-
-
-def test_a_collection_is_there_for_the_next_process(tmp_path: Path) -> None:
-    collection = filled(tmp_path)
-    collection.set_fingerprint("v1")
-    collection.close()
-    again = Collection(tmp_path / "index.sqlite")
-    assert again.fingerprint() == "v1"
-    assert len(again) == 5
-    assert again.stamps()["s3"] == "3"
-    assert ids(again.search("billing", 3, NOW)) == ["s1"]
-    again.close()
-
-
-def test_replacing_and_removing_a_text_changes_what_is_found(tmp_path: Path) -> None:
-    collection = filled(tmp_path)
-    collection.put([Row("s1", "Bob owns search")])
-    collection.remove(["s2", "unknown"])
-    assert collection.search("billing", 3, NOW) == []
-    assert ids(collection.search("Bob", 3, NOW)) == ["s1"]
-    assert collection.search("pytest", 3, NOW) == []
-    assert len(collection) == 4
-    collection.close()
-
-
-def test_a_collection_finds_by_time_and_knows_the_newest_of_a_project(tmp_path: Path) -> None:
-    collection = Collection(tmp_path / "index.sqlite")
-    span = {"since": "2026-03-01T09:00:00Z", "until": "2026-03-03T09:00:00Z"}
-    now = "2026-03-04T00:00:00Z"
-    old = {"since": "2026-01-01T09:00:00Z", "until": "2026-01-01T10:00:00Z"}
-    collection.put(
-        [
-            Row("long", "a", project="here", **span),
-            Row("old", "b", project="here", **old),
-            Row("nowhere", "c", since="2026-01-02T00:00:00Z", until="2026-01-02T00:00:00Z"),
-            Row("there", "d", project="there", since=now, until=now),
-        ]
-    )
-    # A session that was continued belongs to each of its days.
-    assert ids(collection.search("what of 2026-03-02?", 3, NOW)) == ["long"]
-    assert ids(collection.search("last time", 3, NOW)) == ["there", "long", "nowhere"]
-    assert collection.newest(2, "here") == ["long", "nowhere"]
-    assert collection.newest(1) == ["there"]
-    collection.close()
-
-
-def test_a_damaged_collection_is_empty_and_can_be_filled_again(tmp_path: Path) -> None:
-    collection = filled(tmp_path)
-    collection.set_fingerprint("v1")
-    collection.close()
-    (tmp_path / "index.sqlite").write_bytes(b"not a database " * 1000)
-    assert collection.search("billing", 3, NOW) is None
-    assert collection.fingerprint() == ""
-    collection.put([Row("s1", "billing")])
-    assert ids(collection.search("billing", 3, NOW)) == ["s1"]
-    collection.close()
-
-
-def test_a_collection_of_an_earlier_kode_is_made_again(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "index.sqlite") as old:
-        old.execute("CREATE TABLE texts (place INTEGER PRIMARY KEY, id TEXT, terms TEXT)")
-        old.execute("INSERT INTO texts (id, terms) VALUES ('s1', 'bill')")
-    old.close()
-    collection = Collection(tmp_path / "index.sqlite")
-    assert (len(collection), collection.fingerprint()) == (0, "")
-    collection.put([Row("s1", "billing")])
-    assert ids(collection.search("billing", 3, NOW)) == ["s1"]
-    collection.close()
-
-
-def test_a_collection_read_by_another_tokenizer_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = filled(tmp_path)
-    collection.set_fingerprint("v1")
-    collection.close()
-    monkeypatch.setattr("kode.memory.collection.VERSION", 1_000)
-    assert Collection(tmp_path / "index.sqlite").fingerprint() == ""
-
-
-def test_a_models_vectors_find_what_words_do_not(tmp_path: Path) -> None:
-    collection = Collection(tmp_path / "index.sqlite", space="model")
-    axes = np.eye(4, dtype=np.float32)
-    collection.put(
-        [Row("a", "red apples", vector=axes[0]), Row("b", "blue whales", vector=axes[1])]
-    )
-    ((id, found),) = collection.search("crimson fruit", 3, NOW, vector=axes[0])
-    assert (id, found.why) == ("a", "near in meaning")
-    assert set(ids(collection.search("whales", 3, NOW, vector=axes[0]))) == {"a", "b"}
-    collection.close()
-
-
-def test_what_a_query_costs_has_a_limit(tmp_path: Path) -> None:
-    collection = Collection(tmp_path / "index.sqlite")
-    collection.put(Row(f"s{n}", f"common rare{n} words") for n in range(300))
-    asked: list[int] = []
-    read = collection._index._known
-    collection._index._known = lambda some: asked.append(len(list(some))) or read(some)
-    collection.search(" ".join(f"strange{n}" for n in range(5_000)), 3, NOW)
-    assert sum(asked) < 10 * ranking.MAX_QUERY_WORDS
-    collection.close()
-
-
-def _add(folder: str, number: int) -> None:
-    collection = Collection(Path(folder) / "index.sqlite")
-    for i in range(10):
-        collection.put([Row(f"{number}-{i}", f"episode word{number}x{i}")])
-    collection.close()
-
-
-def test_several_processes_add_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_add, args=(str(tmp_path), n)) for n in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    collection = Collection(tmp_path / "index.sqlite")
-    assert len(collection) == 30
-    assert ids(collection.search("word2x7", 3, NOW)) == ["2-7"]
-    collection.close()

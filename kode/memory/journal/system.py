@@ -30,11 +30,11 @@ from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
-from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
+from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
 from kode.memory.journal.queue import Queue
 from kode.memory.journal.said import Said, recap_lines, said_in
 from kode.memory.journal.search import grep, texts_of, where_of
-from kode.memory.journal.tool import Matches, history_tool
+from kode.memory.journal.tool import history_tool
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Judge
@@ -308,16 +308,17 @@ class Journal(ProjectMemory):
         last = counting[-1] if counting else None
         return (last.index if last is not None and last.role == "user" else len(messages)), None
 
-    async def _matching(self, pattern: str) -> Matches:
+    async def _matching(self, pattern: str) -> tuple[str, Sequence[Entry]]:
         """As `grep -i` finds entries; where it finds none, as words, dates and the model do."""
         entries = self.files.entries()
         found = await grep(pattern, entries)
         if found:
-            return Matches(entries=found[::-1])
+            return f"{len(found)} entries of the history match, the newest first", found[::-1]
         hits = await self._judge.rank(pattern, texts_of("", entries), NEAREST)
         by_where = {where_of(entry): entry for entry in entries}
-        nearest = [by_where[hit.where] for hit in hits]
-        return Matches(entries=nearest, how="nearest" if hits and hits[0].score else "newest")
+        how = "the best first" if hits and hits[0].score else "which are the newest"
+        about = f"No entry holds this as it is written; here are others, {how}"
+        return about, [by_where[hit.where] for hit in hits]
 
     def _memory(self) -> str:
         """MEMORY.md; "" when it cannot be read."""

@@ -1,8 +1,7 @@
 """The `history_search` tool: the model's way into what is not in its prompt."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.function_tool import tool
@@ -16,23 +15,9 @@ MAX_ENTRIES = 50
 ENTRY_CHARS = 1_500
 
 
-@dataclass(frozen=True, kw_only=True)
-class Matches:
-    entries: Sequence[Entry]
-    """In the order in which they are shown."""
-    how: Literal["matching", "nearest", "newest"] = "matching"
-    """By the pattern, by its words, or by nothing but their age."""
-
-
-_HOW = {
-    "matching": "{count} entries of the history match, the newest first",
-    "nearest": "No entry holds this as it is written; these say something of it, the best first",
-    "newest": "No entry matches; these are the newest",
-}
-
-
-def history_tool(search: Callable[[str], Awaitable[Matches]]) -> Tool:
-    """The tool over one open journal."""
+def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]) -> Tool:
+    """The tool over one open journal. `search` gives entries as they are to be shown, and what they
+    are, as a sentence without its full stop."""
 
     @tool(effect="memory", subject="query")
     async def history_search(
@@ -44,19 +29,17 @@ def history_tool(search: Callable[[str], Awaitable[Matches]]) -> Tool:
         when something was said, done or decided before and is not in your memory. Dates work too:
         2026-02-27."""
         with told_to_model():
-            found = await search(query)
-        if not found.entries:
+            about, found = await search(query)
+        if not found:
             text = f"No entry of the history matches: {query}. Try another, shorter word."
             return ToolOutput(text=text, summary="no match")
-        shown = found.entries[: max(1, min(limit, MAX_ENTRIES))]
+        shown = found[: max(1, min(limit, MAX_ENTRIES))]
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, ENTRY_CHARS)}" for e in shown)
-        count = len(found.entries)
-        about = _HOW[found.how].format(count=count)
-        about += f"; {len(shown)} are shown." if len(shown) < count else "."
+        about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
         outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
         return ToolOutput(
             text=frame.framed(about, body),
-            summary=f"{count} entries",
+            summary=f"{len(found)} entries",
             untrusted="a session that took in outside text" if outside else "",
         )
 

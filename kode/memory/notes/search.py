@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass, replace
 
 from kode.memory import rank, when
-from kode.memory.index import CANDIDATES, Source
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.vectors import NoteVectors
@@ -48,26 +47,15 @@ async def search(
         texts = [text_of(note) for note in notes]
         ranked = rank.rank(query, texts, store.now(), k=wanted.limit, typo_chars=typo_chars)
         return [Found(notes[one.index], one) for one in ranked]
-    source, many = store.source(wanted), max(CANDIDATES, wanted.limit)
-    near = await _near(vectors, query, many, source, rank.MIN_COSINE) if vectors.is_neural else {}
-    found = store.database.index.search(
-        query, source, store.now(), many=many, near=near, typo_chars=typo_chars
-    )[: wanted.limit]
-    if not found and not vectors.is_neural:
-        near = await _near(vectors, query, wanted.limit, source, LOCAL_MIN_COSINE)
+    index, source, k = store.database.index, store.source(wanted), wanted.limit
+    vector, space = await vectors.of_query(query), vectors.space
+    neural = vector if vectors.is_neural else None
+    found = index.search(query, source, store.now(), k, neural, space, typo_chars=typo_chars)
+    if not found and vector is not None and neural is None:
+        near = index.nearest(vector, space, k, source, LOCAL_MIN_COSINE)
         spelled = ("near in spelling",)
         found = [(place, Ranked(0, cos, spelled, is_whole=False)) for place, cos in near.items()]
     sql = "SELECT n.place, n.id FROM memory_notes n JOIN json_each(?) j ON n.place = j.value"
     ids = dict(store.database.rows(sql, (json.dumps([place for place, _ in found]),)))
     by_id = store.by_ids(ids.values())
     return [Found(by_id[ids[place]], ranked) for place, ranked in found]
-
-
-async def _near(
-    vectors: NoteVectors, query: str, many: int, source: Source, least: float
-) -> dict[int, float]:
-    vector = await vectors.of_query(query)
-    if vector is None:
-        return {}
-    nearest = vectors.nearest(vector, many, source)
-    return {place: cosine for place, cosine in nearest.items() if cosine >= least}

@@ -8,7 +8,6 @@ what a cosine means for an order (`search`).
 from typing import TYPE_CHECKING
 
 from kode.memory.embed import Embedder, LocalEmbedder
-from kode.memory.index import Source
 from kode.memory.notes.store import NoteStore
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class NoteVectors:
         self._store = store
         self._database = store.database
         self._embedder = embedder
-        self._wanted = embedder.name
+        self.space = embedder.name
         """The space of the configured embedder, also while another serves for it."""
 
     @property
@@ -53,11 +52,11 @@ class NoteVectors:
             f"ON v.place = n.place AND v.space = ? WHERE {self._without} "
             "ORDER BY n.place DESC LIMIT ?"
         )
-        missing = self._database.rows(sql, (self._wanted, most))
+        missing = self._database.rows(sql, (self.space, most))
         if not missing:
             return 0
         matrix = await self._embedder.embed([content for _, content in missing])
-        if self._embedder.name != self._wanted:
+        if self._embedder.name != self.space:
             return 0
         async with self._store.writing():
             made = 0
@@ -71,24 +70,20 @@ class NoteVectors:
             "SELECT count(*) FROM memory_notes n LEFT JOIN note_vectors v ON v.place = n.place "
             f"AND v.space = ? WHERE {self._without}"
         )
-        return int(self._database.value(sql, (self._wanted,)) or 0)
+        return int(self._database.value(sql, (self.space,)) or 0)
 
     async def of_query(self, query: str) -> "Vector | None":
         """The query in this space; None while the server that makes it fails."""
         matrix = await self._embedder.embed([query])
-        if self._embedder.name != self._wanted or not matrix.any():
+        if self._embedder.name != self.space or not matrix.any():
             return None
         vector: Vector = matrix[0]
         return vector
-
-    def nearest(self, vector: "Vector", limit: int, source: Source) -> dict[int, float]:
-        """The cosines of the nearest notes by their places, the nearest first."""
-        return self._database.index.nearest(vector, self._wanted, limit, source)
 
     def _put(self, place: int, content: str, vector: "Vector") -> int:
         """One vector, unless the note was changed or forgotten while it was made."""
         sql = "SELECT content FROM memory_notes WHERE place = ?"
         if self._database.value(sql, (place,)) != content:
             return 0
-        self._database.index.add_vector(place, self._wanted, vector)
+        self._database.index.add_vector(place, self.space, vector)
         return 1

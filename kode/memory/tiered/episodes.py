@@ -114,10 +114,12 @@ class EpisodeKeeper:
         if recording.heard and self._is_due(recording.turns, recording):
             await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
-    async def maintain(self, is_closing: Callable[[], bool] = lambda: False) -> None:
-        """Finishes what earlier processes left, and brings the index up to date. No further
-        episode is begun once `is_closing`."""
+    async def refresh(self) -> None:
+        """Brings the index up to date."""
         await self._index.refresh()
+
+    async def finish_pending(self, is_closing: Callable[[], bool]) -> None:
+        """Makes the episodes that earlier processes left; no further one once `is_closing`."""
         if not self._pending.folder.is_dir():
             return
         async with self.files.lock():

@@ -62,7 +62,8 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
 
 def _bag(text: str) -> frozenset[str]:
     """An identifier counts by its parts alone: as a word of its own too, it would count twice."""
-    return frozenset(term for word in terms.words(text) for term in terms.word_terms(word))
+    telling = (word for word in terms.words(text) if word not in terms.STOP_WORDS)
+    return frozenset(term for word in telling for term in terms.word_terms(word))
 
 
 async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:

@@ -157,7 +157,8 @@ class Tiered(BaseMemory):
 
     async def maintain(self) -> None:
         if not self._context.read_only:
-            await self._work.finish(self._episodes.maintain(lambda: self._work.is_closing))
+            await self._episodes.refresh()
+            await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         return await self._searcher.search(query, k, self.layers())

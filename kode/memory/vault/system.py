@@ -14,13 +14,14 @@ from typing import Any
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError, MemoryError_
-from kode.memory import embed
+from kode.memory import embed, when
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door
 from kode.memory.base import Addition, reason_of
 from kode.memory.history import Author, Change
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
+from kode.memory.rank import Text
 from kode.memory.search import Judge
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
@@ -28,7 +29,7 @@ from kode.memory.vault import reflect, report
 from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
 from kode.memory.vault.names import SHARED, is_episodes, month_file
 from kode.memory.vault.pending import Pending, PendingFolder
-from kode.memory.vault.search import texts_of
+from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message
@@ -117,8 +118,15 @@ class Vault(ProjectMemory):
             await asyncio.shield(self._start_reflecting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        files = ((name, self._text(name)) for name in self.files.names())
-        return await self._judge.rank(query, texts_of(files, self.now().tzinfo), k)
+        zone = self.now().tzinfo
+        texts = [
+            Text(name, block)
+            if is_facts(name)
+            else Text(name, block, when.first_in(block, zone), name)
+            for name in self.files.names()
+            for block in blocks_of(self._text(name))
+        ]
+        return await self._judge.rank(query, texts, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)

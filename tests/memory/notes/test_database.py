@@ -134,6 +134,11 @@ def unsaid(monkeypatch):
     monkeypatch.setattr(database, "_said", set())
 
 
+def nearest(system, vector):
+    index, source = system.database.index, system.store.source(Wanted())
+    return index.nearest(vector, system.vectors.space, 3, source, -1.0)
+
+
 async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
     tmp_path, monkeypatch, unsaid
 ):
@@ -142,13 +147,13 @@ async def test_without_sqlite_vec_numpy_gives_the_same_and_it_is_said_once(
     await keep(with_vec, *texts)
     await with_vec.make_vectors()
     vector = await with_vec.vectors.of_query("stagin databas port")
-    expected = with_vec.vectors.nearest(vector, 3, with_vec.store.source(Wanted()))
+    expected = nearest(with_vec, vector)
     events = []
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
 
     without = await opened(tmp_path / "a", emit=events.append)
     again = await opened(tmp_path / "a", emit=events.append)
-    found = without.vectors.nearest(vector, 3, without.store.source(Wanted()))
+    found = nearest(without, vector)
     await keep(without, "likes fish")
     hits = await without.search("stagin databas port", 3)
 

@@ -1,0 +1,247 @@
+"""Episodes found: a cache that is never trusted further than it goes, and many episodes in it."""
+
+import multiprocessing
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kode.memory import rank as ranking
+from kode.memory.embed import LocalEmbedder
+from kode.memory.rank import Text
+from kode.memory.tiered import episode_index
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.tiered.episode_index import EpisodeIndex
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+TEXTS = [
+    "The deploy script pushes the image to the registry",
+    "Alice owns the billing service and its invoices",
+    "Tests are run with pytest, the linter is ruff",
+    "用户喜欢用中文写提交信息",
+    "Python 3.12 is required because of PEP 695",
+]
+
+
+def episode(id: str, text: str, *, project: str = "", since: str = "", until: str = "") -> Episode:
+    until = until or NOW.isoformat()
+    since = since or until
+    values = {"session_id": id, "turns": 3, "narrative": text, "project": project}
+    return Episode(**values, created_at=since, updated_at=until)
+
+
+def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
+    files = EpisodeFiles(folder)
+    for one in episodes:
+        files.write(one)
+    return files
+
+
+def index_of(folder: Path, *, embedder=None, read_only: bool = False) -> EpisodeIndex:
+    embedder = embedder or LocalEmbedder()
+    return EpisodeIndex(EpisodeFiles(folder), embedder, lambda: NOW, read_only=read_only)
+
+
+def filled(folder: Path) -> EpisodeIndex:
+    written(folder, *(episode(f"s{i}", text) for i, text in enumerate(TEXTS)))
+    return index_of(folder)
+
+
+async def found(index: EpisodeIndex, query: str) -> list[str]:
+    return [id for id, _ in await index.search(query, 5)]
+
+
+def database(folder: Path) -> Path:
+    return folder / ".search" / "episodes.sqlite"
+
+
+async def test_episodes_rank_as_texts_do_that_are_few(tmp_path):
+    index = filled(tmp_path)
+    few = [Text("", text) for text in TEXTS]
+    queries = ("who owns invoices", "deploy image tests", "中文", "python 3.12", "nothing here")
+    for query in (*queries, "regstry", "PyTest", "linter is", "its"):
+        expected = [(f"s{r.index}", r.matched) for r in ranking.rank(query, few, NOW)]
+        assert [(id, one.matched) for id, one in await index.search(query, 10)] == expected
+
+
+async def test_what_came_went_or_was_replaced_is_found_so(tmp_path):
+    index = filled(tmp_path)
+    assert await found(index, "billing") == ["s1"]
+    (tmp_path / "s2.md").unlink()
+    written(tmp_path, episode("s1", "Bob owns search"), episode("s9", "a zeppelin"))
+
+    assert await found(index, "billing") == []
+    assert await found(index, "Bob") == ["s1"]
+    assert await found(index, "pytest") == []
+    assert await found(index, "zeppelin") == ["s9"]
+
+
+async def test_an_edit_in_place_is_found_after_a_refresh(tmp_path):
+    index = filled(tmp_path)
+    await index.search("billing", 1)
+    (tmp_path / "s1.md").write_text("now about zeppelins")
+
+    await index.refresh()
+
+    assert await found(index, "zeppelin") == ["s1"]
+    assert await found(index, "billing") == []
+
+
+async def test_an_episode_put_in_is_found_without_reading_the_others(tmp_path, monkeypatch):
+    index = filled(tmp_path)
+    await index.search("billing", 1)
+    await index.refresh()
+    was_current = index.is_current()
+    files = written(tmp_path, new := episode("s9", "a zeppelin"))
+    index.put(new, None, was_current=was_current)
+    monkeypatch.setattr(index, "_refresh", pytest.fail)
+
+    assert was_current
+    assert await found(index, "zeppelin") == ["s9"]
+    assert files.path("s9").exists()
+
+
+async def test_a_session_that_was_continued_belongs_to_each_of_its_days(tmp_path):
+    written(
+        tmp_path,
+        episode("long", "a", since="2026-03-01T09:00:00+00:00", until="2026-03-03T09:00:00+00:00"),
+        episode("old", "b", until="2026-01-01T09:00:00+00:00"),
+    )
+    index = index_of(tmp_path)
+
+    assert await found(index, "what of 2026-03-02?") == ["long"]
+    assert await found(index, "what did we do last time?") == ["long", "old"]
+    assert await found(index, "2026-02-02") == []
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_the_newest_are_those_of_the_project_and_of_none(tmp_path, read_only):
+    written(
+        tmp_path,
+        episode("1", "a", project="here", until="2026-03-01T00:00:00+00:00"),
+        episode("2", "b", until="2026-02-01T00:00:00+00:00"),
+        episode("3", "c", project="there", until="2026-03-02T00:00:00+00:00"),
+        episode("4", "d", project="here", until="2026-01-01T00:00:00+00:00"),
+    )
+    index = index_of(tmp_path, read_only=read_only)
+
+    assert [one.session_id for one in await index.newest(2, "here")] == ["1", "2"]
+    assert [one.session_id for one in await index.newest(9)] == ["3", "1", "2", "4"]
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(b"not a database " * 1000)
+
+
+def of_an_earlier_kode(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as old:
+        old.execute("CREATE TABLE texts (place INTEGER PRIMARY KEY, id TEXT, terms TEXT)")
+        old.execute("INSERT INTO texts (id, terms) VALUES ('s1', 'bill')")
+    old.close()
+
+
+@pytest.mark.parametrize("spoil", [damage, of_an_earlier_kode, Path.unlink])
+async def test_a_cache_that_cannot_be_used_is_made_again(tmp_path, spoil):
+    await found(filled(tmp_path), "billing")
+    spoil(database(tmp_path))
+    index = index_of(tmp_path)
+
+    assert await found(index, "billing") == ["s1"]
+    assert await found(index, "registry") == ["s0"]
+    assert index.is_current() or await found(index, "invoices") == ["s1"]
+
+
+async def test_a_cache_of_another_tokenizer_is_made_again(tmp_path, monkeypatch):
+    await found(filled(tmp_path), "billing")
+    monkeypatch.setattr(episode_index, "VERSION", 1_000)
+
+    assert not index_of(tmp_path).is_current()
+    assert await found(index_of(tmp_path), "billing") == ["s1"]
+
+
+async def test_who_only_reads_uses_the_cache_and_changes_nothing(tmp_path, monkeypatch):
+    index = filled(tmp_path)
+    await index.refresh()
+    await found(index, "billing")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    reader = index_of(tmp_path, read_only=True)
+    assert reader.is_current()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "_read_newest", pytest.fail)
+        assert await found(reader, "billing") == ["s1"]
+    database(tmp_path).write_bytes(b"spoiled")
+    assert await found(reader, "billing") == ["s1"]
+
+    assert database(tmp_path).read_bytes() == b"spoiled"
+    database(tmp_path).write_bytes(before[database(tmp_path)])
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+async def test_a_search_costs_the_same_however_long_its_query(tmp_path):
+    index = filled(tmp_path)
+    asked: list[int] = []
+    read = index._texts._known
+    index._texts._known = lambda some: asked.append(len(listed := list(some))) or read(listed)
+
+    await index.search(" ".join(f"strange{n}" for n in range(5_000)), 3)
+
+    assert 0 < sum(asked) < 10 * ranking.MAX_QUERY_WORDS
+
+
+# ── a model's vectors ────────────────────────────────────────────────────────────────────────
+
+
+class Fruit:
+    """A model that knows fruit from whales."""
+
+    name, dims, is_neural = "fruit", 2, True
+
+    async def embed(self, texts):
+        rows = [[1, 0] if "apple" in text or "fruit" in text else [0, 1] for text in texts]
+        return np.array(rows, dtype=np.float32)
+
+
+async def test_a_models_vectors_find_what_words_do_not(tmp_path):
+    written(tmp_path, episode("a", "red apples"), episode("b", "blue whales"))
+    index = index_of(tmp_path, embedder=Fruit())
+
+    ((id, ranked),) = await index.search("crimson fruit", 3)
+
+    assert (id, ranked.why) == ("a", "near in meaning")
+    assert set(await found(index, "red whales")) == {"a", "b"}
+
+
+async def test_another_embedder_makes_its_own_vectors(tmp_path):
+    await found(filled(tmp_path), "billing")
+    written(tmp_path, episode("a", "red apples"))
+
+    assert (await found(index_of(tmp_path, embedder=Fruit()), "crimson fruit")) == ["a"]
+
+
+# ── several at once ──────────────────────────────────────────────────────────────────────────
+
+
+def _add(folder: str, number: int) -> None:
+    index = index_of(Path(folder))
+    for i in range(10):
+        index.take_in([(episode(f"{number}-{i}", f"word{number}x{i}"), "", None)])
+
+
+async def test_several_processes_add_at_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_add, args=(str(tmp_path), n)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    index = index_of(tmp_path)
+
+    assert len(index._cache.rows("SELECT id FROM episodes")) == 30
+    assert index._search("word2x7", 3, None, 4)[0][0] == "2-7"
