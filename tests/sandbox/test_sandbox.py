@@ -17,6 +17,7 @@ from kode.tools.shell import shell
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
+    Kind,
     Run,
     attempted_in,
     begun,
@@ -241,6 +242,22 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
     mark = f"{40_000 + os.getpid()}.25"
     output = await shell_in(context, any_kind, f"({start}sleep {mark} &) ; sleep 30", timeout_s=0.5)
     assert "timed out" in output.summary
+    assert end_of_all(f"sleep {mark}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_left_its_session_and_environment_ends_with_the_command(
+    context: ToolContext, made: Sandbox, kind: Kind
+) -> None:
+    if why := fault(made, kind):
+        pytest.skip(why)
+    mark = f"{60_000 + os.getpid()}.75"
+    start = f"setsid -f env -i sh -c 'trap \"\" TERM; sleep {mark}; :' > /dev/null 2>&1"
+    attempt = begun(made, kind)
+    inside = replace(context, cwd=made.ground.cwd, wrap_command=attempt.wrap)
+    output = await shell.run(inside, shell.check({"command": f"{start}; sleep 0.3; exit 4"}))
+    attempt.close()
+    assert output.summary == "exit status 4"
     assert end_of_all(f"sleep {mark}")
 
 
