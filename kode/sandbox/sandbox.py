@@ -238,9 +238,9 @@ class Sandbox:
 
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
-        names = ("config.json", "memory", "history")
+        own = ("config.json", "memory", "history")
         shown = {parent for path in ground.readable for parent in path.parents}
-        hidden = [path for name in names if (path := ground.kode_home / name) not in shown]
+        hidden = [path for name in own if (path := ground.kode_home / name) not in shown]
         hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
