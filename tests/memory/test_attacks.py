@@ -219,8 +219,6 @@ def test_there_are_two_hundred_and_each_is_another():
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 async def test_nothing_becomes_active_without_a_yes(tmp_path, name, door):
     await attacked(tmp_path, name, door)
-    assert await active(tmp_path, name) == []
-
     await later(tmp_path, name, ATTACKS[0])
 
     assert await active(tmp_path, name) == []
