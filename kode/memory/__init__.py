@@ -8,10 +8,12 @@ Here: which systems there are, and how one is made. Each is a folder; what they 
     ask · transcript                 the one way memory calls a model, and a session as text for it
     terms · embed · vector_cache     a text as words, and as a vector
     rank · collection                from a query to an order
-    stored · locks                   what is on disk, read back and locked
+    stored · locks                   what is on disk, read back and locked; work that waits there
     tool_errors                      how the model hears of what could not be done
     exchange · transfer              export, import, copy
     commands                         `kode memory ...`
+    base · background                what every system that keeps something shares
+    project · take_over              systems with a folder for each project
     guarded · null · snapshot        around a system, and in place of one
 """
 

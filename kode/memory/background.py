@@ -23,14 +23,18 @@ class Background:
 
     def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Starts work that nobody waits for."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._create(work)
+        task.add_done_callback(self._report_fault)
         return task
 
     async def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for work that goes on when the caller is cancelled. Raises what the work raises."""
-        await asyncio.shield(self.start(work))
+        """Waits for work that continues if the caller is cancelled. Raises what the work raises."""
+        task = self._create(work)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._report_fault)  # from here on nobody waits
+            raise
 
     async def close(self, grace_s: float) -> None:
         """Gives what runs `grace_s`, then cancels it; never raises but CancelledError."""
@@ -42,6 +46,15 @@ class Background:
         finally:
             for task in tasks:
                 task.cancel()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                self._report(outcome)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _create(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _report_fault(self, task: "asyncio.Task[None]") -> None:
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self._report(fault)

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an operation did, in words."""
+
+    line: str
+    """One line, no full stop: `appended to episodes/2026-03.md "Logger fix"`."""
+    detail: str = ""
+    """What else is worth knowing."""
+    change_id: str = ""
+    """"" when nothing was changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Addition:
     """What a person wants to be kept, as typed (`kode memory add`)."""
 
@@ -82,12 +94,13 @@ class BaseMemory(NullMemory):
         """Somebody, in this turn of this session."""
         return Author(who=who, session=self._context.session_id, turn=self._turn or None)
 
-    def _changed(self, line: str, change_id: str) -> str:
-        """Tells of a change; the same for the person who asked for it, with its undo."""
-        if not change_id:
-            return line
-        self._context.emit(MemoryChanged(text=line.partition("\n")[0], change_id=change_id))
-        return f"{line}\nundo with: kode memory undo {change_id}"
+    def _report(self, done: Outcome) -> str:
+        """Announces a change; returns the same for the person who asked for it, with its undo."""
+        lines = [done.line, *((done.detail,) if done.detail else ())]
+        if done.change_id:
+            self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
+            lines.append(f"undo with: kode memory undo {done.change_id}")
+        return "\n".join(lines)
 
     def _framed(self, about: str, body: str) -> str:
         """Memory as the model gets it; the person hears of what looks like an attack."""

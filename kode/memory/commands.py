@@ -126,7 +126,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     copy = commands.add_parser("copy", help="carry over what another system remembers")
     copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
-    copy.add_argument("--dry-run", action="store_true", help="only tell what would be carried")
+    copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
     add = commands.add_parser(
         "add",
         help="keep something yourself",
@@ -259,8 +259,8 @@ def _log(system: Inspectable, count: int) -> str:
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
     # A whole record with its fields says less in a line than the reason does.
-    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
-    what = ": " + " → ".join(told) if told else ""
+    texts = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
+    what = ": " + " → ".join(texts) if texts else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
@@ -290,17 +290,17 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
 async def _undo_last(system: Inspectable, name: str) -> str:
     """The last change of which something is left. One that a killed kode had only announced is
     marked as undone, so that it does not stand in the way of those before it."""
-    told: list[str] = []
+    lines: list[str] = []
     while change := system.history.last_to_undo(name, system.may_undo_unasked):
         try:
-            return "\n".join([*told, await system.undo_change(change)])
+            return "\n".join([*lines, await system.undo_change(change)])
         except NothingToUndo as nothing:
-            told.append(str(nothing))
+            lines.append(str(nothing))
             reason = f"nothing was left of {change.kind} {change.id}"
             mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
             system.history.append(mark)
     raise MemoryError_(
-        "\n".join([*told, "There is nothing to undo. `kode memory log` lists the changes."])
+        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
     )
 
 

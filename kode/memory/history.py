@@ -8,7 +8,7 @@ How a change is taken back is the business of the system that made it.
 import contextlib
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from kode import credentials, durable
 from kode.errors import MemoryError_
 from kode.memory.stored import read_row
 
+ORIGINS_LOOKED_THROUGH = 2_000
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
@@ -125,7 +126,7 @@ class History:
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
-        """The newest fitting change of a system that stands: neither taken back nor an undo."""
+        """The newest fitting change of a system that is not undone and no undo itself."""
         undone: set[str] = set()
         for line in self._lines_backwards():
             change = _read(line)
@@ -138,6 +139,14 @@ class History:
             if change.id not in undone:
                 return change
         return None
+
+    def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
+        """The newest change for each key, among the last 2,000."""
+        found: dict[str, Change] = {}
+        for change in self.tail(ORIGINS_LOOKED_THROUGH).changes:
+            for key in keys(change):
+                found.setdefault(key, change)
+        return found
 
     def _lines_backwards(self) -> Iterator[bytes]:
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
@@ -164,6 +173,17 @@ def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
         f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
         "before it was made, or it was changed since.".lstrip()
     )
+
+
+def origin_of(change: Change | None, before: str = "") -> str:
+    """Where a text came from, for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, with
+    a word before it."""
+    if change is None:
+        return "written by hand"
+    session = f", session {change.session}" if change.session else ""
+    turn = f" turn {change.turn}" if change.turn else ""
+    when = change.at[:16].replace("T", " ")
+    return f"{before}{change.kind} by {change.who}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kode import paths
 from kode.contracts import MemoryContext
-from kode.memory.base import BaseMemory
+from kode.memory.base import BaseMemory, Outcome
 from kode.memory.history import Change
 from kode.memory.take_over import (
     is_take_over,
@@ -96,7 +96,7 @@ class ProjectMemory(BaseMemory):
             return await self._undo(change)
         author = self._author("undo")
         written = await undo_take_over(self.folder.system, change, self.history, author)
-        return self._changed(f"undid {change.kind} {change.id}", written.id)
+        return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
 
     async def _undo(self, change: Change) -> str:
         """Takes back a change to a file. Raises as `undo_change`."""

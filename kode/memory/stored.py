@@ -1,15 +1,19 @@
 """What memory keeps on disk, read back: rows of JSON, whole and of the right types or not at all,
-and texts that a person may have edited.
+and texts that a person may have edited. And work that waits, a file an item.
 
 What is done about a damaged row (passed over, set aside, told) is its owner's business.
 """
 
 import functools
+import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from kode import durable
 from kode.errors import MemoryError_
 
 if TYPE_CHECKING:
@@ -30,6 +34,21 @@ def read_row(kind: type[T], data: bytes) -> T | None:
     return row
 
 
+def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
+    """The value of a row that a person may have written. Raises: MemoryError_ naming the field."""
+    from pydantic import ValidationError
+
+    try:
+        value: T = _adapter(cast(Hashable, kind)).validate_json(json.dumps(row), strict=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        allowed = fault["msg"].removeprefix("Input should be ")
+        raise MemoryError_(
+            f"`{fault['loc'][0]}` is {fault['input']!r}; allowed is {allowed}"
+        ) from None
+    return value
+
+
 def read_text(path: Path) -> str | None:
     """The text of a file, its lines ended by line feeds; None when it is not there.
 
@@ -48,6 +67,63 @@ def read_text(path: Path) -> str | None:
         raise MemoryError_(
             f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
         ) from error
+
+
+class Waiting(Protocol):
+    """An item of work: a dataclass that a row can be made of."""
+
+    @property
+    def id(self) -> str: ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class WaitingFolder(Generic[W]):
+    """Items of work, each a JSON file called by its id, on disk until the work is done: written
+    before a model is asked, so that a crash leaves them for the next start."""
+
+    kind: ClassVar[type]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, item: W) -> None:
+        """Raises: StorageError."""
+        durable.make_folder(self.folder)
+        row = json.dumps(asdict(cast(Any, item)), ensure_ascii=False)
+        durable.replace(self._path(item.id), row.encode(errors="replace"))
+
+    def read(self, id: str) -> W | None:
+        """None when it is gone or cannot be read."""
+        try:
+            item: W | None = read_row(self.kind, self._path(id).read_bytes())
+        except OSError:
+            return None
+        return item if item is not None and item.id == id else None
+
+    def set_aside_damaged(self) -> list[Path]:
+        """Moves items that cannot be read out of the way, and says where. Raises: StorageError."""
+        paths = [self._path(id) for id in self.ids() if self.read(id) is None]
+        return [durable.set_aside(path) for path in paths if path.exists()]
+
+    def remove(self, id: str) -> None:
+        """Raises: StorageError."""
+        durable.remove(self._path(id))
+
+    def ids(self) -> list[str]:
+        """Of all that wait, oldest session first."""
+        return [id for id in stems(self.folder) if may_name_a_file(id)]
+
+    def _path(self, id: str) -> Path:
+        return self.folder / f"{id}.json"
+
+
+def stems(folder: Path) -> list[str]:
+    """The names of the JSON files of a folder, sorted."""
+    with suppress(OSError):
+        return sorted(path.stem for path in folder.glob("*.json"))
+    return []
 
 
 def may_name_a_file(id: str | None) -> bool:

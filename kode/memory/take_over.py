@@ -7,8 +7,7 @@ over nothing again.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from kode import durable, paths
@@ -21,14 +20,13 @@ _ON_THE_WAY = ".taken-over"
 
 
 def left_from_before(root: Path, patterns: Iterable[str], shared: Collection[str]) -> list[str]:
-    """The files of an older kode, by name below `root`; those in `shared` stay there for all."""
+    """What an older kode has left, files and folders by name below `root`; those in `shared` stay
+    there for all."""
     names: set[str] = set()
     for folder in (root, root / _ON_THE_WAY):
-        for pattern in patterns:
-            for path in folder.glob(pattern):
-                found = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
-                names.update(p.relative_to(folder).as_posix() for p in found if not p.is_dir())
-    return sorted(n for n in names - set(shared) if not Path(n).name.startswith("."))
+        found = (path for pattern in patterns for path in folder.glob(pattern))
+        names.update(path.relative_to(folder).as_posix() for path in found)
+    return sorted(name for name in names - set(shared) if not Path(name).name.startswith("."))
 
 
 async def take_over(
@@ -58,7 +56,7 @@ async def take_over(
                 target=f"{root.name}/{project}",
                 system=root.name,
                 before=tuple(names),
-                reason=f"{len(names)} files that were kept for all projects",
+                reason="what was kept for all projects",
             )
         )
         _move(names, root, root / _ON_THE_WAY)
@@ -97,10 +95,10 @@ def is_take_over(change: Change) -> bool:
 
 
 def line_of(change: Change) -> str:
-    """What a person is told of it."""
+    """The line that tells a person about it."""
     return (
-        f"The {change.system} memory was kept for all projects until now. Its {len(change.before)} "
-        f"files belong to this project from here on. Undo with: kode memory undo {change.id}"
+        f"The {change.system} memory was kept for all projects until now; from here on it belongs "
+        f"to this one ({', '.join(change.before)}). Undo with: kode memory undo {change.id}"
     )
 
 
@@ -110,15 +108,7 @@ def _move(names: Iterable[str], source: Path, target: Path) -> None:
         if not os.path.lexists(source / name):
             continue  # moved before a crash
         durable.make_folder((target / name).parent)
-        with durable.storage_errors(target / name, "move a file to"):
+        with durable.storage_errors(target / name, "move what was there to"):
             os.rename(source / name, target / name)
             durable.sync_folder((target / name).parent)
             durable.sync_folder((source / name).parent)
-    for folder in sorted(set(_folders(names)), key=len, reverse=True):
-        with suppress(OSError):  # it holds something else
-            (source / folder).rmdir()
-
-
-def _folders(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        yield from (p.as_posix() for p in Path(name).parents if p != Path("."))

@@ -1,6 +1,6 @@
 """`export`, `import` and `copy`: what a memory holds, out of it, into it, into another system.
 
-Here: the order of steps and what a person is told. The form of a text is in `exchange`, what each
+Here: the order of steps and the words for a person. The form of a text is in `exchange`, what each
 system's rows mean in its own `carry`.
 """
 

@@ -20,6 +20,8 @@ pytestmark = [
 ]
 
 BIN = str(Path(sys.executable).parent)
+MEMORY_TARGETS = "user env preferences project episodes memory history note log rule summary soul"
+"""Of all four systems: a script does not know which one is configured."""
 DRIVER = """
 eval "$(kode completion bash)"
 while IFS= read -r line; do
@@ -106,7 +108,7 @@ def test_bash_knows_commands_flags_and_what_they_take(answers, environ: dict[str
         "8b",
         environ["SESSION"],
         environ["SESSION"],
-        "user env",
+        MEMORY_TARGETS,
         "bash zsh fish",
         "notes.txt",
         "tiered notes vault journal",

@@ -15,7 +15,8 @@ from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.tools import confine, sandbox, sandbox_view
 from kode.tools.shell import shell
-from tests.tools.sandboxed import KINDS, Run, opened, python, ran
+from tests.tools.conftest import tried
+from tests.tools.sandboxed import KINDS, Kind, Run, opened, python, ran
 
 
 def test_the_project_and_the_temporary_folder_can_be_changed(run: Run, work: Path) -> None:
@@ -42,6 +43,32 @@ def test_the_home_and_kode_s_folder_are_hidden(run: Run, home: Path) -> None:
     assert "SECRET" not in done.out
     assert "config.json" not in done.out
     assert done.out.strip().endswith("Me")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
+    home: Path, work: Path, tmp_path: Path, kind: Kind
+) -> None:
+    journal = home / ".kode" / "memory" / "journal" / "0123456789abcdef"
+    moved = tmp_path / "moved"
+    for path, text in (
+        (journal / "HISTORY-2026-03.md", "moved the parser"),
+        (journal / "approval" / "x.json", "waits"),
+        (moved / "facts" / "user.md", "likes tabs"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    readable = (journal / "HISTORY*.md",)
+    made = opened(home, work, elsewhere=(moved,), readable=readable)
+    run = tried(made, kind)
+
+    done = run(f"cat {journal}/HISTORY-2026-03.md {journal}/approval/x.json {moved}/facts/user.md")
+    run(f"echo x >> {journal}/HISTORY-2026-03.md; echo x >> {moved}/facts/user.md")
+
+    assert done.out == "moved the parser"
+    assert (journal / "HISTORY-2026-03.md").read_text() == "moved the parser"
+    assert (moved / "facts" / "user.md").read_text() == "likes tabs"
+    assert kind != "bubblewrap" or made.standing().kind == kind
 
 
 def test_git_commits_but_its_hooks_and_settings_stay(run: Run, work: Path) -> None:

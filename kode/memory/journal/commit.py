@@ -9,11 +9,12 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from kode import durable
+from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.merge import merged
@@ -25,14 +26,6 @@ RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
 OUTSIDE = "[from a session that took in outside text]"
 """Begins the entry of such a session: who reads it, has taken in outside text as well."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """One change, told in a line."""
-
-    line: str
-    change_id: str = ""
 
 
 class Committer:
@@ -60,16 +53,16 @@ class Committer:
         self._queue.write(item)
         return item
 
-    def commit(self, item: Item, *, recovering: bool = False) -> list[Written]:
+    def commit(self, item: Item, *, recovering: bool = False) -> list[Outcome]:
         """Writes what was decided. Raises: StorageError, MemoryError_."""
         decided = item.decided
         if decided is None:
             return []
-        told = self._append(item, decided, recovering)
+        outcomes = self._append(item, decided, recovering)
         if decided.update is not None and item.tainted:
-            told += self._set_aside(item, decided, decided.update)
+            outcomes += self._set_aside(item, decided, decided.update)
         elif decided.update is not None:
-            told += self.update_memory(
+            outcomes += self.update_memory(
                 decided.base,
                 decided.update,
                 Change.by(
@@ -85,19 +78,19 @@ class Committer:
             self._queue.finish(item)
         else:
             self._queue.write(replace(item, decided=None, fallen_back=True))
-        return told
+        return outcomes
 
-    def recover(self) -> list[Written]:
+    def recover(self) -> list[Outcome]:
         """Finishes what an earlier process had decided. Raises: StorageError, MemoryError_."""
-        told: list[Written] = []
+        outcomes: list[Outcome] = []
         for item in map(self._queue.read, self._queue.ids()):
             if item is not None and item.decided is not None:
-                told += self.commit(item, recovering=True)
-        return told
+                outcomes += self.commit(item, recovering=True)
+        return outcomes
 
     def update_memory(
         self, base: str, update: str, change: Change, *, recovering: bool = False
-    ) -> list[Written]:
+    ) -> list[Outcome]:
         """Puts an update of `base` into MEMORY.md; what it has become meanwhile is kept.
 
         Raises: StorageError, MemoryError_.
@@ -111,7 +104,7 @@ class Committer:
             self._history.append(replace(change, before=before, after=(new,)))
         self._files.write_memory(new)
         return [
-            Written(
+            Outcome(
                 line=f"updated {MEMORY} ({size_of(current):,} → {size_of(new):,} bytes)",
                 change_id=change.id,
             )
@@ -119,12 +112,12 @@ class Committer:
 
     # ── by hand ──────────────────────────────────────────────────────────────────────────────
 
-    def add_line(self, text: str, author: Author) -> Written:
+    def add_line(self, text: str, author: Author) -> Outcome:
         """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryError_."""
         line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
         memory = self._files.read_memory()
         if line in memory.split("\n"):
-            return Written(f"{MEMORY} has this line already")
+            return Outcome(line=f"{MEMORY} has this line already")
         new = f"{memory}\n{line}".strip()
         change = self._history.append(
             Change.by(
@@ -137,10 +130,10 @@ class Committer:
             )
         )
         self._files.write_memory(new)
-        line = shorten(line, QUOTED_CHARS)
-        return Written(f'added to {MEMORY} "{line}" ({size_of(new):,} bytes now)', change.id)
+        added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
+        return Outcome(line=added, change_id=change.id)
 
-    def add_entry(self, text: str, at: datetime, author: Author) -> Written:
+    def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
         block = block_of(text, at)
         change = self._history.append(
@@ -153,7 +146,7 @@ class Committer:
             )
         )
         self._files.append_block(block, at, recovering=False)
-        return Written(f'added to the history "{quoted(block)}"', change.id)
+        return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
 
     # ── what waits for approval ──────────────────────────────────────────────────────────────
 
@@ -166,15 +159,15 @@ class Committer:
                 found.append((path.stem, str(row["base"]), str(row["update"])))
         return found
 
-    def approve(self, id: str, base: str, update: str, change: Change) -> list[Written]:
+    def approve(self, id: str, base: str, update: str, change: Change) -> list[Outcome]:
         """Raises: StorageError, MemoryError_."""
-        told = self.update_memory(base, update, change)
+        outcomes = self.update_memory(base, update, change)
         durable.remove(self._files.root / "approval" / f"{id}.json")
-        return told
+        return outcomes
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Written]:
+    def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
         if not (recovering and self._history.find(id)):
             self._history.append(
@@ -189,23 +182,23 @@ class Committer:
             )
         at = datetime.fromisoformat(decided.at)
         self._files.append_block(decided.block, at, recovering=recovering)
-        return [Written(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
+        return [Outcome(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
 
-    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Written]:
+    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
         folder = self._files.root / "approval"
         durable.make_folder(folder)
         row = {"base": decided.base, "update": update, "session": item.session}
         data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
         durable.replace(folder / f"{item.id}.json", data)
         line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was taken in"
-        return [Written(line=line)]
+        return [Outcome(line=line)]
 
     def _approvals(self) -> Iterator[Path]:
         with suppress(OSError):
             yield from sorted((self._files.root / "approval").glob("*.json"))
 
 
-def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Written:
+def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Outcome:
     """Takes back one change, as a change of its own; who calls it holds the journal's lock.
 
     Later changes to the memory stay: only what this one did is taken out of it.
@@ -222,7 +215,7 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
             raise nothing_left(change)
         history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
         files.write_memory(new)
-        return Written(f"undid {change.kind} {change.id} in {MEMORY}", undoing.id)
+        return _undid(change, MEMORY, undoing)
     undoing = undo_of(change, author, target=files.folder.target(HISTORY))
     block = (change.after or change.before)[0]
     there = any(block in _text(path) for path in files.history_files())
@@ -234,7 +227,11 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
     else:
         stamp = block.partition("\n")[0].removeprefix("## ")
         files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
-    return Written(f"undid {change.kind} {change.id} in {HISTORY}", undoing.id)
+    return _undid(change, HISTORY, undoing)
+
+
+def _undid(change: Change, file: str, undoing: Change) -> Outcome:
+    return Outcome(line=f"undid {change.kind} {change.id} in {file}", change_id=undoing.id)
 
 
 def quoted(block: str) -> str:

@@ -18,7 +18,8 @@ from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, KodeError
 from kode.events import MemoryChanged, Notice
 from kode.memory.ask import Door
-from kode.memory.journal.commit import RAW, Committer, Written
+from kode.memory.base import Outcome
+from kode.memory.journal.commit import RAW, Committer
 from kode.memory.journal.consolidate import (
     SYSTEM_PROMPT,
     Decision,
@@ -40,7 +41,7 @@ CANCELLED_WAIT_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Consolidated:
     entry: str = ""
     """What stands for the conversation; "" when it could not be consolidated."""
     done: bool = False
@@ -93,7 +94,7 @@ class Consolidator:
             self._queue.write(item)
         return items
 
-    async def consolidate(self, item: Item, timeout_s: float) -> Outcome:
+    async def consolidate(self, item: Item, timeout_s: float) -> Consolidated:
         """One item, within `timeout_s`: all of it, or a raw fallback.
 
         Raises: StorageError, MemoryError_; CancelledError (with the raw fallback written).
@@ -103,7 +104,7 @@ class Consolidator:
             async with asyncio.timeout(timeout_s), self._queue.turn(timeout_s):
                 fresh = self._queue.read(item.id)
                 if fresh is None:
-                    return Outcome(done=True)  # another process has done it
+                    return Consolidated(done=True)  # another process has done it
                 memory = credentials.redact(self._files.read_memory())
                 decision = Decision(problem="kode ended in the middle of it")
                 if fresh.attempts < MAX_ATTEMPTS:
@@ -119,10 +120,10 @@ class Consolidator:
                 self._fall_back(item.id, "it was interrupted", "")
             raise
         async with locked(self._files.root):
-            told = self._fall_back(item.id, decision.problem, decision.entry)
-        self._tell(told)
+            outcomes = self._fall_back(item.id, decision.problem, decision.entry)
+        self._report(outcomes)
         if not self._can_ask:
-            return Outcome()  # nobody can help it, so nobody is told
+            return Consolidated()  # nobody can change that, so there is no notice
         is_given_up = self._queue.read(item.id) is None
         rest = (
             f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "
@@ -133,7 +134,7 @@ class Consolidator:
         self._notice(
             f"This conversation could not be consolidated into memory ({decision.problem}). {rest}"
         )
-        return Outcome()
+        return Consolidated()
 
     @property
     def _can_ask(self) -> bool:
@@ -161,8 +162,8 @@ class Consolidator:
         if not self._queue.ids():
             return
         async with locked(self._files.root):
-            told = self._committer.recover()
-        self._tell(told)
+            outcomes = self._committer.recover()
+        self._report(outcomes)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -189,7 +190,7 @@ class Consolidator:
             text_of(reply.message), reply.message.stop, memory, limit_bytes=self._limit_bytes
         )
 
-    async def _finish(self, item: Item, memory: str, decision: Decision) -> Outcome:
+    async def _finish(self, item: Item, memory: str, decision: Decision) -> Consolidated:
         async with locked(self._files.root):
             if decision.problem:
                 self._files.back_up_memory()
@@ -201,13 +202,13 @@ class Consolidator:
                 update=decision.update,
                 done=True,
             )
-            told = self._committer.commit(item)
-        self._tell(told)
+            outcomes = self._committer.commit(item)
+        self._report(outcomes)
         if decision.problem:
             self._notice(f"Memory was not updated: {decision.problem}")
-        return Outcome(entry=decision.entry, done=True)
+        return Consolidated(entry=decision.entry, done=True)
 
-    def _fall_back(self, id: str, why: str, entry: str) -> list[Written]:
+    def _fall_back(self, id: str, why: str, entry: str) -> list[Outcome]:
         """Under the journal's lock. An item that was done meanwhile is left alone; one that was
         tried often enough is done with its raw fallback."""
         item = self._queue.read(id)
@@ -230,8 +231,8 @@ class Consolidator:
             self._queue.finish(item)
         return []
 
-    def _tell(self, told: Sequence[Written]) -> None:
-        for written in told:
+    def _report(self, outcomes: Sequence[Outcome]) -> None:
+        for written in outcomes:
             self._context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
 
     def _notice(self, text: str) -> None:

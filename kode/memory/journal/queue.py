@@ -18,13 +18,13 @@ import secrets
 import time
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from kode import durable
 from kode.memory.history import Author
 from kode.memory.locks import locked
-from kode.memory.stored import read_row
+from kode.memory.stored import WaitingFolder, read_row, stems
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long the keys of done items are kept, for sessions whose own file could not keep them."""
@@ -75,47 +75,26 @@ class Item:
         return Author(who="consolidation", session=self.session, turn=self.turn)
 
 
-class Queue:
-    """`journal/queue/`, one JSON file an item, and `queue/done/`."""
+class Queue(WaitingFolder[Item]):
+    """`queue/` of a project's journal, and `queue/done/`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    kind = Item
 
     def turn(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
         """The right to consolidate. Raises: BusyError after `timeout_s`."""
         return locked(self.folder, timeout_s=timeout_s)
 
-    def write(self, item: Item) -> None:
-        """Raises: StorageError."""
-        durable.make_folder(self.folder)
-        data = json.dumps(asdict(item), ensure_ascii=False).encode(errors="replace")
-        durable.replace(self.folder / f"{item.id}.json", data)
-
-    def read(self, id: str) -> Item | None:
-        """None when it is gone or cannot be read."""
-        try:
-            item = read_row(Item, (self.folder / f"{id}.json").read_bytes())
-        except OSError:
-            return None
-        return item if item is not None and item.id == id else None
-
-    def set_aside_damaged(self) -> list[Path]:
-        """Moves items that cannot be read out of the way, and says where. Raises: StorageError."""
-        damaged = [id for id in self.ids() if self.read(id) is None]
-        paths = [self.folder / f"{id}.json" for id in damaged]
-        return [durable.set_aside(path) for path in paths if path.exists()]
-
     def finish(self, item: Item) -> None:
         """Done: its keys are kept, then it goes. Raises: StorageError."""
         durable.make_folder(self.folder / "done")
         keys = json.dumps(list(item.keys)).encode()
-        durable.replace(self.folder / "done" / f"{item.id}.json", keys)
-        durable.remove(self.folder / f"{item.id}.json")
+        durable.replace(self._done(item.id), keys)
+        self.remove(item.id)
 
     def ids(self, session: str | None = None) -> list[str]:
         """Of all that wait, or of one session: in the order they were put down, whichever session
         they are of, so that what was said last is what memory ends with."""
-        ids = [id for id in _stems(self.folder) if session is None or _of(id) == session]
+        ids = [id for id in stems(self.folder) if session is None or _of(id) == session]
         return sorted(ids, key=lambda id: id.rpartition(".")[2])
 
     def taken(self, session: str) -> set[str]:
@@ -123,7 +102,7 @@ class Queue:
         keys: set[str] = set()
         for item in map(self.read, self.ids(session)):
             keys.update(item.keys if item else ())
-        for id in _stems(self.folder / "done"):
+        for id in stems(self.folder / "done"):
             if _of(id) == session:
                 keys.update(self._keys(id))
         return keys
@@ -131,7 +110,7 @@ class Queue:
     def forget_done(self, session: str, keys: Iterable[str]) -> None:
         """Removes what is done of a session that keeps these keys by itself, and what is old."""
         known = set(keys)
-        for id in _stems(self.folder / "done"):
+        for id in stems(self.folder / "done"):
             with suppress(OSError):
                 path = self._done(id)
                 old = time.time() - path.stat().st_mtime > DONE_KEPT_S
@@ -154,12 +133,6 @@ def new_id(session: str, known: Iterable[str]) -> str:
     last = max((id.rpartition(".")[2][:20] for id in known if _of(id) == session), default="")
     now = max(time.time_ns(), int(last) + 1 if last.isdecimal() else 0)
     return f"{session}.{now:020d}{secrets.token_hex(3)}"
-
-
-def _stems(folder: Path) -> list[str]:
-    with suppress(OSError):
-        return sorted(path.stem for path in folder.glob("*.json"))
-    return []
 
 
 def _of(id: str) -> str:

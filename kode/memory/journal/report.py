@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from kode import credentials
-from kode.memory.history import Change, History
+from kode.memory.history import History, origin_of
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles, size_of
 from kode.shorten import shorten
 
-ORIGINS_LOOKED_THROUGH = 2_000
 LATEST_ENTRIES = 5
 ENTRY_CHARS = 300
 
@@ -23,11 +22,10 @@ def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) 
     entries = files.entries()
     if not memory and not entries:
         return ""
-    target = files.folder.target(MEMORY)
-    changes = history.tail(ORIGINS_LOOKED_THROUGH).changes
-    last = next((change for change in changes if change.target == target), None)
+    last = history.origins(lambda change: (change.target,)).get(files.folder.target(MEMORY))
     by_hand = last is None or "".join(last.after) != memory
-    came = _origin(last) + (", edited by hand since" if by_hand and last else "")
+    edited = ", edited by hand since" if by_hand and last else ""
+    came = origin_of(last, "last ") + edited
     head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY} · {came} ──"
     parts = [f"{head}\n{credentials.redact(memory) or '(empty)'}"]
     if entries:
@@ -56,11 +54,3 @@ def status(
 
 def _line(entry: Entry) -> str:
     return f"{entry.at}  {shorten(credentials.redact(entry.text), ENTRY_CHARS)}"
-
-
-def _origin(change: Change | None) -> str:
-    if change is None:
-        return "written by hand"
-    session = f", session {change.session}" if change.session else ""
-    when = change.at[:16].replace("T", " ")
-    return f"last {change.kind} by {change.who}, {when} UTC{session}"

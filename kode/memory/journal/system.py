@@ -29,7 +29,7 @@ from kode.memory.base import Addition
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
-from kode.memory.journal.consolidator import Consolidator, Outcome
+from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
 from kode.memory.journal.queue import Queue
 from kode.memory.journal.said import Said, recap_lines, said_in
@@ -236,7 +236,7 @@ class Journal(ProjectMemory):
                 done = self._committer.add_line(text, author)
             else:
                 done = self._committer.add_entry(text, self._context.now(), author)
-        return "\n".join(filter(None, (self._changed(done.line, done.change_id), noticed)))
+        return "\n".join(filter(None, (self._report(done), noticed)))
 
     async def approve(self, id: str | None) -> str:
         """Lets an update from a session that took in untrusted content into MEMORY.md; without an
@@ -255,8 +255,8 @@ class Journal(ProjectMemory):
             system=SYSTEM,
         )
         async with locked(self.files.root):
-            told = self._committer.approve(name, base, update, change)
-        lines = [self._changed(one.line, one.change_id) for one in told]
+            outcomes = self._committer.approve(name, base, update, change)
+        lines = [self._report(one) for one in outcomes]
         return "\n".join(lines) or f"{MEMORY} reads so already"
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -340,7 +340,7 @@ class Journal(ProjectMemory):
         folder, _ = self.folder.of_target(change.target)
         async with locked(folder.path):
             done = commit.undo(self.files, self.history, change, self._author("undo"))
-        return self._changed(done.line, done.change_id)
+        return self._report(done)
 
     async def _finish_waiting(self) -> None:
         await self._consolidator.recover()
@@ -349,7 +349,7 @@ class Journal(ProjectMemory):
         )
 
 
-def _recap_of(outcomes: Sequence[Outcome]) -> str | None:
+def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
     """What stands for the messages that go; None when a part of them has no entry, so that the
     context makes its own summary."""
     if not outcomes or not all(outcome.entry for outcome in outcomes):

@@ -148,8 +148,8 @@ class Database:
         is_empty = self.path.exists() and self.path.stat().st_size == 0
         if is_empty:
             self._say_once(
-                f"{self.path} is empty (0 bytes), as after a crash or a failed copy: notes begin "
-                "anew. Every change is still in history.jsonl, and an export can be imported."
+                f"{self.path} is empty (0 bytes), as after a crash or a failed copy. A new one "
+                "is started; every change is still in history.jsonl, and an export can be imported."
             )
         if self.read_only and (is_empty or not self.path.exists()):
             connection = apsw.Connection(":memory:")

@@ -4,7 +4,7 @@ Only volatile notes without a lifetime are merged: one that was given a lifetime
 long, and then pruned. They are merged in batches of five, within one user, scope, sensitivity and
 trust.
 The model may write a merge in fewer words, asked before the lock is taken. Each merge is written as
-soon as it is made, so that a short run leaves what it came to.
+soon as it is made, so that a short run keeps what it has done.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ MOST_NOTES = 500
 MAX_SYNTHESES = 3
 """Questions to the model in one run; further batches are joined as they are."""
 MAX_ATTEMPTS = 3
-"""Runs that asked for one and did not come to its end; then it is joined as it is."""
+"""Runs that asked for one and did not finish; then the notes are joined as they are."""
 LAST = "last_maintenance"
 ASKED = "asked_to_merge:"
 

@@ -5,7 +5,7 @@ Times are UTC in one format of fixed width, so that they compare as texts.
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Row
+from kode.memory.stored import check_row
 from kode.shorten import shorten
 
 SYSTEM = "notes"
@@ -189,12 +190,6 @@ def _check_numbers(note: Note) -> None:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
 _ALWAYS = frozenset({"id", "content", "kind", "stability", "sensitivity", "tags", "created_at"})
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "kind": KINDS,
-    "stability": get_args(Stability),
-    "sensitivity": get_args(Sensitivity),
-    "untrusted": get_args(Untrusted),
-}
 
 
 def row_of(note: Note) -> Row:
@@ -222,42 +217,14 @@ def note_of(row: Row, *, now: datetime, user: str) -> Note:
         raise MemoryError_(
             f"there is no field `{unknown[0]}`; fields are {', '.join(sorted(known))}"
         )
-    values: dict[str, Any] = {name: _field(name, value) for name, value in row.items()}
+    values = {"created_at": stamp(now), "id": new_id(now), "user": user, **row}
     ttl_days = values.pop("ttl_days", None)
-    values.setdefault("created_at", stamp(now))
-    if ttl_days is not None and "expires_at" not in values:
+    if "expires_at" not in values:
         values["expires_at"] = expiry(now, ttl_days)
-    values.setdefault("id", new_id(now))
-    values.setdefault("user", user)
     values.setdefault("stability", "permanent" if values.get("kind") == "soul" else "stable")
-    return Note(**values)
-
-
-def _field(name: str, value: Any) -> Any:
-    if name in _CHOICES and value not in _CHOICES[name]:
-        allowed = ", ".join(choice for choice in _CHOICES[name] if choice)
-        raise MemoryError_(f"`{name}` is {value!r}; allowed are {allowed}")
-    if name in ("tags", "evidence"):
-        texts = value if isinstance(value, list) else [value]
-        if not all(isinstance(text, str) for text in texts):
-            raise MemoryError_(f"`{name}` is a list of texts")
-        return tuple(texts)
-    if name in ("created_at", "expires_at"):
-        return _time(name, value)
-    if name in ("turn", "ttl_days", "confidence"):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or (name != "confidence" and not isinstance(value, int)):
-            raise MemoryError_(f"`{name}` is {value!r}, not a number")
-        return float(value) if name == "confidence" else value
-    if name == "degraded":
-        if not isinstance(value, bool):
-            raise MemoryError_(f"`degraded` is {value!r}; allowed are true, false")
-        return value
-    if not isinstance(value, str) and name != "content":
-        value = str(value)  # an id of digits that lost its quotes
-    if not isinstance(value, str) or not (value or name == "untrusted"):
-        raise MemoryError_(f"`{name}` is {value!r}, not a text")
-    return value
+    for name in ("created_at", "expires_at"):
+        values[name] = values[name] and _time(name, values[name])
+    return check_row(Note, values)
 
 
 def _time(name: str, value: Any) -> str:
@@ -269,7 +236,7 @@ def _time(name: str, value: Any) -> str:
         ) from None
 
 
-def told(note: Note, max_chars: int = 80) -> str:
+def in_words(note: Note, max_chars: int = 80) -> str:
     """A note quoted in a line that ends on a screen or in a log: a sensitive one is only named."""
     return "a sensitive note" if note.sensitive else f'"{shorten(note.content, max_chars)}"'
 

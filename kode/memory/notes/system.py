@@ -34,7 +34,7 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.trigger import asks_to_remember, own_words
 from kode.memory.notes.vectors import NoteVectors
-from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Judge
 from kode.memory.transcript import count_turns
@@ -220,7 +220,7 @@ class Notes(BaseMemory):
         self._check_writable()
         if addition.target == "soul":
             addition.refuse_options("the soul", allowed=())
-            return self._told(await self.writer.update_soul(addition.text, who="user"))
+            return self._report(await self.writer.update_soul(addition.text, who="user"))
         kind = ADDED[addition.target]
         outcome = await self.writer.remember(
             addition.text,
@@ -233,7 +233,7 @@ class Notes(BaseMemory):
             in_project=addition.scope == "project",
             who="user",
         )
-        return self._told(outcome)
+        return self._report(outcome)
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Not what kode did by itself."""
@@ -241,13 +241,13 @@ class Notes(BaseMemory):
 
     async def undo_change(self, change: Change) -> str:
         """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
-        return self._told(await self.writer.undo(change))
+        return self._report(await self.writer.undo(change))
 
     async def approve(self, id: str | None) -> str:
         """Lets a note from a session with untrusted content be shown; without an id, lists those
         that wait. Raises: MemoryError_."""
         if id is not None:
-            return self._told(await self.writer.approve(id))
+            return self._report(await self.writer.approve(id))
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
         lines = [report.waiting_line(note) for note in notes if note.untrusted == "waits"]
         return "\n".join(lines) or "No note waits for approval."
@@ -291,7 +291,7 @@ class Notes(BaseMemory):
             )
         except MemoryError_ as error:
             return self._notice(str(error))
-        self._told(outcome)
+        self._report(outcome)
 
     async def _keep_job(self, turn: Turn) -> None:
         text = jobs.job_summary(turn, self._context.cwd)
@@ -322,8 +322,8 @@ class Notes(BaseMemory):
         text = await jobs.narrative(self._door, messages)
         if text is None:
             return
-        told = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
-        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in told)
+        summaries = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
+        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in summaries)
         outcome = await self.writer.remember(
             text,
             kind="summary",
@@ -333,9 +333,9 @@ class Notes(BaseMemory):
             untrusted="waits" if waits else "",
             who="extraction",
             change="session",
-            supersedes=tuple(told),
+            supersedes=tuple(summaries),
         )
-        self._told(outcome)
+        self._report(outcome)
         await self._make_vectors()
 
     def _of_session(self, condition: str) -> list[Note]:
@@ -354,10 +354,6 @@ class Notes(BaseMemory):
             await self.vectors.make_missing()
         except _FAULTS:
             pass  # found missing and made by the next maintenance
-
-    def _told(self, outcome: Outcome) -> str:
-        lines = [outcome.line, *((outcome.detail,) if outcome.detail else ())]
-        return self._changed("\n".join(lines), outcome.change_id)
 
 
 def _plain(notes: Sequence[Note]) -> str:

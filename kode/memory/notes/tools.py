@@ -10,10 +10,11 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.base import Outcome
 from kode.memory.notes.note import Note, Sensitivity, Stability
 from kode.memory.notes.pack import listed
 from kode.memory.notes.store import Wanted
-from kode.memory.notes.write import NoteWriter, Outcome
+from kode.memory.notes.write import NoteWriter
 from kode.memory.tool_errors import told_to_model
 
 DEFAULT_K = 8

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
+from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, Who
 from kode.memory.notes.note import (
     SOUL_CHARS,
@@ -20,9 +21,9 @@ from kode.memory.notes.note import (
     Untrusted,
     checked,
     expiry,
+    in_words,
     new_id,
     stamp,
-    told,
 )
 from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import NoteStore, Wanted
@@ -32,12 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    line: str
-    """What was done, one line, no full stop."""
-    detail: str = ""
-    change_id: str = ""
-    """"" when nothing was changed."""
+class Kept(Outcome):
     note: Note | None = None
 
 
@@ -68,7 +64,7 @@ class NoteWriter:
         who: Who | None = None,
         change: str = "remember",
         supersedes: tuple[Note, ...] = (),
-    ) -> Outcome:
+    ) -> Kept:
         """A new note, which may stand in the place of others; `change` is the history's word for
         it. Raises: MemoryError_, StorageError, BusyError."""
         if kind == "soul":
@@ -99,22 +95,20 @@ class NoteWriter:
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
             if known is not None and not supersedes:
-                return Outcome(line=f"known already as {known.id}: {told(known)}", note=known)
+                return Kept(line=f"known already as {known.id}: {in_words(known)}", note=known)
             current = self._store.by_ids(old.id for old in supersedes)
             before = [old for old in current.values() if old.superseded_by is None]
             after = [replace(old, superseded_by=note.id) for old in before]
-            reason = f"{kind}: {told(note, 100)}"
+            reason = f"{kind}: {in_words(note, 100)}"
             written = self._store.commit(change, before, [*after, note], author, reason)
-        return Outcome(
-            line=f"remembered {told(note)}",
+        return Kept(
+            line=f"remembered {in_words(note)}",
             detail=_detail(f"It is note {note.id} ({note.kind}, {note.lasts}).", note),
             change_id=written.id,
             note=note,
         )
 
-    async def update(
-        self, id: str, content: str, *, tags: tuple[str, ...] | None = None
-    ) -> Outcome:
+    async def update(self, id: str, content: str, *, tags: tuple[str, ...] | None = None) -> Kept:
         """A new note with all that the old one was but its text. Raises as `remember`."""
         author, now = self._author(), self._store.now()
         async with self._store.writing():
@@ -134,18 +128,18 @@ class NoteWriter:
             )
             new = checked(new, author.who)
             if (new.content, new.tags) == (old.content, old.tags):
-                return Outcome(line=f"note {old.id} says so already", note=old)
+                return Kept(line=f"note {old.id} says so already", note=old)
             after = [replace(old, superseded_by=new.id), new]
-            reason = f"{told(old)} became {told(new)}"
+            reason = f"{in_words(old)} became {in_words(new)}"
             change = self._store.commit("update", [old], after, author, reason)
-        return Outcome(
-            line=f"updated a note to {told(new)}",
+        return Kept(
+            line=f"updated a note to {in_words(new)}",
             detail=f"It is note {new.id} now, in place of {old.id}.",
             change_id=change.id,
             note=new,
         )
 
-    async def update_soul(self, content: str, *, who: Who | None = None) -> Outcome:
+    async def update_soul(self, content: str, *, who: Who | None = None) -> Kept:
         """The one active soul gives way to another, in one transaction. Raises as `remember`."""
         author = self._author() if who is None else replace(self._author(), who=who)
         now = self._store.now()
@@ -165,10 +159,11 @@ class NoteWriter:
             new = replace(new, id=self._store.free_id(now))
             before = self._store.get(Wanted(kinds=("soul",)))
             if before and before[0].content == new.content:
-                return Outcome(line="the soul says so already", note=before[0])
+                return Kept(line="the soul says so already", note=before[0])
             after = [*(replace(old, superseded_by=new.id) for old in before), new]
-            change = self._store.commit("soul", before, after, author, f"soul: {told(new, 100)}")
-        return Outcome(
+            reason = f"soul: {in_words(new, 100)}"
+            change = self._store.commit("soul", before, after, author, reason)
+        return Kept(
             line="updated the soul",
             detail=_detail(
                 f"It has {len(new.content)} of {SOUL_CHARS} characters and shows in the next "
@@ -179,7 +174,7 @@ class NoteWriter:
             note=new,
         )
 
-    async def forget(self, id: str, *, bring_back: bool | None = None) -> Outcome:
+    async def forget(self, id: str, *, bring_back: bool | None = None) -> Kept:
         """Deletes a note, its words and its vector. What it had replaced goes with it, or with
         `bring_back` (None: as the settings say) is shown again. Raises as `remember`."""
         back = self._settings.forget_brings_back if bring_back is None else bring_back
@@ -193,31 +188,31 @@ class NoteWriter:
             if back:
                 earlier = [note for note in earlier if note.superseded_by == old.id]
             after = [replace(note, superseded_by=None) for note in earlier] if back else []
-            reason = f"forgot {told(old)}"
+            reason = f"forgot {in_words(old)}"
             change = self._store.commit("forget", [old, *earlier], after, self._author(), reason)
         what = "is back: " if back else "went with it: "
-        listed = "; ".join(map(told, earlier))
+        listed = "; ".join(map(in_words, earlier))
         detail = f"What it had replaced {what}{listed}." if earlier else ""
-        return Outcome(line=f"forgot {told(old)}", detail=detail, change_id=change.id)
+        return Kept(line=f"forgot {in_words(old)}", detail=detail, change_id=change.id)
 
-    async def approve(self, id: str) -> Outcome:
+    async def approve(self, id: str) -> Kept:
         """Lets a note from a session with untrusted content be shown. Raises as `remember`."""
         async with self._store.writing():
             old = self._active(id)
             if old.untrusted != "waits":
-                return Outcome(line=f"note {old.id} does not wait for approval", note=old)
+                return Kept(line=f"note {old.id} does not wait for approval", note=old)
             new = replace(old, untrusted="approved")
-            reason = f"approved {told(old)}"
+            reason = f"approved {in_words(old)}"
             author = replace(self._author(), who="user")
             change = self._store.commit("approve", [old], [new], author, reason)
-        return Outcome(line=f"approved {told(old)}", change_id=change.id, note=new)
+        return Kept(line=f"approved {in_words(old)}", change_id=change.id, note=new)
 
-    async def undo(self, change: Change) -> Outcome:
+    async def undo(self, change: Change) -> Kept:
         """Takes back one change. Raises as `remember`."""
         author = replace(self._author(), who="undo")
         async with self._store.writing():
             written = self._store.undo(change, author)
-        return Outcome(
+        return Kept(
             line=f"undid {change.kind} {change.id}", detail=change.reason, change_id=written.id
         )
 

@@ -11,13 +11,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kode import credentials
 from kode.contracts import MemoryContext
 from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, read_object
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -114,10 +115,12 @@ class EpisodeKeeper:
         if recording.heard and self._is_due(recording.turns, recording):
             await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
-    async def maintain(self, is_closing: Callable[[], bool] = lambda: False) -> None:
-        """Finishes what earlier processes left, and brings the index up to date. No further
-        episode is begun once `is_closing`."""
+    async def refresh(self) -> None:
+        """Brings the index up to date."""
         await self._index.refresh()
+
+    async def finish_pending(self, is_closing: Callable[[], bool]) -> None:
+        """Makes the episodes that earlier processes left; no further one once `is_closing`."""
         if not self._pending.folder.is_dir():
             return
         async with self.files.lock():
@@ -127,7 +130,7 @@ class EpisodeKeeper:
             self._context.emit(Notice(text=text))
         if not self._settings.llm_extract or not self._door.usable:
             return
-        for session_id in list(self._pending.session_ids()):
+        for session_id in self._pending.ids():
             if is_closing():
                 return
             if session_id == self._context.session_id:
@@ -172,20 +175,7 @@ class EpisodeKeeper:
                     f"{change.target} was changed since {change.id}. Edit or delete "
                     f"{self.files.path(session_id)} by hand."
                 )
-            written = self._history.append(
-                Change(
-                    kind="undo",
-                    target=change.target,
-                    system=SYSTEM,
-                    who=author.who,
-                    before=change.after,
-                    after=change.before,
-                    reason=f"undoes {change.kind} {change.id}",
-                    session=author.session,
-                    turn=author.turn,
-                    undoes=change.id,
-                )
-            )
+            written = self._history.append(undo_of(change, author))
             if change.before:
                 self.files.write(parse(change.before[0], session_id, 0.0))
             else:
@@ -205,7 +195,7 @@ class EpisodeKeeper:
         """How many episodes there are, wait for approval, and are still to be made."""
         rows = await self.files.rows()
         waiting = sum(1 for row in rows if row.get("tainted"))
-        return len(rows), waiting, len(list(self._pending.session_ids()))
+        return len(rows), waiting, len(self._pending.ids())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -295,7 +285,7 @@ class EpisodeKeeper:
         )
         if answer.text:
             async with self.files.lock():
-                self._pending.write(replace(pending, answer=answer.text))
+                self._pending.write(replace(pending, answer=credentials.redact(answer.text)))
         return answer.text or ""
 
     def _scanned(
@@ -317,16 +307,14 @@ class EpisodeKeeper:
         """History, then file and index; called inside the lock."""
         before = self.files.text(episode.session_id)
         change = self._history.append(
-            Change(
+            Change.by(
+                author,
                 kind=kind,
                 target=f"episodes/{episode.session_id}.md",
                 system=SYSTEM,
-                who=author.who,
                 before=(before,) if before else (),
                 after=(render(episode),),
                 reason=reason,
-                session=author.session,
-                turn=author.turn,
             )
         )
         aside = self.files.set_aside_if_no_text(episode.session_id)

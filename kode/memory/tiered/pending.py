@@ -1,19 +1,12 @@
 """Sessions whose episode is still to be made: the raw material, on disk until that is done.
 
-Written before the model is asked, so that a crash, a time limit or Ctrl-C leaves it for the next
-start. A lease keeps two processes from working on the same one. Not here: the work itself.
+A lease keeps two processes from working on the same one. Not here: the work itself.
 """
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from kode import credentials, durable
-from kode.memory.stored import read_row
-from kode.memory.tiered.episode_files import valid_id
+from kode.memory.stored import WaitingFolder
 
 LONGEST_CLAIM_S = 3_600.0
 
@@ -37,35 +30,15 @@ class Pending:
     claimed_until: float = 0.0
     """Seconds since the epoch; before that it belongs to whoever claimed it."""
 
+    @property
+    def id(self) -> str:
+        return self.session_id
 
-class PendingFolder:
-    """`episodes/pending/`, one JSON file a session. Who changes it holds the episodes' lock."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+class PendingFolder(WaitingFolder[Pending]):
+    """`episodes/pending/`. Who changes it holds the episodes' lock."""
 
-    def write(self, pending: Pending) -> None:
-        """Raises: StorageError."""
-        durable.make_folder(self.folder)
-        masked = {
-            name: credentials.redact(getattr(pending, name)) for name in ("transcript", "answer")
-        }
-        row = {**asdict(pending), **masked}
-        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
-        durable.replace(self._path(pending.session_id), data)
-
-    def read(self, session_id: str) -> Pending | None:
-        """None when there is none, or it cannot be read."""
-        try:
-            pending = read_row(Pending, self._path(session_id).read_bytes())
-        except OSError:
-            return None
-        return pending if pending is not None and pending.session_id == session_id else None
-
-    def set_aside_damaged(self) -> list[Path]:
-        """Moves what cannot be read out of the way, and says where. Raises: StorageError."""
-        paths = [self._path(id) for id in self.session_ids() if self.read(id) is None]
-        return [durable.set_aside(path) for path in paths if path.exists()]
+    kind = Pending
 
     def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
         """Takes one for `lease_s` and counts the attempt; None when it is gone, damaged or
@@ -85,17 +58,3 @@ class PendingFolder:
         pending = self.read(session_id)
         if pending is not None:
             self.write(replace(pending, claimed_until=0.0))
-
-    def remove(self, session_id: str) -> None:
-        """Raises: StorageError."""
-        durable.remove(self._path(session_id))
-
-    def session_ids(self) -> Iterator[str]:
-        """Of all that wait, oldest session first."""
-        with suppress(OSError):
-            for path in sorted(self.folder.glob("*.json")):
-                if valid_id(path.stem):
-                    yield path.stem
-
-    def _path(self, session_id: str) -> Path:
-        return self.folder / f"{session_id}.json"

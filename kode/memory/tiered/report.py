@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import credentials
-from kode.memory.history import Change, History
+from kode.memory.history import History, origin_of
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.facts import FactFile
-from kode.memory.tiered.write import Outcome
-
-ORIGINS_LOOKED_THROUGH = 2_000
-"""Changes, newest first, in which the origin of an entry is looked for."""
 
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
     """Every entry with where it came from, and the buffer."""
-    origins = _origins(history)
+    origins = history.origins(lambda change: change.after)
     parts = []
     for file in files:
         if file.scope == "project" and not file.entries:
@@ -23,7 +19,7 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
         lines = [f"{file.label} · {file.fill} · {file.path}"]
         for entry in file.entries:
             change = origins.get(entry)
-            came = f"    ({_origin(change)})" if change else "    (edited by hand)"
+            came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")
             lines += [f"  - {text}", came]
         parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
@@ -71,29 +67,3 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
             f"pairs of facts that may be one: {pairs} (a model is asked when a session ends)"
         )
     return "\n".join(lines)
-
-
-def outcome(done: Outcome) -> str:
-    """What a change did, with the fill level and the id that undoes it."""
-    lines = [done.line]
-    if done.detail:
-        lines.append(done.detail)
-    if done.file is not None:
-        lines.append(f"{done.file.label}: {done.file.fill}")
-    if done.change_id:
-        lines.append(f"undo with: kode memory undo {done.change_id}")
-    return "\n".join(lines)
-
-
-def _origins(history: History) -> dict[str, Change]:
-    origins: dict[str, Change] = {}
-    for change in history.tail(ORIGINS_LOOKED_THROUGH).changes:
-        for text in change.after:
-            origins.setdefault(text, change)
-    return origins
-
-
-def _origin(change: Change) -> str:
-    session = f", session {change.session}" if change.session else ""
-    turn = f" turn {change.turn}" if change.turn else ""
-    return f"{change.kind} by {change.who}, {change.at[:16].replace('T', ' ')} UTC{session}{turn}"

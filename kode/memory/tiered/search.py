@@ -15,7 +15,7 @@ from kode.memory.ask import keep_ends
 from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
 from kode.memory.search import POOL, Found, Judge
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 
@@ -103,7 +103,7 @@ class Searcher:
         Raises: MemoryError_.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
-        ids = [known for known in self._files.session_ids() if valid_id(known)]
+        ids = self._files.session_ids()
         found = [known for known in ids if known == wanted]
         found = found or [known for known in ids if wanted and known.startswith(wanted)]
         if len(found) > 1:

@@ -7,6 +7,7 @@ parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`,
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryError_
-from kode.events import MemoryChanged
 from kode.memory import embed, scan
 from kode.memory.ask import Door
 from kode.memory.base import Addition, BaseMemory
@@ -157,7 +157,8 @@ class Tiered(BaseMemory):
 
     async def maintain(self) -> None:
         if not self._context.read_only:
-            await self._work.finish(self._episodes.maintain(lambda: self._work.is_closing))
+            await self._episodes.refresh()
+            await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         return await self._searcher.search(query, k, self.layers())
@@ -187,10 +188,6 @@ class Tiered(BaseMemory):
     def author(self) -> Author:
         """The model, in this turn."""
         return self._author("model")
-
-    def person(self) -> Author:
-        """The user, by a command."""
-        return self._author("user")
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
@@ -251,8 +248,8 @@ class Tiered(BaseMemory):
         self._check_writable()
         author = self._author("undo")
         if change.target.startswith("episodes/"):
-            return self._told(await self._episodes.undo(change, author))
-        return self._told(await self.writer.undo(change, author))
+            return self._report_outcome(await self._episodes.undo(change, author))
+        return self._report_outcome(await self.writer.undo(change, author))
 
     async def approve(self, session_id: str | None) -> str:
         """Lets an episode that took in untrusted content be recalled; without an id, lists those
@@ -261,7 +258,7 @@ class Tiered(BaseMemory):
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
-        return self._told(await self._episodes.approve(session_id, self.person()))
+        return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
@@ -280,17 +277,17 @@ class Tiered(BaseMemory):
         where = scope or self.default_scope(target)
         match command, list(texts):
             case "add", [text]:
-                outcome = await self.writer.add(target, where, text, self.person())
+                outcome = await self.writer.add(target, where, text, self._author("user"))
             case "replace", [old, new]:
-                outcome = await self.writer.replace(target, where, old, new, self.person())
+                outcome = await self.writer.replace(target, where, old, new, self._author("user"))
             case "remove", [old]:
-                outcome = await self.writer.remove(target, where, old, self.person())
+                outcome = await self.writer.remove(target, where, old, self._author("user"))
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, self.person())
+                outcome = await self.writer.consolidate(target, where, self._author("user"))
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
-        return "\n".join(filter(None, (self._told(outcome), noticed)))
+        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -301,17 +298,20 @@ class Tiered(BaseMemory):
         targets = [self._store.name_of(file) for file in self.layers()]
         merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
         for outcome in merges:
-            self._told(outcome)
+            self._report_outcome(outcome)
         if given_up:
             self._notice(
                 f"Of {given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
 
-    def _told(self, outcome: Outcome) -> str:
-        if outcome.change_id:
-            self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        return report.outcome(outcome)
+    def _report_outcome(self, outcome: Outcome) -> str:
+        """As `_report`, with how full the file is."""
+        file = outcome.file
+        fill = f"{file.label}: {file.fill}" if file is not None else ""
+        return self._report(
+            replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
+        )
 
 
 def _section(file: FactFile) -> str:

@@ -87,7 +87,7 @@ class VaultCarrier(Carrier):
         return name
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryError_; then what was written before is taken back."""
+        """Raises: MemoryError_; then what was written before is undone."""
         done: list[tuple[VaultFiles, str]] = []
         try:
             for files, name, text in self._whole:

@@ -1,16 +1,11 @@
 """Tasks that are still to be reflected on: what was said in them, on disk until that is done.
 
-Written before the model is asked, so that a crash, the end of the process or a fault of the
-provider leaves them for the next start. Not here: the reflection (`reflect`).
+Not here: the reflection (`reflect`).
 """
 
-import json
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from kode import credentials, durable
-from kode.memory.stored import may_name_a_file, read_row
+from kode.memory.stored import WaitingFolder
 from kode.messages import Message
 
 
@@ -27,7 +22,7 @@ class Pending:
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
     given_up: bool = False
-    """Whether a person was told that it is not tried any more."""
+    """Whether a person has been notified that it is not retried."""
     messages: tuple[Message, ...] = ()
     """What was said in its reflection so far."""
 
@@ -36,42 +31,7 @@ class Pending:
         return f"{self.session}.{self.turn:04d}"
 
 
-class PendingFolder:
-    """`vault/pending/`, one JSON file a task. Who works on one holds the folder's lock."""
+class PendingFolder(WaitingFolder[Pending]):
+    """`pending/` of a project's vault. Who works on a task holds the folder's lock."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def write(self, pending: Pending) -> None:
-        """Raises: StorageError."""
-        durable.make_folder(self.folder)
-        row = {**asdict(pending), "text": credentials.redact(pending.text)}
-        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
-        durable.replace(self._path(pending.id), data)
-
-    def read(self, id: str) -> Pending | None:
-        """None when there is none, or it cannot be read."""
-        try:
-            pending = read_row(Pending, self._path(id).read_bytes())
-        except OSError:
-            return None
-        return pending if pending is not None and pending.id == id else None
-
-    def set_aside_damaged(self) -> list[Path]:
-        """Moves tasks that cannot be read out of the way, and says where. Raises: StorageError."""
-        paths = [self._path(id) for id in self.ids() if self.read(id) is None]
-        return [durable.set_aside(path) for path in paths if path.exists()]
-
-    def remove(self, pending: Pending) -> None:
-        """Raises: StorageError."""
-        durable.remove(self._path(pending.id))
-
-    def ids(self) -> list[str]:
-        """Of all that wait, oldest session first."""
-        found: list[str] = []
-        with suppress(OSError):
-            found = sorted(path.stem for path in self.folder.glob("*.json"))
-        return [id for id in found if may_name_a_file(id)]
-
-    def _path(self, id: str) -> Path:
-        return self.folder / f"{id}.json"
+    kind = Pending

@@ -1,8 +1,8 @@
 """The reflector: after a task, a model looks back and writes what is worth remembering by itself.
 
 A loop over `memory_read`, `memory_write`, `memory_patch` and `memory_append`, of at most five calls
-of the model. What was said in it is kept after every step, so that it goes on there when kode ends
-in between. Not here: when it runs and what becomes of a task it could not finish (`system`).
+of the model. The conversation is kept after every step, so that the next start resumes there when
+kode ends in between. Not here: when it runs, and what becomes of an unfinished task (`system`).
 """
 
 import json
@@ -111,8 +111,8 @@ async def reflect(
     emit: Emit,
     keep: Callable[[Sequence[Message]], None],
 ) -> Reflection:
-    """Goes on with a reflection of which `messages` have been said, and calls `keep` with all of
-    them after each. Calls whose results were not kept are made again, which changes nothing twice.
+    """Resumes a reflection after `messages`, and calls `keep` with all messages after each new
+    one. Calls whose results were not kept are made again, which changes nothing twice.
 
     Raises: StorageError, BusyError; CancelledError.
     """

@@ -6,13 +6,11 @@ from dataclasses import replace
 from kode import credentials
 from kode.errors import MemoryError_
 from kode.memory import frame
-from kode.memory.history import Change, History
+from kode.memory.history import History, origin_of
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
 from kode.memory.vault.summary import clean
 
 NO_SUMMARY = "(no summary)"
-ORIGINS_LOOKED_THROUGH = 2_000
-"""Changes, newest first, in which the origin of a file is looked for."""
 
 
 def rows_of(files: VaultFiles) -> list[Row]:
@@ -45,12 +43,10 @@ def shown(files: VaultFiles, history: History) -> str:
     rows = rows_of(files)
     if not rows:
         return ""
-    origins: dict[str, Change] = {}
-    for change in history.tail(ORIGINS_LOOKED_THROUGH).changes:
-        origins.setdefault(change.target, change)
+    origins = history.origins(lambda change: (change.target,))
     parts = [index_message(rows)]
     for row in rows:
-        came = _origin(origins.get(files.target(row.path)))
+        came = origin_of(origins.get(files.target(row.path)), "last ")
         head = f"── {row.path} · {size_words(row.size)} · {came} ──"
         try:
             text = credentials.redact(files.read(row.path) or "").strip()
@@ -88,12 +84,3 @@ def status(
 def _safe(summary: str) -> str:
     what = frame.suspicion(summary)
     return f"(not shown: it looks like {what})" if what else clean(credentials.redact(summary))
-
-
-def _origin(change: Change | None) -> str:
-    if change is None:
-        return "written by hand"
-    session = f", session {change.session}" if change.session else ""
-    turn = f" turn {change.turn}" if change.turn else ""
-    when = change.at[:16].replace("T", " ")
-    return f"last {change.kind} by {change.who}, {when} UTC{session}{turn}"

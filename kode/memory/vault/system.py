@@ -27,11 +27,11 @@ from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
-from kode.memory.vault.names import FOLDERS, SHARED, is_episodes, month_file
+from kode.memory.vault.names import SHARED, is_episodes, month_file
 from kode.memory.vault.pending import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import IN_PART, Outcome, VaultWriter
+from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message
 from kode.shorten import shorten
 
@@ -45,7 +45,7 @@ LISTED_CHARS = 100
 class Vault(ProjectMemory):
     system = SYSTEM
     shared = SHARED
-    left_from_before = (*FOLDERS, "pending")
+    left_from_before = ("facts/*.md", "episodes", "pending")
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
@@ -65,7 +65,7 @@ class Vault(ProjectMemory):
         self._again = False
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """The index, as the first user message. A session that goes on has it already."""
+        """The index, as the first user message. A resumed session has it already."""
         if self._index and reason == "resume":
             return Injection()
         self._index = ""
@@ -173,7 +173,7 @@ class Vault(ProjectMemory):
             is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
             entry = f"- {addition.text}" if is_line else addition.text
         outcome = await self._writer.append(path, entry, self._author("user"), self.now())
-        return self._told(outcome)
+        return self._report(outcome)
 
     async def approve(self, id: str | None) -> str:
         """Lets a task that took in untrusted content be reflected on; without an id, lists those
@@ -214,7 +214,7 @@ class Vault(ProjectMemory):
         except BusyError:
             return  # another process is at it, and does these too
         except Exception as error:
-            # Mostly nobody waits for this: what is not told here is told nowhere.
+            # Mostly nobody waits for this task: an error not reported here is reported nowhere.
             why = reason_of(error)
             self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
 
@@ -277,7 +277,7 @@ class Vault(ProjectMemory):
                 f"Memory's reflection was ended after {done.model_calls} calls of the model; "
                 f"{done.tool_calls} calls of tools were carried out."
             )
-        self._pending.remove(pending)
+        self._pending.remove(pending.id)
         return True
 
     def _give_up(self, pending: Pending, why: str = "kode ended in the middle of it") -> None:
@@ -292,7 +292,7 @@ class Vault(ProjectMemory):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _undo(self, change: Change) -> str:
-        return self._told(await self._writer.undo(change, self._author("undo")))
+        return self._report(await self._writer.undo(change, self._author("undo")))
 
     def _changed_index(self) -> str:
         """The index as the model is to see it; "" when that is what it was shown last."""
@@ -314,10 +314,6 @@ class Vault(ProjectMemory):
             return self.files.read(name) or ""
         except MemoryError_:
             return ""
-
-    def _told(self, outcome: Outcome) -> str:
-        lines = [outcome.line, *((outcome.detail,) if outcome.detail else ())]
-        return self._changed("\n".join(lines), outcome.change_id)
 
 
 def _listed(pending: Pending) -> str:

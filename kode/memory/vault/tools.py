@@ -14,10 +14,11 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.base import Outcome
 from kode.memory.history import Author
 from kode.memory.tool_errors import told_to_model
 from kode.memory.vault.report import rows_of
-from kode.memory.vault.write import Outcome, Replacement, VaultWriter
+from kode.memory.vault.write import VaultWriter
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         """Change parts of a memory file without rewriting it."""
         with told_to_model():
-            replacements = [Replacement(old_text=p.oldText, new_text=p.newText) for p in patches]
-            outcome = await writer.patch(path, replacements, desk.author())
-        return _told(context, outcome, appliedCount=outcome.applied)
+            pairs = [(patch.oldText, patch.newText) for patch in patches]
+            outcome = await writer.patch(path, pairs, desk.author())
+        return _told(context, outcome, appliedCount=len(patches))
 
     @tool(effect="memory", subject="path")
     async def memory_append(
@@ -130,5 +131,5 @@ def _told(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
     sentences: Sequence[str] = [s for s in (outcome.line, outcome.detail) if s]
     message = " ".join(s[:1].upper() + s[1:] + "." for s in sentences)
-    told = {"success": True, **more, "message": message}
-    return ToolOutput(text=json.dumps(told, ensure_ascii=False), summary=outcome.line)
+    answer = {"success": True, **more, "message": message}
+    return ToolOutput(text=json.dumps(answer, ensure_ascii=False), summary=outcome.line)

@@ -5,12 +5,13 @@ Not here: what a path may be (`names`), the summary line (`summary`), wording fo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.errors import MemoryError_
 from kode.memory import scan
+from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
@@ -36,24 +37,8 @@ OF_AN_ENTRY = " of an entry"
 """Ends the reason of a taken back append, so that this can be taken back in turn."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replacement:
-    """One patch: a text that is found exactly once, and what stands there afterwards."""
-
-    old_text: str
-    new_text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    name: str
-    line: str
-    """One line for a person: `appended to episodes/2026-03.md "Logger fix"`."""
-    detail: str = ""
-    change_id: str = ""
-    """"" when nothing was changed."""
-    applied: int = 0
-    """How many patches."""
+Patch = tuple[str, str]
+"""A text that is found exactly once, and what stands there afterwards."""
 
 
 class VaultWriter:
@@ -112,13 +97,13 @@ class VaultWriter:
                 noticed,
             )
 
-    async def patch(self, path: str, patches: Sequence[Replacement], author: Author) -> Outcome:
+    async def patch(self, path: str, patches: Sequence[Patch], author: Author) -> Outcome:
         """Applies patches in order, all or none. Raises as `write`."""
         name = self._writable(path)
         if not patches:
             raise MemoryError_("`patches` is empty: give at least one {oldText, newText}.")
-        for patch in patches:
-            scan.check(patch.new_text)
+        for _, new in patches:
+            scan.check(new)
         async with self.files.lock():
             before = self.files.read(name)
             if before is None:
@@ -138,9 +123,8 @@ class VaultWriter:
                 after=(after,),
                 **self._about(name, before),
             )
-            quoted = _quoted(patches[-1].new_text or "(removed)")
-            outcome = self._put(name, before, after, change, f'patched {name} "{quoted}"')
-        return replace(outcome, applied=len(patches))
+            quoted = _quoted(patches[-1][1] or "(removed)")
+            return self._put(name, before, after, change, f'patched {name} "{quoted}"')
 
     async def append(
         self, path: str, entry: str, author: Author, now: datetime, *, summary: str | None = None
@@ -168,7 +152,7 @@ class VaultWriter:
         async with self.files.lock():
             before = self.files.read(name)
             if author.who != "model" and before is not None and _holds(before, block):
-                return Outcome(name=name, line=f"{name} holds this entry already")
+                return Outcome(line=f"{name} holds this entry already")
             body = (before or title_of(name)).rstrip("\n")
             gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
             after = f"{body}{gap}{block}\n"
@@ -196,7 +180,7 @@ class VaultWriter:
             else:
                 files.write(name, after)
         line = f"undid {change.kind} {change.id} in {name}"
-        return Outcome(name=name, line=line, change_id=written.id)
+        return Outcome(line=line, change_id=written.id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -231,8 +215,8 @@ class VaultWriter:
         known = self.seen.get(name)
         if known == IN_PART and before is not None:
             raise MemoryError_(
-                f"You were shown only a part of {name}, so that writing it anew would lose the "
-                "rest. Use `memory_patch` to change lines, or `memory_append` to add some. "
+                f"You were shown only a part of {name}, so rewriting it would lose the rest. "
+                "Use `memory_patch` to change lines, or `memory_append` to add some. "
                 "Nothing was changed."
             )
         if known is not None and known != fingerprint(before):
@@ -267,13 +251,13 @@ class VaultWriter:
     ) -> Outcome:
         """History first, then the file: a crash in between loses nothing. Inside the lock."""
         if after == before:
-            return Outcome(name=name, line=f"{name} reads so already")
+            return Outcome(line=f"{name} reads so already")
         change = self._history.append(change)
         self.files.write(name, after)
         # Who has not seen what stood there must not write over it unread later.
         if before is None or change.kind == "write" or self.seen.get(name) == fingerprint(before):
             self.seen[name] = fingerprint(after)
-        return Outcome(name=name, line=line, detail=detail, change_id=change.id)
+        return Outcome(line=line, detail=detail, change_id=change.id)
 
 
 def _checked(content: str, author: Author) -> tuple[str, str]:
@@ -290,11 +274,11 @@ def _summarized(name: str, text: str) -> str:
     return summaries.with_summary(text, made) if made else text
 
 
-def _patched(name: str, before: str, patches: Sequence[Replacement]) -> str:
+def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
     """Raises: MemoryError_ naming the text that is missing or ambiguous."""
     text = before
-    for number, patch in enumerate(patches, 1):
-        old = patch.old_text.replace("\r\n", "\n")
+    for number, (old, new) in enumerate(patches, 1):
+        old = plain_lines(old)
         count = text.count(old) if old else 0
         if count != 1:
             found = f"occurs {count} times" if count else "was not found"
@@ -305,7 +289,7 @@ def _patched(name: str, before: str, patches: Sequence[Replacement]) -> str:
                 f"{hint}, then send all patches again. Nothing was changed."
             )
         at = text.index(old)
-        text = text[:at] + patch.new_text.replace("\r\n", "\n") + text[at + len(old) :]
+        text = text[:at] + plain_lines(new) + text[at + len(old) :]
     made = summaries.made_from(before, episodes=is_episodes(name))
     was = summaries.summary_of(before)
     # A summary that was made stays made; one that somebody worded stays theirs.

@@ -245,3 +245,31 @@ async def test_a_kill_at_any_moment_leaves_one_soul_and_what_was_acknowledged(tm
         await system.close(1)
 
         assert int(soul.content.split()[-1].rstrip(".")) in (acknowledged, acknowledged + 1)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_an_empty_file_is_not_taken_for_new_without_a_word(tmp_path, read_only, monkeypatch):
+    monkeypatch.setattr(database, "_said", set())
+    path = tmp_path / "memory" / "notes" / "notes.db"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    events = []
+
+    system = await opened(tmp_path, read_only=read_only, emit=events.append)
+    found = await system.search("tabs", 3)
+
+    assert found == []
+    assert any("is empty (0 bytes)" in text and "history.jsonl" in text for text in notices(events))
+
+
+async def test_a_file_too_short_for_a_database_is_set_aside(tmp_path):
+    path = tmp_path / "memory" / "notes" / "notes.db"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"7")
+    events = []
+
+    await opened(tmp_path, emit=events.append)
+
+    (aside,) = path.parent.glob("*damaged*")
+    assert aside.read_bytes() == b"7"
+    assert any("was damaged" in text for text in notices(events))

@@ -430,6 +430,57 @@ async def test_after_many_vain_attempts_the_note_is_made_without_a_model(tmp_pat
     assert "fix the tokenizer" in index(tmp_path)[0]["summary"]
 
 
+class Slow(Model):
+    """Begins to answer, and takes its time."""
+
+    def __init__(self, *answers, seconds):
+        super().__init__(list(answers))
+        self.seconds, self.begun = seconds, asyncio.Event()
+
+    async def __call__(self, *question):
+        self.asked.append(question)
+        self.begun.set()
+        await asyncio.sleep(self.seconds)
+        return self.answers[0]
+
+
+async def short_run(tmp_path, model, grace_s, **changes):
+    """A start that ends while memory waits for its model; the episodes and what was notified."""
+    system = await opened(tmp_path, model=model, session_id=OTHER_SESSION, **changes)
+    work = asyncio.create_task(system.maintain())
+    begun = asyncio.create_task(model.begun.wait())
+    await asyncio.wait({work, begun}, return_when=asyncio.FIRST_COMPLETED)
+    work.cancel()
+    begun.cancel()
+    await asyncio.gather(work, begun, return_exceptions=True)
+    await system.close(grace_s)
+
+
+async def test_a_short_run_finishes_the_episode_that_it_has_asked_for(tmp_path):
+    system = await opened(tmp_path, model=Model([ProviderError("down")]))
+    await system.before_drop(lived("one", "two", "three"), "exit")
+    model = Slow('{"narrative": "Late but whole.", "facts": []}', seconds=0.05)
+
+    await short_run(tmp_path, model, grace_s=5)
+
+    assert "Late but whole." in (folder(tmp_path) / f"{SESSION}.md").read_text()
+    assert len(model.asked) == 1
+
+
+async def test_starts_that_are_killed_while_the_model_works_come_to_an_end_too(tmp_path):
+    system = await opened(tmp_path, model=Model([ProviderError("down")]))
+    await system.before_drop(lived("one", "two", "three"), "exit")
+    asked, events = 0, []
+    for _ in range(7):
+        model = Slow("never", seconds=600)
+        await short_run(tmp_path, model, grace_s=0.01, emit=events.append)
+        asked += len(model.asked)
+
+    assert asked == 4  # and the one of the session itself
+    assert "Asked: one; two; three" in (folder(tmp_path) / f"{SESSION}.md").read_text()
+    assert [text for text in notices(events) if "asked 5 times in vain" in text] != []
+
+
 async def test_a_damaged_pending_file_is_set_aside(tmp_path):
     (folder(tmp_path) / "pending").mkdir(parents=True)
     (folder(tmp_path) / "pending" / f"{SESSION}.json").write_text("{half")

@@ -1,0 +1,71 @@
+"""Work beside a session: what is begun gets its time, what is not begun is left."""
+
+import asyncio
+
+import pytest
+
+from kode.memory.background import Background
+
+
+async def test_work_continues_when_the_one_who_waits_is_cancelled():
+    work, done = Background(print), asyncio.Event()
+
+    async def step():
+        await asyncio.sleep(0.01)
+        done.set()
+
+    waiting = asyncio.create_task(work.finish(step()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await work.close(5)
+
+    assert done.is_set()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_closing_says_so_waits_for_the_grace_and_cancels_the_rest():
+    work, cancelled = Background(print), []
+
+    async def step():
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            cancelled.append(work.is_closing)
+            raise
+
+    work.start(step())
+    await asyncio.sleep(0)
+    await work.close(0.01)
+
+    assert cancelled == [True]
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_what_fails_while_nobody_waits_is_reported():
+    reported = []
+    work = Background(reported.append)
+    fault = ValueError("broken")
+
+    async def step():
+        await asyncio.sleep(0.01)
+        raise fault
+
+    work.start(step())
+    waiting = asyncio.create_task(work.finish(step()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await work.close(5)
+    await asyncio.sleep(0)
+
+    assert reported == [fault, fault]
+
+
+async def test_who_waits_gets_the_fault():
+    async def step():
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await Background(print).finish(step())
