@@ -19,6 +19,7 @@ from kode import durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
 from kode.memory.stored import read_row
+from kode.shorten import shorten
 
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -69,8 +70,7 @@ def valid_id(session_id: str) -> bool:
 
 def summary_of(narrative: str) -> str:
     """The first characters of a narrative, on one line."""
-    line = " ".join(narrative.split())
-    return line if len(line) <= SUMMARY_CHARS else line[: SUMMARY_CHARS - 1].rstrip() + "…"
+    return shorten(narrative, SUMMARY_CHARS)
 
 
 def render(episode: Episode) -> str:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kode import credentials
 from kode.contracts import MemoryContext
@@ -101,12 +101,10 @@ class EpisodeKeeper:
             self._pending.release(pending.session_id)
             raise
         if not finished:
-            self._context.emit(
-                Notice(
-                    text="The note of this session could not be written now; what it needs is "
-                    "kept, and kode writes it at a later start.",
-                    level="info",
-                )
+            self._notice(
+                "The note of this session could not be written now; what it needs is kept, and "
+                "kode writes it at a later start.",
+                level="info",
             )
         return finished
 
@@ -126,8 +124,7 @@ class EpisodeKeeper:
         async with self.files.lock():
             damaged = self._pending.set_aside_damaged()
         for path in damaged:
-            text = f"What was kept of a session for its note cannot be read. It is now {path}."
-            self._context.emit(Notice(text=text))
+            self._notice(f"What was kept of a session for its note cannot be read: now {path}.")
         if not self._settings.llm_extract or not self._door.usable:
             return
         for session_id in self._pending.ids():
@@ -181,7 +178,6 @@ class EpisodeKeeper:
             else:
                 self.files.remove(session_id)
         return Outcome(
-            file=None,
             line=f"undid {change.kind} {change.id} of episode {session_id}",
             change_id=written.id,
         )
@@ -241,11 +237,9 @@ class EpisodeKeeper:
                 self._pending.write(replace(pending, answer="", claimed_until=0.0))
             return False
         if not narrative:
-            self._context.emit(
-                Notice(
-                    text=f"The note of session {pending.session_id} was given up after "
-                    f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
-                )
+            self._notice(
+                f"The note of session {pending.session_id} was given up after "
+                f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
             )
         narrative, facts = self._scanned(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
@@ -288,6 +282,9 @@ class EpisodeKeeper:
                 self._pending.write(replace(pending, answer=credentials.redact(answer.text)))
         return answer.text or ""
 
+    def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
+        self._context.emit(Notice(text=text, level=level))
+
     def _scanned(
         self, narrative: str, facts: Sequence[str], pending: Pending
     ) -> tuple[str, list[str]]:
@@ -298,9 +295,7 @@ class EpisodeKeeper:
         if scan.scan(narrative):
             narrative = f"(A session of {pending.turns} turns; the scan refused its note.)"
         if len(good) < len(facts):
-            self._context.emit(
-                Notice(text="A fact that the model drew from this session was refused by the scan.")
-            )
+            self._notice("A fact that the model drew from this session was refused by the scan.")
         return narrative, good
 
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
@@ -319,15 +314,12 @@ class EpisodeKeeper:
         )
         aside = self.files.set_aside_if_no_text(episode.session_id)
         if aside is not None:
-            text = (
-                f"The note of session {episode.session_id} was not UTF-8 text. It is now {aside}."
-            )
-            self._context.emit(Notice(text=text))
+            id = episode.session_id
+            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
         self.files.write(episode)
         verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"
         return Outcome(
-            file=None,
             line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
             change_id=change.id,
         )

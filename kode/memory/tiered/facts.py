@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kode import credentials, durable
+from kode import shorten as plain
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
 from kode.memory.stored import plain_lines, read_text
@@ -115,8 +116,7 @@ def check_room(file: FactFile, entries: Sequence[str]) -> None:
 
 def shorten(text: str, max_chars: int) -> str:
     """`text` quoted in a sentence: on one line, credentials masked, cut with an ellipsis."""
-    line = " ".join(credentials.redact(text).split())
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+    return plain.shorten(credentials.redact(text), max_chars)
 
 
 class FactStore:

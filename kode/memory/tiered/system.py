@@ -93,14 +93,14 @@ class Tiered(BaseMemory):
         )
         self._project = paths.path_hash(project)
         files = EpisodeFiles(context.root / "episodes")
-        index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
+        self._index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
         self._episodes = EpisodeKeeper(
             context=context,
             settings=settings,
             door=self._door,
             history=self.history,
             files=files,
-            index=index,
+            index=self._index,
             project=self._project,
         )
         # In a session the model ranks whatever words found, as the document has it; a person at
@@ -108,7 +108,7 @@ class Tiered(BaseMemory):
         in_session = context.session_id is not None
         self._searcher = Searcher(
             files,
-            index,
+            self._index,
             embedder,
             Ranker(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
             context.now,
@@ -220,7 +220,7 @@ class Tiered(BaseMemory):
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""
-        newest = await self._searcher.newest(count)
+        newest = await self._index.newest(count)
         return report.episodes(newest, self._project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
@@ -231,7 +231,7 @@ class Tiered(BaseMemory):
         """The same for the model: one episode whole, or without an id the newest ones; none that
         waits for approval. Raises: MemoryError_."""
         if not id.strip():
-            newest = [e for e in await self._searcher.newest(LISTED_EPISODES) if e.recallable]
+            newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
             listed = report.episodes(newest, self._project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
