@@ -177,10 +177,8 @@ class EpisodeKeeper:
                 self.files.write(parse(change.before[0], session_id, 0.0))
             else:
                 self.files.remove(session_id)
-        return Outcome(
-            line=f"undid {change.kind} {change.id} of episode {session_id}",
-            change_id=written.id,
-        )
+        line = f"undid {change.kind} {change.id} of episode {session_id}"
+        return Outcome(line=line, change_id=written.id)
 
     async def waiting(self) -> list[str]:
         """One line for each episode that waits for approval."""
