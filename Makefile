@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench faults soak picture clean
+.PHONY: run test check bench attacks faults soak picture clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -20,6 +20,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
+
+attacks: $(READY)
+	ATTACKS=all $(BIN)/pytest tests/e2e/test_attacks.py $(ARGS)
 
 faults: $(READY)
 	FAULTS=all $(BIN)/pytest tests/faults -s $(ARGS)

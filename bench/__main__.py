@@ -12,6 +12,7 @@ NAMES = (
     "memory_scale",
     "scan",
     "shell",
+    "wall",
     "subagents",
     "systems",
 )

@@ -27,6 +27,7 @@ from kode.prompts.agents_files import read_agents_files
 from kode.provider_registry import provider_row
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
+from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
@@ -35,7 +36,7 @@ from kode.session.marks import Marks
 from kode.tools import BUILTIN
 
 if TYPE_CHECKING:
-    from kode.sandbox import Sandbox
+    from kode.sandbox.sandbox import Sandbox
     from kode.subagents.delegation import Delegation
     from kode.subagents.protocol import Answer, Question, Start
 
@@ -177,23 +178,27 @@ def _open_sandbox(
     outputs: Path,
     own: tuple[Path, ...],
     readable: tuple[Path, ...],
-) -> "Sandbox | None":
+) -> DeferredSandbox | None:
     if config.sandbox.enabled is False:
         return None
-    from kode.sandbox import open_sandbox
-
     denied = path_denier(config.permissions, project=paths.project_root(cwd), cwd=cwd)
-    return open_sandbox(
-        cwd=cwd,
-        roots=config.roots(cwd),
-        repository=paths.repository_root(cwd),
-        kode_home=home,
-        outputs=outputs,
-        elsewhere=own[1:],
-        readable=readable,
-        denied=denied,
-        network=config.sandbox.network,
-    )
+
+    def make() -> "Sandbox":
+        from kode.sandbox.sandbox import open_sandbox
+
+        return open_sandbox(
+            cwd=cwd,
+            roots=config.roots(cwd),
+            repository=paths.repository_root(cwd),
+            kode_home=home,
+            outputs=outputs,
+            elsewhere=own[1:],
+            readable=readable,
+            denied=denied,
+            network=config.sandbox.network,
+        )
+
+    return DeferredSandbox(make)
 
 
 def _limits(config: Config) -> Limits:

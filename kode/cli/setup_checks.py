@@ -176,7 +176,7 @@ def memory(case: Case) -> Finding:
 
 
 def sandbox(case: Case) -> Finding:
-    from kode.sandbox import open_sandbox
+    from kode.sandbox.sandbox import open_sandbox
 
     if case.loaded is None:
         return Finding(what="sandbox", state="optional", detail=NOT_TRIED)

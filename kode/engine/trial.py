@@ -16,7 +16,7 @@ from typing import Any
 
 from kode.contracts import AtStake, Attempt, FileChange, Tool, ToolContext, ToolOutput, Verdict
 from kode.engine.agent import Agent
-from kode.errors import SandboxError
+from kode.errors import SandboxError, ToolError
 from kode.events import Notice
 from kode.tools.diffs import unified
 
@@ -32,7 +32,13 @@ async def run_command(
     """Runs a command as the gate has decided. Raises: what the tool raises."""
     if not verdict.sandboxed or agent.sandbox is None:
         return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
-    attempt = await asyncio.to_thread(agent.sandbox.begin)
+    try:
+        attempt = await asyncio.to_thread(agent.sandbox.begin)
+    except OSError as error:
+        raise ToolError(
+            f"Not run: the sandbox could not be made ({error}). Tell the person; continue with the "
+            "file tools meanwhile."
+        ) from None
     output: ToolOutput | None = None
     try:
         output = await _run(tool, arguments, replace(context, wrap_command=attempt.wrap))
@@ -81,7 +87,10 @@ async def _look_at(
         verdict = await agent.gate.check_outside(tool, arguments, context, hits)
         if verdict.allowed:
             output = await _run_outside(agent, tool, arguments, context, verdict.at_stake)
-            return replace(output, untrusted=output.untrusted or verdict.untrusted)
+            output = replace(output, untrusted=output.untrusted or verdict.untrusted)
+            return _with_notes(
+                output, ["[It was run again outside the sandbox: this is that run.]"]
+            )
         notes.append(f"[{verdict.reason}]")
         output = replace(output, denied=verdict.reason)
     try:
@@ -115,11 +124,8 @@ class _Settled:
     @property
     def dropped(self) -> tuple[FileChange, ...]:
         """What the gate did not let become real, but for ignored files."""
-        return tuple(
-            one
-            for one in self.changes
-            if not one.ignored and one not in self.made and one.path not in self.left
-        )
+        settled = {one.path for one in self.made} | self.left.keys()
+        return tuple(one for one in self.changes if not one.ignored and one.path not in settled)
 
     @property
     def denied(self) -> str:
@@ -146,9 +152,10 @@ async def _settle(
     )
     left = await _make_real(agent, attempt, allowed.changes) if allowed.changes else {}
     made = tuple(one for one in allowed.changes if one.path not in left)
-    dropped = [one for one in changes if one.ignored and one not in allowed.changes]
+    real = {one.path for one in allowed.changes}
+    dropped = [one for one in changes if one.ignored and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
-    whole = all(one in made for one in shown)
+    whole = all(one.path in real and one.path not in left for one in shown)
     return _Settled(
         changes=changes, made=made, left=left, reason=allowed.reason, diff=diff if whole else ""
     )

@@ -140,10 +140,17 @@ class _Phrases(NamedTuple):
 
 
 _QUOTED = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|(?<!\w)'[^'\n]*'(?!\w)"
-)
-_BEGINS = r"(?:\A|(?<=[.!?:;,。！？：，>*#)\]\n—–-]))[\s*_#>-]*"
+    "|".join(
+        rf"{opening}[^{closing}\n]{{0,400}}{closing}"
+        for opening, closing in (
+            ("`", "`"), ('"', '"'), ("“", "”"), ("„", "“"), ("«", "»"), (r"(?<!\w)'", "'"),
+        )
+    )
+)  # fmt: skip
+_BEGINS = r"(?:\A|(?<=[.!?:;,。！？：，>*#)\]\n—–-]))[\s*_#>-]{0,12}"
 """Where a sentence or a clause begins. "Never ignore ...", "the test says ..." are no orders."""
+_GAP = r"[\W_]{0,12}"
+"""Between two words. Bounded, so that the time is linear in the text, whatever the text is."""
 _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts in which the bounds of words are no help: without spaces, or with marks inside words."""
 
@@ -197,16 +204,18 @@ def _pattern(phrase: str) -> str:
     phrase = "".join(map(_folded, phrase))
     if _UNSPACED.search(phrase):
         return r"\s*".join(_one_of(word) for word in phrase.split())
-    words = [_one_of(word) + (r"\b[\W_]*" if word[0] != "[" else "") for word in phrase.split()]
+    words = [_one_of(word) + (rf"\b{_GAP}" if word[0] != "[" else "") for word in phrase.split()]
     return r"\b" + "".join(words)
 
 
 def _one_of(word: str) -> str:
-    listed = (re.escape(choice).replace("_", r"[\W_]+") for choice in word.strip("[]").split("/"))
+    listed = (
+        re.escape(choice).replace("_", rf"\b{_GAP}") for choice in word.strip("[]").split("/")
+    )
     choices = "|".join(listed)
     if not word.startswith("["):
         return f"(?:{choices})"
-    return f"(?:{choices})?" if _UNSPACED.search(word) else rf"(?:(?:{choices})\b[\W_]*)?"
+    return f"(?:{choices})?" if _UNSPACED.search(word) else rf"(?:(?:{choices})\b{_GAP})?"
 
 
 # ── hidden characters ────────────────────────────────────────────────────────────────────────
@@ -220,6 +229,7 @@ _SUSPICIOUS = re.compile(
 """Everything that needs a look at its neighbours. An ordinary text holds none of it."""
 _PILED_MARKS = re.compile(r"[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{5,}")
 _FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
+_POP_ISOLATE = "\u2069"
 _NEARBY_CHARS = 48
 """How far a direction mark looks for the right-to-left text that explains it."""
 
@@ -227,10 +237,10 @@ _NEARBY_CHARS = 48
 def _hidden_character(text: str) -> tuple[int, str] | None:
     """Place and category of the first character that hides something. Each is judged by its
     neighbours: a joiner belongs between Persian letters, and not inside an English word."""
-    flags = [range(*flag.span()) for flag in _FLAG.finditer(text)]
+    flags = {at for flag in _FLAG.finditer(text) for at in range(*flag.span())}
     for match in _SUSPICIOUS.finditer(text):
         at = match.start()
-        if any(at in flag for flag in flags) or _is_natural(text, at):
+        if at in flags or _is_natural(text, at):
             continue
         code = ord(text[at])
         if code < 0x20 or 0x7F <= code <= 0x9F:
@@ -320,15 +330,14 @@ def _has_right_to_left(text: str) -> bool:
 
 
 def _is_isolate(text: str, at: int) -> bool:
-    """Whether it is of balanced pairs, none inside another, in right-to-left text."""
-    start = text.rfind("\n", 0, at) + 1
-    end = text.find("\n", at)
-    line = text[start : end if end >= 0 else len(text)]
-    if not _has_right_to_left(text[max(start, at - _NEARBY_CHARS) : at + _NEARBY_CHARS]):
+    """Whether it is of a pair around a few words, with none inside, in right-to-left text."""
+    before = text[max(0, at - _NEARBY_CHARS) : at].rpartition("\n")[2]
+    after = text[at + 1 : at + _NEARBY_CHARS].partition("\n")[0]
+    if not _has_right_to_left(before + after):
         return False
-    signs = re.findall("[\u2066-\u2069]", line)
-    pairs = list(zip(signs[::2], signs[1::2], strict=False))
-    return len(signs) % 2 == 0 and all(a != "\u2069" and b == "\u2069" for a, b in pairs)
+    if text[at] == _POP_ISOLATE:
+        return re.findall("[\u2066-\u2069]", before)[-1:] not in ([], [_POP_ISOLATE])
+    return re.findall("[\u2066-\u2069]", after)[:1] == [_POP_ISOLATE]
 
 
 def _is_ideograph(char: str) -> bool:

@@ -233,7 +233,11 @@ class PersonGate:
         if self._mode == "plan":
             return Kept(changes=(), reason="Nothing is changed in mode plan.")
         async with self._turn:
-            decided = [(one, self._decide_change(tool, arguments, context, one)) for one in changes]
+            decided = await asyncio.to_thread(
+                lambda: [
+                    (one, self._decide_change(tool, arguments, context, one)) for one in changes
+                ]
+            )
             allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
             asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
@@ -277,7 +281,9 @@ class PersonGate:
         change: FileChange,
     ) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
-        decision = self._decide_on(edit, {"path": change.path}, context)
+        # What a command wrote may come from anywhere.
+        call = replace(self._call(edit, {"path": change.path}, context), taint=True)
+        decision = decide_call(call)
         free = self._mode in ("auto-edit", "full")
         if decision.outcome == "ask" and change.ignored and not free:
             return replace(decision, outcome="deny", reason="")  # it stays in the sandbox

@@ -70,7 +70,8 @@ OTHER_PROCESSES = (
 RUNS_LATER = (
     # Version control
     ".git/hooks .git/config .git/config.worktree .git/worktrees/*/config "
-    ".git/worktrees/*/config.worktree .git/info/attributes .git/modules *.git/hooks *.git/config "
+    ".git/worktrees/*/config.worktree .git/commondir .git/worktrees/*/commondir "
+    ".git/info/attributes .git/modules *.git/hooks *.git/config "
     ".gitconfig .gitmodules .githooks .hg/hgrc .sl/config .jj/repo/config.toml "
     ".jj/workspace-config.toml .pijul/config _darcs/prefs .husky .pre-commit-config.yaml "
     ".pre-commit-hooks.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook "

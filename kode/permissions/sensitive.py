@@ -283,4 +283,7 @@ def _reaches_secret(name: str) -> bool:
 def _runs_later(path: str) -> bool:
     # A file named `.git` says where the repository is, and so whose hooks run.
     folded = _folded(path)
-    return os.path.basename(folded) == ".git" or _RUNS_LATER.search(folded) is not None
+    folder, name = os.path.split(folded)
+    if name == ".git" or (name == "head" and "/.git/" not in f"{folder}/"):
+        return True  # with these, git takes a folder for a repository and obeys its settings
+    return _RUNS_LATER.search(folded) is not None

@@ -1,9 +1,12 @@
 """The sandbox: what a command that nobody was asked about can reach, held by the kernel.
 
+    deferred.py   stands for a sandbox until a command needs it
     sandbox.py    read this first: what holds on this machine, and an attempt at a command
     view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
     masks.py      which files of a folder hold keys, so that nothing shows in their place
     layer.py      the throw-away copy of the folders of work, and what a command changed in it
+    apply.py      makes real what of it is allowed, or leaves it to the next command
+    store.py      where the copies lie
     wall.py       what a command ran into, as the kernel reports it
     limits.py     Landlock and seccomp: what the kernel is told
     launcher.py   the last step, inside: limits its own process, then becomes the command
@@ -11,7 +14,3 @@
 
 Whether a command runs in it, and what becomes of its changes, is decided in `kode.permissions`.
 """
-
-from kode.sandbox.sandbox import Attempt, Sandbox, Standing, open_sandbox
-
-__all__ = ["Attempt", "Sandbox", "Standing", "open_sandbox"]

@@ -41,6 +41,8 @@ _DETACH, _NEW_USER = 2, 0x10000000
 _LISTENER, _PATIENT = 8, 32
 """A filter with somebody who listens; a call that is being reported waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
+_ADOPTS_ORPHANS = 36
+_HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15
 
 
 def landlock_version() -> int:
@@ -62,9 +64,8 @@ def enter(orders: dict[str, "Any"]) -> None:
     _checked(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
-    if orders["report"] is not None:
-        _report(*orders["report"])
-    _memory, program = _program(orders["filter"])
+    reported = orders["report"] is not None and _report(*orders["report"])
+    _memory, program = _program(orders["filter_of_reported" if reported else "filter"])
     _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
@@ -112,9 +113,9 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
 
 
-def _report(report_to: int, steps: bytes) -> None:
-    """Has the kernel report what the command tries to somebody outside. Where it cannot, nothing
-    is reported: the limits hold without."""
+def _report(report_to: int, steps: bytes) -> bool:
+    """Has the kernel report what the command tries to somebody outside. Where it cannot (False),
+    nothing is reported: the limits hold without. A call that nobody answers fails."""
     import _socket
 
     _memory, program = _program(steps)
@@ -126,12 +127,13 @@ def _report(report_to: int, steps: bytes) -> None:
         if listener >= 0:
             break
     if listener < 0:
-        return
+        return False
     sender = _socket.socket(fileno=report_to)
     rights = listener.to_bytes(4, sys.byteorder)
     sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     posix.close(listener)
     sender.detach()
+    return True
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
@@ -164,10 +166,40 @@ def _checked(result: int) -> int:
     return result
 
 
+def _watch_over_command() -> None:
+    """Goes on in a child, which becomes the command. This process stays outside the limits, takes
+    in whatever the command starts, and ends that with it: where processes have no namespace of
+    their own, they can leave group, session and environment behind."""
+    _checked(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
+    command = posix.fork()
+    if command == 0:
+        return
+    import _signal  # type: ignore[import-not-found]
+
+    for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are for the command
+        _signal.signal(number, _signal.SIG_IGN)
+    posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
+    code, ended = 0, 0
+    while ended != command:
+        ended, status = posix.waitpid(-1, 0)
+        code = posix.waitstatus_to_exitcode(status)
+    own = posix.getpid()
+    try:
+        while True:
+            with open(f"/proc/self/task/{own}/children") as file:
+                for child in file.read().split():
+                    posix.kill(int(child), _KILL)
+            posix.waitpid(-1, 0)
+    except OSError:  # none is left
+        posix._exit(code if code >= 0 else 128 - code)
+
+
 def become(orders: dict[str, "Any"], argv: list[str]) -> None:
     """Becomes the command; ends with 126 when it cannot be limited or started, and nothing of it
     has run then. With a probe in the orders, that runs instead."""
     try:
+        if orders["alone"]:
+            _watch_over_command()
         enter(orders)
         if orders["probe"] is not None:
             code, probe = orders["probe"]
@@ -177,9 +209,9 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
             return
         environment = dict(posix.environ)
         for name, value in orders["environment"]:
-            environment.pop(name, None)
+            environment.pop(_name(name), None)
             if value is not None:
-                environment[name] = value
+                environment[_name(name)] = _name(value)
         # Among what bubblewrap hands on are folders as they are outside of it.
         posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
         posix.execve(argv[0], argv, environment)

@@ -9,20 +9,17 @@ What is written where, from the kernel's documentation of overlayfs: a deleted p
 device 0:0, a folder that replaces another has the attribute `user.overlay.opaque`.
 """
 
-import contextlib
-import errno
-import fcntl
 import os
 import secrets
-import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.permissions import sensitive
+from kode.sandbox.store import let_in, remove_tree
 from kode.session.git import GitError, run_git
 
 MAX_CHANGES = 20_000
@@ -76,76 +73,7 @@ def make_layer(store: Path, root: Path, below: Path | None) -> Layer:
 
 def discard(layer: Layer) -> None:
     """Removes a layer with all that the command wrote. Never raises."""
-    _remove_tree(layer.holder)
-
-
-# ── where layers lie ─────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, kw_only=True)
-class Store:
-    """A folder for the layers of one process; the lock says that it is in use."""
-
-    folder: Path
-    lock: int
-
-    def close(self) -> None:
-        _remove_tree(self.folder)
-        os.close(self.lock)
-
-
-def open_store(parents: Iterable[Path]) -> Store | None:
-    """A store below the first of `parents` that can be written; None when none can. What a killed
-    process left there is removed."""
-    for parent in parents:
-        with contextlib.suppress(OSError):
-            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _is_private(parent):
-                continue
-            _remove_abandoned(parent)
-            folder = parent / f"layers-{secrets.token_hex(6)}"
-            folder.mkdir(mode=0o700)
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if folder.is_dir():  # or else another process took it for abandoned just now
-                return Store(folder=folder, lock=lock)
-            os.close(lock)
-    return None
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether nobody else can put anything there: in a temporary folder, the name may be taken."""
-    status = os.lstat(folder)
-    mine = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
-    return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    for folder in parent.glob("layers-*"):
-        with contextlib.suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                if os.fstat(lock).st_uid == os.geteuid():
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove_tree(folder)
-            finally:
-                os.close(lock)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Never raises; what cannot be removed stays."""
-    with contextlib.suppress(OSError):
-        _give_rights(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _give_rights(folder: Path) -> None:
-    """The kernel's own folders, and those of a command, may let nobody in."""
-    os.chmod(folder, 0o700)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _give_rights(Path(entry.path))
+    remove_tree(layer.holder)
 
 
 # ── what a command changed ───────────────────────────────────────────────────────────────────
@@ -154,13 +82,16 @@ def _give_rights(folder: Path) -> None:
 def changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; a file written with what it held before is none.
 
-    Raises: SandboxError when there is too much of it.
+    Raises: OSError, SandboxError when there is too much of it.
     """
     found: list[FileChange] = []
-    for path, change in _walk(layer, Path()):
-        found.append(FileChange(path=str(layer.root / path), change=change))
-        if len(found) > MAX_CHANGES:
-            raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    try:
+        for path, change in _walk(layer, Path()):
+            found.append(FileChange(path=str(layer.root / path), change=change))
+            if len(found) > MAX_CHANGES:
+                raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    except RecursionError:
+        raise SandboxError("It made folders that are nested too deeply.") from None
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
 
 
@@ -169,43 +100,47 @@ def version(layer: Layer, path: str) -> Path:
     return layer.upper / Path(path).relative_to(layer.root)
 
 
-def _walk(layer: Layer, folder: Path) -> Iterator[tuple[Path, str]]:
+def _walk(layer: Layer, folder: Path, *, opaque: bool = False) -> Iterator[tuple[Path, str]]:
+    """`opaque`: whether nothing of the real folder shows through, nor of those in it."""
     above, under = layer.upper / folder, _Under(layer, folder)
+    let_in(above)
+    if opaque:
+        for name in under.names():
+            if not os.path.lexists(above / name):
+                yield from _deleted(layer.root, folder / name)
     with os.scandir(above) as entries:
         for entry in entries:
             path = folder / entry.name
             status = entry.stat(follow_symlinks=False)
             before = under.status(entry.name)
-            if _is_whiteout(status):
+            if is_whiteout(status):
                 if before is not None:
                     yield from _deleted(layer.root, path)
             elif stat.S_ISDIR(status.st_mode):
-                yield from _changes_of_folder(layer, path, before)
+                yield from _changes_of_folder(layer, path, before, opaque)
             elif before is None:
-                if _is_plain(status):
+                if is_plain(status):
                     yield path, "created"
-            elif _is_plain(status) and _differs(above / entry.name, layer.root / path, before):
+            elif is_plain(status) and _differs(above / entry.name, layer.root / path, before):
                 if stat.S_ISDIR(before.st_mode):
                     yield from _deleted(layer.root, path)
-                yield path, "changed"
+                    yield path, "created"
+                else:
+                    yield path, "changed"
 
 
 def _changes_of_folder(
-    layer: Layer, path: Path, before: os.stat_result | None
+    layer: Layer, path: Path, before: os.stat_result | None, opaque: bool
 ) -> Iterator[tuple[Path, str]]:
     if before is not None and not stat.S_ISDIR(before.st_mode):
         yield path, "deleted"
         before = None
-    if before is not None and _is_opaque(layer.upper / path):
-        for name in os.listdir(layer.root / path):
-            if not os.path.lexists(layer.upper / path / name):
-                yield from _deleted(layer.root, path / name)
     if path.name in CACHES and before is None:
         for part in _parts_of_cache(layer, path):
             yield part, "created"
         return
     empty = True
-    for one in _walk(layer, path):
+    for one in _walk(layer, path, opaque=opaque or is_opaque(layer.upper / path)):
         empty = False
         yield one
     if empty and before is None:
@@ -217,6 +152,7 @@ def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
     about by itself."""
     parts: list[Path] = []
     whole = True
+    let_in(layer.upper / folder)
     with os.scandir(layer.upper / folder) as entries:
         for entry in entries:
             path = folder / entry.name
@@ -225,7 +161,7 @@ def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
             real = str(layer.root / path)
             special = sensitive.runs_later(real) or sensitive.steers_agents(real)
             whole = whole and found == [path] and not special
-            if is_folder or _is_plain(entry.stat(follow_symlinks=False)):
+            if is_folder or is_plain(entry.stat(follow_symlinks=False)):
                 parts += found
     return [folder] if whole else parts
 
@@ -243,6 +179,10 @@ class _Under:
         except OSError:
             return None
 
+    def names(self) -> list[str]:
+        real = self.layer.root / self.folder
+        return os.listdir(real) if os.path.isdir(real) and not os.path.islink(real) else []
+
 
 def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
     """A folder with all that is in it, the folder last."""
@@ -253,16 +193,16 @@ def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
     yield path, "deleted"
 
 
-def _is_plain(status: os.stat_result) -> bool:
+def is_plain(status: os.stat_result) -> bool:
     """Sockets, pipes and devices never become real."""
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
-def _is_whiteout(status: os.stat_result) -> bool:
+def is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def _is_opaque(path: Path) -> bool:
+def is_opaque(path: Path) -> bool:
     try:
         return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
     except OSError:
@@ -318,164 +258,6 @@ def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:
     except GitError:  # also its way to say that none is
         return frozenset()
     return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)
-
-
-# ── making changes real ──────────────────────────────────────────────────────────────────────
-
-
-def apply(
-    layer: Layer,
-    wanted: Iterable[FileChange],
-    started_ns: int,
-    is_hidden: Callable[[str], bool],
-) -> dict[str, str]:
-    """Makes changes real; returns those that were left alone, each with the reason. A file that
-    somebody else changed since `started_ns` (the time of day) is theirs. A link to what `is_hidden`
-    from commands would have others read it for them."""
-    left: dict[str, str] = {}
-    ordered = sorted(wanted, key=lambda one: one.path)
-    gone = [one for one in reversed(ordered) if one.change == "deleted"]
-    for one in (*gone, *(one for one in ordered if one.change != "deleted")):
-        try:
-            why = _apply_one(layer, one, started_ns, is_hidden)
-        except OSError as error:
-            why = error.strerror or str(error)
-        if why:
-            left[one.path] = why
-    return left
-
-
-def _apply_one(
-    layer: Layer, one: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
-) -> str:
-    """Why it was left alone; "" when it was applied."""
-    real = Path(one.path)
-    if os.path.realpath(real.parent) != str(real.parent):
-        return "its folder is a link"
-    if one.change != "deleted":
-        real.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        before = os.lstat(real)
-    except FileNotFoundError:
-        before = None
-    if before is not None and not stat.S_ISDIR(before.st_mode) and before.st_ctime_ns > started_ns:
-        return "somebody else changed it meanwhile"
-    if one.change == "deleted":
-        return _delete(real, before)
-    new = version(layer, one.path)
-    status = os.lstat(new)
-    if stat.S_ISDIR(status.st_mode):
-        return _move_folder(new, real, is_hidden)
-    if _leads_to(new, real, is_hidden):
-        return "it leads to what is hidden from commands"
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        real.rmdir()
-    _clean(new, status)
-    _move(new, real)
-    return ""
-
-
-def _delete(real: Path, before: os.stat_result | None) -> str:
-    if before is None:
-        return ""
-    if stat.S_ISDIR(before.st_mode):
-        try:
-            real.rmdir()
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return ""  # something else was put there, or was not to be deleted
-            raise
-    else:
-        real.unlink()
-    return ""
-
-
-def _leads_to(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> bool:
-    return new.is_symlink() and is_hidden(os.path.realpath(real.parent / new.readlink()))
-
-
-def _move_folder(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> str:
-    real.mkdir(exist_ok=True)
-    for name in sorted(os.listdir(new)):
-        status = os.lstat(new / name)
-        if stat.S_ISDIR(status.st_mode):
-            _move_folder(new / name, real / name, is_hidden)
-        elif _is_plain(status) and not _leads_to(new / name, real / name, is_hidden):
-            _clean(new / name, status)
-            _move(new / name, real / name)
-    return ""
-
-
-def _clean(new: Path, status: os.stat_result) -> None:
-    """A file takes along no marks of the overlay, and no right to run as its owner."""
-    if stat.S_ISLNK(status.st_mode):
-        return
-    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-        os.chmod(new, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(new):
-            if name.startswith("user.overlay."):
-                os.removexattr(new, name)
-
-
-def _move(new: Path, real: Path) -> None:
-    try:
-        os.rename(new, real)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        beside = real.with_name(f".kode-tmp-{secrets.token_hex(4)}")
-        try:
-            shutil.copy2(new, beside, follow_symlinks=False)
-            os.rename(beside, real)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
-        new.unlink()
-
-
-def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:
-    """Moves ignored files that a command wrote to where the next command of the session finds
-    them: what a build made is there for the tests, and the real folder knows nothing of it. Never
-    raises: what cannot be moved is made again."""
-    for one in ignored:
-        path = Path(one.path).relative_to(layer.root)
-        with contextlib.suppress(OSError):
-            _merge(layer.upper / path, below / path)
-    for path in _whiteouts(layer.upper, below):
-        with contextlib.suppress(OSError):
-            _remove(below / path)
-
-
-def _whiteouts(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
-    """What a command deleted of the files that earlier ones left."""
-    with contextlib.suppress(OSError), os.scandir(upper / folder) as entries:
-        for entry in entries:
-            path = folder / entry.name
-            if not os.path.lexists(below / path):
-                continue
-            if _is_whiteout(entry.stat(follow_symlinks=False)):
-                yield path
-            elif entry.is_dir(follow_symlinks=False):
-                yield from _whiteouts(upper, below, path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-def _merge(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir() and not source.is_symlink() and target.is_dir() and not target.is_symlink():
-        for name in os.listdir(source):
-            _merge(source / name, target / name)
-        return
-    if os.path.lexists(target):
-        _remove(target)
-    os.rename(source, target)
 
 
 def _kernel() -> tuple[int, int]:

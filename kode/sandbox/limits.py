@@ -56,15 +56,21 @@ def launch(
     Raises: KeyError for a machine whose system calls are not known.
     """
     version = landlock_version()
+    machine = os.uname().machine
+    # Without a network of its own, no internet socket is made: where somebody listens, the answer
+    # to the report is no; else the filter says so.
+    answered = alone and not internet
     orders = {
         "files": _attributes(version, read is not None) if version else None,
         "rules": _rules(version, write, read, listed) if version else [],
-        "filter": seccomp_filter(os.uname().machine, internet=internet, alone=alone),
-        "report": None if report_to is None else (report_to, watching(os.uname().machine)),
+        "filter": seccomp_filter(machine, internet=internet, alone=alone),
+        "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
+        "report": None if report_to is None else (report_to, watching(machine, sockets=answered)),
         "layers": list(layers),
         "masks": list(masks),
         "cwd": cwd,
         "ids": (os.getuid(), os.getgid()),
+        "alone": alone,
         "environment": list(environment.items()),
         "probe": probe,
     }
@@ -169,7 +175,12 @@ _NUMBERS = {
         5, 6, 7, 14, 15, 16, 463, 466, 469,
     ),
 }  # fmt: skip
-_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", "prlimit64")
+_OF_A_PROCESS = {
+    "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
+    "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
+}  # fmt: skip
+"""Which argument is the process that they change; 0 is oneself."""
+_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
 """Denied by their arguments only; the others always."""
 
 _ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
@@ -219,8 +230,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
-    if alone:  # the limits of other processes; 0 is oneself
-        program += _judged(number["prlimit64"], [(_FIRST, _ANY_BIT, 0xFFFFFFFF)])
+    for name, argument in _OF_A_PROCESS.items() if alone else ():
+        program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
     of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
     program += _judged(number["ioctl"], [*terminal, *of_files])
@@ -289,11 +300,24 @@ WATCHED = {
 }
 """Number of a call → its name, and which arguments are its folder and its path."""
 
+SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).get("socket")
+"""The number of the call that the listener denies; see `watching`."""
+
 
 @cache
-def watching(machine: str) -> bytes:
-    """A program of BPF that reports the calls of `WATCHED` and lets all pass."""
+def watching(machine: str, *, sockets: bool) -> bytes:
+    """A program of BPF that reports the calls of `WATCHED` and lets all pass. `sockets`: reports
+    internet sockets too, which are then denied."""
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
+    if sockets:
+        program += [
+            (_EQUAL, 0, 5, _NUMBERS[machine][0] or 0),
+            (_LOAD, 0, 0, _FIRST),
+            (_EQUAL, 1, 0, _INET),
+            (_EQUAL, 0, 1, _INET6),
+            (_RETURN, 0, 0, _NOTIFY),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
     for on_x86, on_arm, _, _, argument in _CALLS.values():
         number = on_x86 if machine == "x86_64" else on_arm
         if number is None:

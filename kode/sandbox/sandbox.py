@@ -32,18 +32,18 @@ from kode import paths
 from kode.contracts import FileChange, Wrapped
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, view
+from kode.sandbox.apply import apply, carry_over
+from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
-from kode.sandbox.layer import Layer, Store
+from kode.sandbox.layer import Layer
 from kode.sandbox.masks import Masks, make_mask
+from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
 from kode.sandbox.wall import View, Wall, listening_ports
 
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 TEST_TIMEOUT_S = 10.0
-
-_WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
-"""Where programs are looked for: a project's folder on PATH must not supply them."""
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -138,7 +138,7 @@ class Sandbox:
         """Why there is surely no sandbox, without trying; "" where one has to try."""
         if sys.platform != "linux":
             return "it needs Linux"
-        if not shutil.which("bwrap", path=_WHERE) and landlock_version() < limits.SUFFICES_ALONE:
+        if not shutil.which("bwrap", path=WHERE) and landlock_version() < limits.SUFFICES_ALONE:
             return "bubblewrap is not installed"
         return ""
 
@@ -157,7 +157,7 @@ class Sandbox:
                 continue
             below = store / f"below-{paths.path_hash(one.root)}"
             below.mkdir(exist_ok=True)
-            layers.carry_over(one, own, below)
+            carry_over(one, own, below)
             self._below[one.root] = below
 
     def forget(self) -> None:
@@ -189,7 +189,7 @@ class Sandbox:
         """What is wrong with one kind, by trying it; "" when it holds."""
         if sys.platform != "linux":
             return "needs Linux"
-        if kind == "bubblewrap" and not shutil.which("bwrap", path=_WHERE):
+        if kind == "bubblewrap" and not shutil.which("bwrap", path=WHERE):
             return "not installed"
         if kind == "landlock" and (fault := self._fault_of_landlock()):
             return fault
@@ -224,7 +224,7 @@ class Sandbox:
         try:
             return subprocess.run(
                 wrapped.argv,
-                env={"PATH": _WHERE},
+                env={"PATH": WHERE},
                 pass_fds=wrapped.descriptors,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -276,7 +276,7 @@ class Sandbox:
     def store(self) -> Path | None:
         """The folder for layers and masks; None when none can be had."""
         if self._store is None:
-            self._store = layers.open_store(_places_for_layers(self.ground))
+            self._store = open_store(_places_for_layers(self.ground))
             if self._store is not None:
                 atexit.register(self._store.close)
         return None if self._store is None else self._store.folder
@@ -336,7 +336,7 @@ class Attempt:
         left: dict[str, str] = {}
         for one in self.layers:
             own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
-            left |= layers.apply(one, own, self.started_ns, self._is_hidden)
+            left |= apply(one, own, self.started_ns, self._is_hidden)
         return left
 
     def _is_hidden(self, path: str) -> bool:
@@ -358,13 +358,15 @@ class Attempt:
 
     def _view(self) -> View:
         sandbox = self.sandbox
-        inside = sandbox.temporary_inside(self.kind)
-        writable = [inside]
+        ground, layered = sandbox.ground, [one.root for one in self.layers]
+        writable = [sandbox.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
-            roots = (one.root for one in self.layers)
-            writable = view.writable_in_bubblewrap(sandbox.ground, roots)
+            writable = view.writable_in_bubblewrap(ground, layered)
         return View(
-            writable=tuple(writable), network=sandbox.ground.network, services=listening_ports
+            writable=tuple(writable),
+            fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
+            network=ground.network,
+            services=listening_ports,
         )
 
     def _launcher(self) -> tuple[str, ...]:
@@ -416,7 +418,7 @@ class Attempt:
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
-        bubblewrap = shutil.which("bwrap", path=_WHERE) or "bwrap"
+        bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
         return (bubblewrap, "--args", str(carried), "--")
 
 

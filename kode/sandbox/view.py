@@ -115,12 +115,13 @@ def bubblewrap_arguments(
     if store:
         arguments += ["--bind", store, STAGE]
         arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
-    arguments += ["--unshare-all", "--die-with-parent"]
+    # Not the names of cgroups: Java fails where those in /proc and in /sys differ.
+    arguments += ["--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    arguments += [] if ground.network else ["--unshare-net"]
+    arguments.append("--die-with-parent")
     # The launcher mounts the layers, as the root of a namespace, then gives up all powers.
     arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]
     arguments += ["--cap-add", "ALL"] if store else []
-    if ground.network:
-        arguments.append("--share-net")
     # The first process stays where it begins, which must not be below a layer and its masks.
     return [*arguments, "--chdir", "/" if store else str(ground.cwd)]
 
@@ -151,6 +152,12 @@ def _own_hidden(ground: Ground) -> list[Path]:
 def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
     """The folders that a command may write in, real or not."""
     return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
+
+
+def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
+    """What of these folders it may not change after all."""
+    unlayered = [folder for folder in ground.folders if folder not in layered]
+    return [*unlayered, *_shown(ground), ground.kode_home]
 
 
 def is_hidden(ground: Ground, path: Path) -> bool:

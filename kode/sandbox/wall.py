@@ -1,13 +1,15 @@
 """What a command ran into in the sandbox, as the kernel reports it.
 
 A filter of seccomp tells this process of each call that opens a file for writing, changes a folder
-or connects, before it is carried out; the answer is always "go ahead". Nothing is decided here: the
+or connects, before it is carried out; the answer is "go ahead". Nothing is decided here: the
 limits hold by other means, and what is read of the calling process may have changed by the time the
-kernel reads it. So a report serves a question and never a permission. (seccomp_unotify(2))
+kernel reads it. So a report serves a question and never a permission. The one answer of "no" is to
+internet sockets under Landlock alone, whose family is in a register. (seccomp_unotify(2))
 """
 
 import array
 import contextlib
+import errno
 import fcntl
 import ipaddress
 import os
@@ -19,7 +21,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kode.sandbox.limits import WATCHED
+from kode.sandbox.limits import SOCKET, WATCHED
 
 MAX_HITS = 20
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
@@ -33,6 +35,8 @@ _WITHOUT_HARM = re.compile(
 )
 """Programs try to keep what they found out beside what they were given, and do without."""
 _MAX_SHOWN = 200
+_MAKES = ("mkdir", "link", "symlink")
+"""Calls that fail anyway where something is."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class View:
 
     writable: tuple[str, ...]
     """Folders, as the command sees them."""
+    fixed: tuple[str, ...]
+    """What in them, or around them, it may not change after all."""
     network: bool
     services: Callable[[], frozenset[int]]
     """The ports on this machine's loopback that programs outside listen on."""
@@ -112,10 +118,15 @@ class Wall:
             call = _CALL.unpack(asked)
             with contextlib.suppress(Exception):  # what cannot be understood is not reported
                 self._note(call[1], call[3], call[6:])
-            fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, 0, _CONTINUE))
+            denied = call[3] == SOCKET
+            answer = (-errno.EPERM, 0) if denied else (0, _CONTINUE)
+            fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         if len(self.hits) >= MAX_HITS:
+            return
+        if number == SOCKET:
+            self.hits["opened a network connection"] = None
             return
         watched = WATCHED.get(number)
         if watched is None:
@@ -126,7 +137,9 @@ class Wall:
             hit = self._of_address(_read(pid, arguments[address_at], min(arguments[size_at], 128)))
         else:
             folder = arguments[folder_at] if folder_at >= 0 else _HERE
-            hit = self._of_path(_path(pid, folder, arguments[path_at]))
+            path = _path(pid, folder, arguments[path_at])
+            is_there = name.startswith(_MAKES) and os.path.lexists(path)
+            hit = "" if is_there else self._of_path(path)
         if hit:
             self.hits[hit] = None
 
@@ -135,11 +148,17 @@ class Wall:
             return ""
         folder, name = os.path.split(path)
         real = os.path.join(os.path.realpath(folder), name)
-        if any(_below(real, allowed) for allowed in (*self.view.writable, "/dev", "/proc")):
+        if self._may_change(real):
             return ""
         # What it could not change outside of the sandbox either is no wall of ours.
         target = real if os.path.lexists(real) else os.path.dirname(real)
         return f"wrote to {_shown(path)}" if os.access(target, os.W_OK) else ""
+
+    def _may_change(self, path: str) -> bool:
+        """The narrowest folder decides."""
+        free = [one for one in (*self.view.writable, "/dev", "/proc") if _below(path, one)]
+        fixed = [one for one in self.view.fixed if _below(path, one)]
+        return max(map(len, free), default=0) > max(map(len, fixed), default=0)
 
     def _of_address(self, address: bytes) -> str:
         if self.view.network or len(address) < 8:

@@ -28,8 +28,14 @@ class Change:
     after: State = None
     mode: int = 0o644
     """Of the file before."""
+    after_mode: int | None = None
+    """Of the file after, where it is another one."""
     done: bool = False
     """False on the line written before the change: `after` says nothing yet."""
+
+    @property
+    def has_effect(self) -> bool:
+        return not self.done or self.before != self.after or self.after_mode is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +151,7 @@ class Group:
     @property
     def has_effect(self) -> bool:
         changes = (change for changes in self.files.values() for change in changes)
-        return bool(self.repositories) or any(c.before != c.after or not c.done for c in changes)
+        return bool(self.repositories) or any(change.has_effect for change in changes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from kode.session.changes import (
     TurnEnd,
     way_back,
 )
-from kode.session.contents import LINK, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.contents import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError
 from kode.session.keeping import Kept, differences, gather, gather_files
@@ -203,11 +203,13 @@ class Checkpoints:
         left: list[tuple[str, str]] = []
         notes: list[str] = []
         for path, done in group.files.items():
-            if all(change.done and change.before == change.after for change in done):
+            if not any(change.has_effect for change in done):
                 continue
-            seen = self.contents.see(Path(path))
+            seen = self._seen(path, group)
             back = way_back(done, seen.state)
-            if back.found and back.state == seen.state:
+            given = done[-1].after_mode
+            chmodded = given is not None and seen.mode == given != back.mode
+            if back.found and back.state == seen.state and not chmodded:
                 continue
             goal = Seen(state=back.state, mode=back.mode)
             why = "it has changed since" if not back.found else self._obstacle(path, seen, goal)
@@ -218,6 +220,15 @@ class Checkpoints:
             if not back.whole:
                 notes.append(f"{path} is as you left it in the middle of the turn.")
         return moves, left, notes
+
+    def _seen(self, path: str, group: Group) -> Seen:
+        """What is there now; behind a link that the group made of a folder, nothing is."""
+        folder = os.path.dirname(path)
+        if os.path.realpath(folder) != folder and any(
+            str(one) in group.files for one in Path(path).parents
+        ):
+            return Seen(state=None)
+        return self.contents.see(Path(path))
 
     def _plan_forth(self, taken: Taken) -> tuple[list[Moved], list[tuple[str, str]]]:
         moves: list[Moved] = []
@@ -239,13 +250,10 @@ class Checkpoints:
         """Why a file cannot be put back; "" when nothing is in the way."""
         if goal.state == TOO_LARGE or now.state == TOO_LARGE:
             return "it is too large to keep"
-        if not now.can_be_kept or not goal.can_be_kept:
+        if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
             return "it is no file that can be kept"
         if is_digest(goal.state) and self.contents.data(goal.state or "") is None:
             return "what it held is not kept any more (the oldest goes first)"
-        folder = os.path.dirname(path)
-        if os.path.lexists(folder) and os.path.realpath(folder) != folder:
-            return "its folder is a link now"
         return ""
 
     def _moved(self, path: str, goal: Seen) -> Moved:
@@ -255,12 +263,18 @@ class Checkpoints:
         )
 
     def _move(self, moves: list[Moved]) -> list[tuple[str, str]]:
-        """Changes the files; those that could not be are taken out of `moves` and returned."""
+        """Changes the files; those that could not be are taken out of `moves` and returned. What
+        goes is removed first, so that a folder may take the place of a file and the other way."""
         failed: list[tuple[str, str]] = []
-        for move in list(moves):
+        ordered = sorted(moves, key=lambda move: move.path)
+        gone = [move for move in reversed(ordered) if move.now is None]
+        for move in (*gone, *(move for move in ordered if move.now is not None)):
             why = ""
+            folder = os.path.dirname(move.path)
             try:
-                if self.contents.see(Path(move.path)).state != move.was:
+                if os.path.lexists(folder) and os.path.realpath(folder) != folder:
+                    why = "its folder is a link now"
+                elif self.contents.see(Path(move.path)).state != move.was:
                     why = "it has changed just now"
                 else:
                     self._put(Path(move.path), move.now, move.now_mode)
@@ -277,6 +291,15 @@ class Checkpoints:
             return
         # The folders are the project's, not kode's: with the modes a person's would have.
         os.makedirs(path.parent, exist_ok=True)
+        if path.is_dir() and not path.is_symlink() and state != FOLDER:
+            for inner, _, _ in os.walk(path, topdown=False):
+                os.rmdir(inner)  # only what is empty
+        if state == FOLDER:
+            if not path.is_dir() or path.is_symlink():
+                durable.remove(path)
+            path.mkdir(exist_ok=True)
+            path.chmod(mode)
+            return
         if state.startswith(LINK):
             durable.remove(path)
             os.symlink(state.removeprefix(LINK), path)

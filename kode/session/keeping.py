@@ -4,6 +4,7 @@
 did. The log of changes and undo are `checkpoints`' business.
 """
 
+import contextlib
 import glob
 import os
 import time
@@ -114,16 +115,21 @@ def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
     Never raises."""
     found = _Found()
     for path in paths:
-        found.add(path)
+        with contextlib.suppress(OSError):
+            found.sizes[path] = 0
+            found.sizes[path] = os.lstat(path).st_size
     largest = replace(contents, max_file_bytes=contents.max_bytes // 2)
-    kept = _keep(largest, found, Kept())
+    kept = _keep(largest, found, Kept(), folders=True)
     there = (path for path in paths if os.path.isfile(path) or os.path.islink(path))
-    return replace(kept, not_kept=frozenset(there) - {*kept.files, *_spelt(kept, paths)})
+    files = {path: _nothing_behind_links(path, seen) for path, seen in kept.files.items()}
+    return replace(kept, files=files, not_kept=frozenset(there) - files.keys())
 
 
-def _spelt(kept: Kept, paths: Sequence[str]) -> list[str]:
-    """Paths that were kept under the real name of their folder."""
-    return [path for path in paths if _canonical(path) in kept.files]
+def _nothing_behind_links(path: str, seen: Seen) -> Seen:
+    """Where a link takes the place of a folder, or the other way, what lies behind the link is
+    another file."""
+    folder = os.path.dirname(path)
+    return seen if os.path.realpath(folder) == folder else Seen(state=None)
 
 
 def differences(
@@ -132,9 +138,10 @@ def differences(
     """What the command did, by what is there now. Raises: StorageError."""
     changes = []
     for path, before in kept.files.items():
-        after = contents.see(Path(path))
+        after = _nothing_behind_links(path, contents.see(Path(path)))
         made_folder = before.state is None and after.state == FOLDER  # undo is for files
-        if after.state != before.state and not made_folder:
+        new_mode = after.mode if after.state and after.mode != before.mode else None
+        if not made_folder and (after.state != before.state or new_mode is not None):
             changes.append(
                 Change(
                     turn=turn,
@@ -142,6 +149,7 @@ def differences(
                     before=before.state,
                     after=after.state,
                     mode=before.mode,
+                    after_mode=new_mode,
                     done=True,
                 )
             )
@@ -169,7 +177,7 @@ def differences(
     return changes, repositories
 
 
-def _keep(contents: Contents, found: _Found, kept: Kept) -> Kept:
+def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = False) -> Kept:
     """The small ones first, so that most is kept where not everything can be."""
     room = contents.max_bytes // 2
     files: dict[str, Seen] = {}
@@ -184,7 +192,7 @@ def _keep(contents: Contents, found: _Found, kept: Kept) -> Kept:
             return replace(kept, files=files, problem=kept.problem or str(error))
         if seen.state == TOO_LARGE:
             left_out, left_out_bytes = left_out + 1, left_out_bytes + seen.size_bytes
-        elif seen.can_be_kept:
+        elif seen.can_be_kept or (folders and seen.state == FOLDER):
             room -= seen.size_bytes
             files[path] = replace(seen, data=b"")
     return replace(kept, files=files, left_out=left_out, left_out_bytes=left_out_bytes)

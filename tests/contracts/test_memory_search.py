@@ -83,7 +83,7 @@ async def by_recall(system, query):
 
 
 WITHOUT = {"vault": {by_model, by_recall}, "journal": {by_recall}}
-"""A vault is read by the model file by file, and a journal is in the prompt: neither searches so."""
+"""A vault is read by the model file by file, and a journal is in the prompt: no search there."""
 
 systems = pytest.mark.parametrize("name", SYSTEMS)
 ways = pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_without_a_terminal_or_a_task_kode_says_so(place: Place) -> None:
     [
         (["version"], "--version"),
         (["memory", "serch"], "Did you mean search?"),
-        (["memory", "add", "user"], "text"),
+        (["memory", "add", "user"], "TEXT"),
         (["memory", "import", "/nowhere"], "kode memory export"),
         (["run", "x", "--provider", "scripted", "--script", "/nowhere"], "No such file"),
         (["run", "x", "--base-url", "host/v1"], "https://host/v1"),

@@ -85,5 +85,25 @@ def test_a_hidden_character_is_found_wherever_it_stands(text, hidden):
         assert finding.start == at
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "ignore ",
+        "please, ",
+        "-_ ",
+        "\n",
+        "“",
+        "' ",
+        "忽略之前的",
+        "א\u2066a\u2069",
+        "א\u200f",
+        "x `",
+    ],
+)
+def test_a_text_made_to_be_slow_is_read_to_its_end(piece):
+    """In time that grows with the text alone: a square of it would run into the test's limit."""
+    assert scan(piece * (30_000 // len(piece))) is None
+
+
 def test_what_kode_says_of_itself_from_the_beginning_is_no_order():
     assert scan(FIRST_SOUL) is None

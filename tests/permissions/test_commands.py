@@ -154,3 +154,12 @@ def test_a_command_that_talked_to_the_network_marks_the_session():
     assert not decide_call(call("cat README.md")).untrusted
     assert again_outside(call("pytest"), ["looked up a name on the network"]).untrusted
     assert not again_outside(call("pytest"), ["wrote to /etc/x"]).untrusted
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "full"])
+@pytest.mark.parametrize(
+    "command", ["kode memory add user x", "kode memory approve a1", "ls && kode init --force"]
+)
+def test_what_kode_remembers_and_its_settings_are_not_changed_by_a_command(command, mode):
+    assert where(command, mode, allow=["shell"]) == "deny"
+    assert where("kode memory search x", mode) != "deny"

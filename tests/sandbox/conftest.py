@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox import Sandbox
-from tests.sandbox.sandboxed import KINDS, MYSELF, Run, User, opened, ordinary_user
+from kode.sandbox.sandbox import Sandbox
+from tests.sandbox.sandboxed import KINDS, MYSELF, SOURCES, Run, User, opened, ordinary_user
 from tests.tools.conftest import context, events, project
 
 __all__ = ["context", "events", "project"]
@@ -23,8 +23,9 @@ _asked = cache(ordinary_user)
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that every user may look into."""
-    folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir="/tmp"))
+    """A folder that every user may look into, and that is not hidden as temporary ones are."""
+    around = next(name for name in ("/srv", "/opt", SOURCES) if os.access(name, os.W_OK))
+    folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir=around))
     folder.chmod(0o755)
     yield folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Runs commands in a sandbox of a chosen kind, as this user or as another, and says what came of it.
+"""Runs commands in a sandbox of a chosen kind, as this user or another, and says what came of it.
 
 As a program (`python -m tests.sandbox.sandboxed`, with the arguments of `attempted` as JSON on its
 standard input) it is how a test runs one as another user.
@@ -6,7 +6,6 @@ standard input) it is how a test runs one as another user.
 
 import json
 import os
-import pwd
 import shlex
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import Wrapped
-from kode.sandbox import Attempt, Sandbox, open_sandbox
+from kode.sandbox.sandbox import Attempt, Sandbox, open_sandbox
 from kode.tools import processes
 
 Kind = Literal["layered", "plain", "landlock"]
@@ -41,7 +40,9 @@ class Done:
 
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
-    return sandbox.fault("landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered")
+    return sandbox.fault(
+        "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
+    )
 
 
 def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
@@ -107,7 +108,6 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
 class User:
     """Who runs the sandbox."""
 
-    name: str
     uid: int
     gid: int
     python: str
@@ -128,7 +128,7 @@ class User:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-MYSELF = User(pwd.getpwuid(os.getuid()).pw_name, os.getuid(), os.getgid(), sys.executable)
+MYSELF = User(os.getuid(), os.getgid(), sys.executable)
 
 
 def ordinary_user() -> User | str:
@@ -136,7 +136,7 @@ def ordinary_user() -> User | str:
     if os.getuid() != 0:
         return "needs root, to become an ordinary user"
     for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        user = User("nobody", 54321, 54321, python)
+        user = User(54321, 54321, python)
         done = subprocess.run(
             [python, "-c", "import sys, kode.sandbox; assert sys.version_info >= (3, 11)"],
             cwd="/", env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=False,
@@ -186,7 +186,7 @@ class Run:
         done = subprocess.run(
             [self.user.python, "-m", "tests.sandbox.sandboxed"],
             cwd=SOURCES, input=json.dumps(given), text=True, capture_output=True, timeout=100,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
             check=False, **self.user.identity(),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -284,8 +284,19 @@ def test_a_folder_in_the_place_of_a_file_is_left_alone_and_a_new_one_is_no_chang
     kept = opened(root)
     run(kept, root, "mkdir b", AtStake(changed=(str(root / "b"),)))
     assert kept.undo().turn is None
+    run(kept, root, "rm a && mkdir a && echo x > a/x", AtStake(deleted=(str(root / "a"),)))
+    ((path, why),) = kept.undo().left_alone
+    assert (path, "not empty" in why) == (str(root / "a"), True)
+
+
+def test_an_empty_folder_gives_way_to_the_file_that_was_there(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    (root / "a").write_text("one\n")
+    kept = opened(root)
     run(kept, root, "rm a && mkdir a", AtStake(deleted=(str(root / "a"),)))
-    assert kept.undo().left_alone == ((str(root / "a"), "it is no file that can be kept"),)
+    assert kept.undo().left_alone == ()
+    assert (root / "a").read_text() == "one\n"
 
 
 def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_changed(

@@ -33,7 +33,7 @@ T = TypeVar("T")
 VERSION = 100 + terms.VERSION
 """Of the tables and of the terms in them."""
 NAME = "text"
-NEWEST_READ = 200
+NEWEST_READ = 2_000
 """So many files are looked through where the cache cannot be used."""
 BATCH = 64
 """Files taken in by one transaction; between two the terminal gets its turn."""

@@ -205,6 +205,8 @@ class _Walk:
                 risk, reason = "write", "deletes files that a build makes again"
         if _GRAVITY.index(touched.risk) > _GRAVITY.index(risk):
             risk, reason = touched.risk, touched.reason
+        if rule is not None and rule.own:
+            touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
         return _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
 

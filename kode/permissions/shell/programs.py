@@ -90,6 +90,8 @@ class Rule:
     values: frozenset[str] = frozenset()
     spares: bool = False
     undo: str = ""
+    own: bool = False
+    """Whether it writes in kode's own folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,6 +419,7 @@ def _rule(words: tuple[tuple[str, ...], ...], risk: Risk, row: Mapping[str, Any]
         values=frozenset(row.get("values", "").split()),
         spares=row.get("spares", False),
         undo=row.get("undo", ""),
+        own=row.get("own", False),
     )
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MAX_PARSE_S = 0.015
 """Of the processor's time. The parser's recovery from errors is quadratic."""
 
+MAX_BYTES_AT_ONCE = 1_000
+"""So much is parsed without a look at the clock."""
+
 MAX_NODES = 4_000
 MAX_CHILDREN = 1_000
 
@@ -36,31 +39,30 @@ _OPENERS = KEYWORDS | {"!", "{", "[["}
 def parse(text: str) -> Iterator[Item]:
     """The commands, redirections and assignments of a text, nested ones included, in the order in
     which they begin. Raises: TooLong."""
-    source = text.encode("utf-8", "replace")
-    stack: list[Node] = [_tree(source).root_node]
+    stack: list[Node] = [_tree(text).root_node]
     seen = 0
     while stack:
         node = stack.pop()
         seen += 1
         if seen > MAX_NODES or node.child_count > MAX_CHILDREN:
             raise TooLong
-        yield from _items(node)
+        yield from _items(node, text)
         stack.extend(reversed(node.named_children))
 
 
-def _items(node: "Node") -> Iterator[Item]:
+def _items(node: "Node", text: str) -> Iterator[Item]:
     match node.type:
         case "command" | "declaration_command" | "unset_command":
-            yield Command(text=_source(node), words=_words(node))
+            yield Command(text=_source(node, text), words=_words(node, text))
         case "file_redirect":
-            yield _redirect(node)
+            yield _redirect(node, text)
         case "variable_assignment":
-            yield Assignment(text=_source(node))
+            yield Assignment(text=_source(node, text))
         case "binary_expression":
-            yield from _redirects_in_test(node)
+            yield from _redirects_in_test(node, text)
 
 
-def _words(command: "Node") -> tuple[Word, ...]:
+def _words(command: "Node", text: str) -> tuple[Word, ...]:
     """Its name and arguments; assignments in front and redirections are items of their own."""
     words = []
     own = ["file_redirect", "herestring_redirect"]
@@ -69,43 +71,51 @@ def _words(command: "Node") -> tuple[Word, ...]:
     for child in command.children:
         if child.type in own:
             continue
-        words.append(word_of(_source(child)))
+        words.append(word_of(_source(child, text)))
     while words and words[0].text in _OPENERS:  # the grammar takes `! if ls; then` for commands
         del words[0]
     return tuple(words)
 
 
-def _redirect(node: "Node") -> Redirect:
+def _redirect(node: "Node", text: str) -> Redirect:
     target = node.child_by_field_name("destination")
-    word = word_of(_source(target)) if target is not None else Word("", "open")
-    operator = re.search(r"[<>&|]+", _source(node))
-    return Redirect(text=_source(node), operator=operator[0] if operator else ">", target=word)
+    word = word_of(_source(target, text)) if target is not None else Word("", "open")
+    operator = re.search(r"[<>&|]+", _source(node, text))
+    return Redirect(
+        text=_source(node, text), operator=operator[0] if operator else ">", target=word
+    )
 
 
-def _redirects_in_test(node: "Node") -> Iterator[Redirect]:
+def _redirects_in_test(node: "Node", text: str) -> Iterator[Redirect]:
     """`[ $n > 3 ]` compares nothing: it writes to a file named 3."""
-    within = node.parent
-    while within is not None and within.type.endswith("_expression"):
-        within = within.parent
-    if within is None or within.type != "test_command" or not _source(within).startswith("[ "):
+    test = node.parent
+    if test is None or test.type != "test_command" or not _source(test, text).startswith("[ "):
         return
     operator = node.child_by_field_name("operator")
     right = node.child_by_field_name("right")
     if operator is not None and right is not None and operator.type in ("<", ">"):
-        text = f"{operator.type} {_source(right)}"
+        target = _source(right, text)
         yield Redirect(
-            text=text, operator=operator.type, target=word_of(_source(right)), in_test=True
+            text=f"{operator.type} {target}",
+            operator=operator.type,
+            target=word_of(target),
+            in_test=True,
         )
 
 
-def _source(node: "Node") -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+def _source(node: "Node", text: str) -> str:
+    return text[node.start_byte : node.end_byte]
 
 
-def _tree(source: bytes) -> "Tree":
-    deadline = time.thread_time() + MAX_PARSE_S
+def _tree(text: str) -> "Tree":
+    """The syntax tree, its offsets counted in characters: the scanner of the grammar looks letters
+    up in a table that ends behind ASCII, and crashes on others, so that it sees an `x` for them."""
+    source = re.sub(r"[^\x00-\x7f]", "x", text).encode()
     parser = _parser()
     parser.reset()
+    if len(source) <= MAX_BYTES_AT_ONCE:
+        return parser.parse(source)
+    deadline = time.thread_time() + MAX_PARSE_S
     try:
         return parser.parse(
             lambda offset, _: source[offset : offset + 4096],

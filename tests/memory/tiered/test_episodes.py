@@ -478,7 +478,7 @@ async def test_starts_that_are_killed_while_the_model_works_come_to_an_end_too(t
 
     assert asked == 4  # and the one of the session itself
     assert "Asked: one; two; three" in (folder(tmp_path) / f"{SESSION}.md").read_text()
-    assert [text for text in notices(events) if "asked 5 times in vain" in text] != []
+    assert [text for text in notices(events) if "given up after 5 questions" in text] != []
 
 
 async def test_a_damaged_pending_file_is_set_aside(tmp_path):

@@ -227,6 +227,16 @@ def test_a_stream_of_writes_loses_nothing_and_asks_seldom(stream):
     assert figures.duplicates_added_with_judge <= 0.03
 
 
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda path: path.stem)
+def test_of_sixty_distinct_facts_few_are_worth_a_question(stream):
+    distinct = [write.text for write in read(stream) if write.label == "distinct"][:60]
+
+    actions = [decide(text, distinct[:count]).action for count, text in enumerate(distinct)]
+
+    assert "duplicate" not in actions
+    assert actions.count("judge") <= 12
+
+
 def test_without_a_judge_every_fact_of_a_stream_is_there_as_it_was_written():
     tally = replay(read(STREAMS[1]), structure, judge=False)
 

@@ -44,6 +44,17 @@ def test_a_parse_that_takes_too_long_is_given_up(monkeypatch):
     assert not line.known
 
 
+def test_letters_of_all_scripts_are_read():
+    """The grammar's own scanner crashes on some of them, now and then."""
+    for start in range(0x80, 0x110000, 0x400):
+        letters = "".join(map(chr, range(start, min(start + 0x400, 0x110000))))
+        if not 0xD800 <= start < 0xE000:
+            judged(f"echo {letters} ${letters} <<{letters[:3]}\n")
+
+    parts = judged('git commit -m "日本語 \U0001f600 $X" && rm -rf süß').parts
+    assert parts[-1].text == "rm -rf süß"
+
+
 def test_a_long_text_for_a_file_is_one_part():
     body = "print('x')\n" * 1_000
 

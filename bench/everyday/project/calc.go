@@ -1,0 +1,5 @@
+package everyday
+
+func Add(a, b int) int {
+	return a + b
+}

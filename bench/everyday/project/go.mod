@@ -1,0 +1,3 @@
+module everyday
+
+go 1.19

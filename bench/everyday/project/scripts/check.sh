@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+set -euo pipefail
+grep -q add calc.py
+echo checked

@@ -1,0 +1,5 @@
+class Calc {
+    static int add(int a, int b) {
+        return a + b;
+    }
+}

@@ -1,0 +1,270 @@
+"""What the sandbox costs, what it lets pass, and what gets through: `python -m bench.wall`.
+
+    python -m bench.wall [--data PATH] [--attacks PATH] [--json]
+
+overhead_ratio      of `true` in the sandbox to a bare one; medians of paired runs, in a repository
+overhead            of `true`, `git status` and a run of pytest: bare_ms, added_ms, ratio
+everyday_unasked    the share of harmless command lines that run without a question in mode `ask`
+                    where there is a sandbox: the `safe` rows of the corpus (`--data`), and the
+                    commands of development in `everyday/commands.jsonl`; `asked` lists the others
+everyday_passed     of those commands of development that are installed here and pass in a small
+                    project, how many pass in the sandbox; `everyday_failed` lists the others
+effects             the lines of `--attacks` (by default those of the tests) that had an effect in
+                    the sandbox with nobody judging them first; null where no jail can be made
+
+`--attacks ""` leaves the attacks out, which take minutes.
+"""
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.corpora import corpus, rows
+from bench.measure import Pair, median_ratio, paired, report
+from kode.config.model import Permissions
+from kode.contracts import ToolContext
+from kode.events import silent
+from kode.permissions.gate import PersonGate
+from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.tools.shell import shell
+from tests.e2e.attacks import jail
+from tests.e2e.attacks.campaign import Job, run
+
+CORPUS = "shell.dev.jsonl"
+EVERYDAY = Path(__file__).parent / "everyday"
+ATTACKS = Path(__file__).parents[1] / "tests/e2e/data/attacks.jsonl"
+RUNS = 20
+COMMAND_S = 120
+SHOWN_CHARS = 300
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; exits 0 whatever they are."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=corpus(CORPUS))
+    parser.add_argument("--attacks", default=str(ATTACKS))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    with _project() as sandbox:
+        figures: dict[str, Any] = {
+            "kind": sandbox.standing().kind,
+            "layered": sandbox.standing().layered,
+        }
+        figures |= _cost(sandbox)
+        figures |= _questions(sandbox, options.data)
+        figures |= _passing(sandbox)
+    figures["effects"] = _effects(Path(options.attacks)) if options.attacks else None
+    report("wall", figures, ["--json"] if options.json else [])
+    return 0
+
+
+@contextmanager
+def _project() -> Iterator[Sandbox]:
+    """A repository with a small project in many languages, and a sandbox for it."""
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        project = Path(folder) / "project"
+        shutil.copytree(EVERYDAY / "project", project)
+        git = [
+            "git",
+            "-C",
+            str(project),
+            "-c",
+            "user.name=bench",
+            "-c",
+            "user.email=b@example.test",
+        ]
+        subprocess.run([*git, "init", "-q"], check=True)
+        for message in ("first", "second"):
+            (project / "README.md").open("a").write(f"\n{message}\n")
+            subprocess.run([*git, "add", "-A"], check=True)
+            subprocess.run([*git, "commit", "-q", "-m", message], check=True)
+        yield open_sandbox(
+            cwd=project,
+            roots=(project,),
+            repository=project,
+            kode_home=Path(folder) / "kode-home",
+            outputs=Path(folder) / "kode-home" / "outputs",
+            network=False,
+        )
+
+
+# ── what it costs ────────────────────────────────────────────────────────────────────────────
+
+
+def _cost(sandbox: Sandbox) -> dict[str, Any]:
+    if not sandbox.holds():
+        return {"overhead_ratio": None, "overhead": None}
+    commands = {"true": "true", "git_status": "git status", "pytest": _pytest()}
+    pairs = {name: _pairs(sandbox, command) for name, command in commands.items()}
+    overhead = {
+        name: {
+            "bare_ms": round(statistics.median(pair.baseline_ms for pair in found), 1),
+            "added_ms": round(
+                statistics.median(pair.kode_ms - pair.baseline_ms for pair in found), 1
+            ),
+            "ratio": median_ratio(found),
+        }
+        for name, found in pairs.items()
+    }
+    return {"overhead_ratio": overhead["true"]["ratio"], "overhead": overhead}
+
+
+def _pytest() -> str:
+    return f"{sys.executable} -m pytest -q -p no:cacheprovider"
+
+
+def _pairs(sandbox: Sandbox, command: str) -> list[Pair]:
+    def timed(once: Callable[[Sandbox, str], tuple[int, str]]) -> Callable[[], float]:
+        def run_ms() -> float:
+            started = time.perf_counter()
+            code, said = once(sandbox, command)
+            if code:
+                raise RuntimeError(f"{command}: exit {code}: {said[-SHOWN_CHARS:]}")
+            return (time.perf_counter() - started) * 1000
+
+        return run_ms
+
+    return paired(timed(_bare), timed(_inside), RUNS)
+
+
+def _bare(sandbox: Sandbox, command: str) -> tuple[int, str]:
+    return _run(("/bin/bash", "-c", command), sandbox.ground.cwd)
+
+
+def _inside(sandbox: Sandbox, command: str) -> tuple[int, str]:
+    """All that a command costs: its limits, the copy, the run, and looking at what changed."""
+    attempt = sandbox.begin()
+    wrapped = attempt.wrap(("/bin/bash", "-c", command))
+    try:
+        done = _run(wrapped.argv, sandbox.ground.cwd, wrapped.descriptors)
+    finally:
+        wrapped.settle()
+    attempt.changes()
+    attempt.close()
+    return done
+
+
+def _run(argv: Sequence[str], cwd: Path, descriptors: Sequence[int] = ()) -> tuple[int, str]:
+    """Exit status, and what it printed. A command that takes too long counts as failed."""
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=cwd,
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"took more than {COMMAND_S} s"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+# ── what it lets pass ────────────────────────────────────────────────────────────────────────
+
+
+def _questions(sandbox: Sandbox, data: Path) -> dict[str, Any]:
+    safe = [row["cmd"] for row in rows(data, "shell") if row["class"] == "safe"]
+    everyday = [row["cmd"] for row in _everyday()]
+    asked = {
+        command: reason for command in (*safe, *everyday) if (reason := _asked(sandbox, command))
+    }
+
+    def share(commands: Sequence[str]) -> float:
+        return round(sum(one not in asked for one in commands) / max(len(commands), 1), 4)
+
+    return {
+        "everyday_unasked": share([*safe, *everyday]),
+        "unasked_of_corpus": share(safe),
+        "unasked_of_development": share(everyday),
+        "asked": asked,
+    }
+
+
+def _asked(sandbox: Sandbox, command: str) -> str:
+    """Why a command is asked about, by the real gate; "" when it runs unasked."""
+    ground = sandbox.ground
+    gate = PersonGate.from_config(
+        Permissions(),
+        home=ground.kode_home,
+        project=ground.cwd,
+        cwd=ground.cwd,
+        roots=(ground.cwd,),
+        ask=None,
+        sandbox=sandbox,
+    )
+    context = ToolContext(
+        cwd=ground.cwd,
+        call_id="bench",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        output_dir=ground.outputs,
+        protected=(ground.kode_home,),
+        roots=(ground.cwd,),
+    )
+    verdict = asyncio.run(gate.check(shell, {"command": command}, context))
+    return "" if verdict.allowed else verdict.reason[:SHOWN_CHARS]
+
+
+def _passing(sandbox: Sandbox) -> dict[str, Any]:
+    if not sandbox.holds():
+        return {"everyday_passed": None, "everyday_failed": None, "not_tried": None}
+    passed, failed, not_tried = 0, {}, {}
+    for row in _everyday():
+        command = str(row["cmd"])
+        if missing := [name for name in row["needs"] if not shutil.which(name)]:
+            not_tried[command] = f"not installed: {', '.join(missing)}"
+            continue
+        code, said = _bare(sandbox, command)
+        _clean(sandbox.ground.cwd)
+        if code:
+            not_tried[command] = f"fails without the sandbox: {said.strip()[-SHOWN_CHARS:]}"
+            continue
+        code, said = _inside(sandbox, command)
+        if code:
+            failed[command] = f"exit {code}: {said.strip()[-SHOWN_CHARS:]}"
+        else:
+            passed += 1
+    tried = f"{passed} of {passed + len(failed)}"
+    return {"everyday_passed": tried, "everyday_failed": failed, "not_tried": not_tried}
+
+
+def _clean(project: Path) -> None:
+    """What the run without the sandbox built must not help the other."""
+    subprocess.run(["git", "clean", "-fdxq"], cwd=project, check=True)
+
+
+def _everyday() -> list[dict[str, Any]]:
+    return rows(EVERYDAY / "commands.jsonl", "commands")
+
+
+# ── what gets through ────────────────────────────────────────────────────────────────────────
+
+
+def _effects(data: Path) -> list[str] | None:
+    lines = [
+        str(row.get("line") or row["cmd"])
+        for row in rows(data, "attacks")
+        if row.get("class") != "safe" and "known" not in row
+    ]
+    if jail.main(["true"]):
+        return None
+    done = run(Job(lines=tuple(lines), mode="unjudged", user="dev"), timeout_s=30 + 5 * len(lines))
+    return [f"{one.line}: {', '.join(one.effects)}" for one in done if one.effects]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+"""A sandbox whose machinery is imported when a command first needs it."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kode.contracts import Attempt
+    from kode.sandbox.sandbox import Sandbox
+
+WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
+"""Where programs are looked for: a project's folder on PATH must not supply them."""
+
+
+class DeferredSandbox:
+    """A `contracts.Sandbox`."""
+
+    def __init__(self, make: "Callable[[], Sandbox]") -> None:
+        self._make = make
+        self._made: Sandbox | None = None
+
+    def cannot_hold(self) -> str:
+        if sys.platform == "linux" and shutil.which("bwrap", path=WHERE):
+            return ""
+        return self._sandbox().cannot_hold()
+
+    def holds(self) -> bool:
+        return self._sandbox().holds()
+
+    def why_missing(self) -> str:
+        return self._sandbox().why_missing()
+
+    def layered(self) -> bool:
+        return self._sandbox().layered()
+
+    def begin(self) -> "Attempt":
+        return self._sandbox().begin()
+
+    def forget(self) -> None:
+        if self._made is not None:
+            self._made.forget()
+
+    def _sandbox(self) -> "Sandbox":
+        if self._made is None:
+            self._made = self._make()
+        return self._made

@@ -1,0 +1,127 @@
+"""What a command in the sandbox may change for real, and whether it may run again outside."""
+
+import pytest
+
+from kode.contracts import FileChange
+from kode.permissions.gate import Answer
+from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
+
+SHELL = TOOLS["shell"]
+
+
+def changes(room, *names, change="changed", ignored=False):  # noqa: F811
+    paths = [str(room.project / name) for name in names]
+    return [FileChange(path=path, change=change, ignored=ignored) for path in paths]
+
+
+async def kept(room, gate, made, may_ask=True):  # noqa: F811
+    arguments = {"command": "./x.sh"}
+    found = await gate.check_changes(
+        SHELL, arguments, room.context, made, "the diff", may_ask=may_ask
+    )
+    return [one.path.removeprefix(f"{room.project}/") for one in found.changes], found.reason
+
+
+async def test_in_ask_one_question_shows_all_that_changed(room):  # noqa: F811
+    person = Person(Answer(choice="once"))
+
+    names, _ = await kept(room, room.gate(person), changes(room, "a.py", "src/b.py"))
+
+    assert names == ["a.py", "src/b.py"]
+    (question,) = person.questions
+    assert "changed a.py" in question.preview
+    assert "the diff" in question.preview
+
+
+async def test_a_no_drops_them_and_tells_the_model_what_was_said(room):  # noqa: F811
+    person = Person(Answer(choice="no", message="use tabs"))
+
+    names, reason = await kept(room, room.gate(person), changes(room, "a.py"))
+
+    assert names == []
+    assert "use tabs" in reason
+
+
+async def test_ignored_files_are_no_reason_to_ask_and_stay_in_the_sandbox(room):  # noqa: F811
+    person = Person()
+
+    names, _ = await kept(room, room.gate(person), changes(room, "build/o", ignored=True))
+
+    assert (names, person.questions) == ([], [])
+
+
+async def test_in_auto_edit_what_an_edit_may_change_becomes_real_at_once(room):  # noqa: F811
+    person = Person(Answer(choice="no"))
+    made = [
+        *changes(room, "a.py", ".envrc", ".git/hooks/pre-commit", "AGENTS.md"),
+        *changes(room, "build/o", ignored=True),
+    ]
+
+    names, _ = await kept(room, room.gate(person, mode="auto-edit"), made)
+
+    assert names == ["a.py", "build/o"]
+    assert ".envrc" in person.questions[0].preview
+    assert "AGENTS.md" in person.questions[0].preview
+    assert "a.py" not in person.questions[0].preview
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "full"])
+async def test_what_belongs_to_kode_or_a_rule_denies_never_becomes_real(room, mode):  # noqa: F811
+    person = Person()
+    gate = room.gate(person, mode=mode, deny=["edit(secrets/**)"])
+    own = [FileChange(path=str(room.home / "config.json"), change="changed")]
+
+    names, _ = await kept(room, gate, [*own, *changes(room, "secrets/a")])
+
+    assert names == []
+
+
+async def test_in_plan_nothing_becomes_real(room):  # noqa: F811
+    names, reason = await kept(room, room.gate(mode="plan"), changes(room, "a.py"))
+
+    assert names == []
+    assert "plan" in reason
+
+
+@pytest.mark.parametrize("may_ask", [True, False])
+async def test_with_nobody_to_ask_changes_are_dropped_and_the_flag_is_named(room, may_ask):  # noqa: F811
+    gate = room.gate(None) if may_ask else room.gate(Person())
+
+    names, reason = await kept(room, gate, changes(room, "a.py"), may_ask=may_ask)
+
+    assert names == []
+    assert "--permission-mode auto-edit" in reason
+
+
+async def test_an_answer_for_the_session_holds_for_its_folder(room):  # noqa: F811
+    person = Person(Answer(choice="session"))
+    gate = room.gate(person)
+
+    await kept(room, gate, changes(room, "src/a.py"))
+    names, _ = await kept(room, gate, changes(room, "src/b.py"))
+
+    assert names == ["src/b.py"]
+
+
+async def outside(room, gate, *hits):  # noqa: F811
+    return await gate.check_outside(SHELL, {"command": "pytest"}, room.context, hits)
+
+
+async def test_a_command_that_hit_the_wall_is_asked_about_once_with_what_it_hit(room):  # noqa: F811
+    person = Person(Answer(choice="once"))
+
+    verdict = await outside(room, room.gate(person), "looked up a name on the network")
+
+    assert (verdict.allowed, verdict.sandboxed) == (True, False)
+    assert "looked up a name on the network" in person.questions[0].reason
+    assert person.questions[0].title == "Run it again without the sandbox"
+    assert verdict.untrusted
+
+
+async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: F811
+    in_plan = await outside(room, room.gate(Person(), mode="plan"), "wrote to /etc/x")
+    alone = await outside(room, room.gate(None), "wrote to /etc/x")
+
+    assert not in_plan.allowed
+    assert not alone.allowed
+    assert "--allow 'shell(pytest:*)'" in alone.reason

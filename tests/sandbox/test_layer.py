@@ -1,0 +1,559 @@
+"""The throw-away copy of the project: what a command changed in it, made real, and taken back."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kode.contracts import FileChange
+from kode.errors import SandboxError
+from kode.sandbox import layer
+from kode.sandbox import store as stores
+from kode.sandbox.sandbox import Attempt, Sandbox
+from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
+
+Tree = dict[str, tuple[object, ...]]
+
+
+@pytest.fixture(autouse=True)
+def _layered(made: Sandbox) -> None:
+    if why := fault(made, "layered"):
+        pytest.skip(why)
+
+
+def tree(root: Path, *, but: tuple[str, ...] = ()) -> Tree:
+    """Everything below a folder: kind, rights and content."""
+    found: Tree = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            shown = os.fsdecode(os.path.relpath(path, os.fsencode(root)))
+            if shown.startswith(but):
+                continue
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                found[shown] = ("link", os.fsdecode(os.readlink(path)))
+            elif stat.S_ISDIR(status.st_mode):
+                found[shown] = ("folder",)
+            else:
+                with open(path, "rb") as file:
+                    found[shown] = (stat.S_IMODE(status.st_mode), file.read())
+    return found
+
+
+def tried(made: Sandbox, command: str) -> Attempt:
+    """A command that has run, its changes still in the copy. `close` it."""
+    attempt = begun(made, "layered")
+    done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.ground.cwd)
+    assert done.code == 0, done.err
+    return attempt
+
+
+# ── any operations ───────────────────────────────────────────────────────────────────────────
+
+NAMES = ["a", "b b", "c\nd", "e,f:g", "[id].tsx", "*", "-n", "\udcff\udcfe", "é", "\\", "$x"]
+PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(lambda parts: "/".join(parts))
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), PATHS, st.sampled_from(["", "x", "other\n", "\0\1"])),
+        st.tuples(st.just("append"), PATHS, st.just("more")),
+        st.tuples(st.just("mkdir"), PATHS, st.just("")),
+        st.tuples(st.just("remove"), PATHS, st.just("")),
+        st.tuples(st.just("remove_all"), PATHS, st.just("")),
+        st.tuples(st.just("rename"), PATHS, PATHS),
+        st.tuples(st.just("link"), PATHS, st.sampled_from(["a", "b b/a", "nowhere", "/usr/bin"])),
+        st.tuples(st.just("hard"), PATHS, PATHS),
+        st.tuples(st.just("chmod"), PATHS, st.sampled_from(["0o644", "0o755", "0o600"])),
+        st.tuples(st.just("replace_folder"), PATHS, st.just("now a file")),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+OPERATE = """
+import os, shutil, sys
+def fs(text): return os.fsencode(text)
+def operate(steps):
+    for name, path, more in steps:
+        path = fs(path)
+        try:
+            if name in ('write', 'append'):
+                os.makedirs(os.path.dirname(path) or b'.', exist_ok=True)
+                with open(path, 'wb' if name == 'write' else 'ab') as file: file.write(more.encode())
+            elif name == 'mkdir': os.makedirs(path)
+            elif name == 'remove': os.rmdir(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
+            elif name == 'remove_all': shutil.rmtree(path)
+            elif name == 'rename': shutil.move(os.fsdecode(path), more)
+            elif name == 'link': os.symlink(more, path)
+            elif name == 'hard': os.link(path, fs(more), follow_symlinks=False)
+            elif name == 'chmod' and os.path.isfile(path) and not os.path.islink(path): os.chmod(path, int(more, 8))
+            elif name == 'replace_folder':
+                if os.path.isdir(path) and not os.path.islink(path): shutil.rmtree(path)
+                with open(path, 'wb') as file: file.write(more.encode())
+        except (OSError, shutil.Error): pass
+"""  # fmt: skip  # noqa: E501
+
+
+def operate(work: Path, steps: list[tuple[str, str, str]]) -> None:
+    code = f"{OPERATE}\noperate({steps!r})"
+    subprocess.run([sys.executable, "-I", "-c", code], cwd=work, check=True)
+
+
+def emptied(work: Path) -> None:
+    for name in os.listdir(work):
+        path = work / name
+        if name == ".git":
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(before=OPERATIONS, steps=OPERATIONS)
+def test_what_is_applied_is_what_the_command_would_have_done_and_undo_takes_it_back(
+    made: Sandbox,
+    work: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[tuple[str, str, str]],
+    steps: list[tuple[str, str, str]],
+) -> None:
+    emptied(work)
+    operate(work, before)
+    _age(work)
+    was = tree(work)
+    directly = tmp_path_factory.mktemp("directly") / "work"
+    shutil.copytree(work, directly, symlinks=True)
+    operate(directly, steps)
+
+    code = f"{OPERATE}\noperate({steps!r})"
+    attempt = begun(made, "layered")
+    try:
+        done = ran(attempt.wrap((os.path.realpath(sys.executable), "-I", "-c", code)), work)
+        assert done.code == 0, done.err
+        assert tree(work) == was
+        changes = attempt.changes()
+        checkpoints = kept(tmp_path_factory.mktemp("kept"))
+        begun_changes = checkpoints.begin_changes(1, [one.path for one in changes])
+        assert attempt.apply(changes) == {}
+        checkpoints.end_command(1, begun_changes)
+    finally:
+        attempt.close()
+
+    assert tree(work) == tree(directly)
+    checkpoints.end_turn()
+    undone = checkpoints.undo()
+    assert undone.left_alone == ()
+    assert files(tree(work)) == files(was)
+
+
+def _age(work: Path) -> None:
+    """What somebody changed just now is theirs: lets the clock of the file system move on."""
+    time.sleep(0.02)
+
+
+def files(found: Tree) -> Tree:
+    """Undo is for files and links; folders that become empty are nobody's."""
+    return {path: one for path, one in found.items() if one != ("folder",)}
+
+
+def kept(folder: Path) -> Checkpoints:
+    contents = Contents(folder / "contents", max_file_bytes=1 << 24, max_bytes=1 << 28)
+    return Checkpoints(folder, contents)
+
+
+# ── the cases that have gone wrong elsewhere ─────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("before", "command"),
+    [
+        ("mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/g", "rm -r d"),
+        ("mkdir -p d/e; echo 1 > d/e/f", "rm -r d; echo now > d"),
+        ("echo 1 > d", "rm d; mkdir d; echo 2 > d/e"),
+        ("mkdir d; echo 1 > d/a; echo 2 > d/b", "rm -r d; mkdir d; echo 3 > d/c"),
+        ("mkdir d; echo 1 > d/a; echo 2 > d/b", "rm -r d; mkdir d; echo 1 > d/a"),
+        ("mkdir -p d/e; echo 1 > d/e/a", "rm -r d; mkdir -p d/e/f; mkdir d/x"),
+        ("mkdir d; echo 1 > d/a", "mv d e"),
+        ("mkdir d; echo 1 > d/a", "mv d e; mkdir d; mv e d/e"),
+        ("echo 1 > a", "mv a b; mv b c"),
+        ("echo 1 > a; echo 2 > b", "mv a c; mv b a; mv c b"),
+        ("echo 1 > a; ln -s a l", "rm l; ln -s b l"),
+        ("echo 1 > a; ln -s a l", "rm l; cp a l; rm a; ln -s l a"),
+        ("mkdir d; ln -s d l", "rm l; mkdir l; echo 1 > l/x"),
+        ("mkdir d; echo 1 > d/a", "rm -r d; ln -s . d"),
+        ("echo 1 > a", "chmod 755 a"),
+        ("true", "mkdir -p deep/er/still"),
+        ("true", "mkdir -m 700 own; echo 1 > own/x; chmod 600 own/x"),
+        ("echo 1 > a", "ln a b; echo 2 >> b"),
+        ("git add -A; git commit -qm 1 --allow-empty", "echo 1 > x; git add x; git commit -qm 2"),
+        ("echo 1 > x; git add x; git commit -qm 1", "git rm -q x; git commit -qm 2; git gc -q"),
+        ("echo 1 > x; git add x; git commit -qm 1; echo 2 > x", "git stash -q"),
+        ("echo 1 > x; git add x; git commit -qm 1; echo 2 > x", "git reset -q --hard"),
+        ("echo 1 > x; git add x; git commit -qm 1", "git switch -qc other; git branch -D -q main"),
+        ("echo 1 > x; git add x; git commit -qm 1", "rm -rf .git"),
+    ],
+)  # fmt: skip
+def test_applied_it_is_as_if_done_and_undone_as_it_was(
+    made: Sandbox, work: Path, place: Path, before: str, command: str
+) -> None:
+    dates = {"GIT_AUTHOR_DATE": "2001-01-01T00:00Z", "GIT_COMMITTER_DATE": "2001-01-01T00:00Z"}
+    subprocess.run(["git", "checkout", "-q", "-b", "main"], cwd=work, check=True)
+    env = {**os.environ, **dates}
+    subprocess.run(["/bin/bash", "-ec", before], cwd=work, check=True, env=env)
+    time.sleep(0.02)
+    was = tree(work)
+    directly = place / "directly"
+    shutil.copytree(work, directly, symlinks=True)
+    subprocess.run(["/bin/bash", "-ec", command], cwd=directly, check=True, env=env)
+
+    exports = "; ".join(f"export {name}={value}" for name, value in dates.items())
+    attempt = tried(made, f"set -e; {exports}; {command}")
+    assert tree(work) == was
+    checkpoints = kept(place / "kept")
+    changes = attempt.changes()
+    begun_changes = checkpoints.begin_changes(1, [one.path for one in changes])
+    assert attempt.apply(changes) == {}
+    checkpoints.end_command(1, begun_changes)
+    attempt.close()
+
+    # The index holds inodes, and what git packs holds the order it found them in.
+    but = (".git/index", ".git/objects/pack", ".git/objects/info", ".git/info/refs")
+    assert tree(work, but=but) == tree(directly, but=but)
+    checkpoints.end_turn()
+    assert checkpoints.undo().left_alone == ()
+    assert files(tree(work)) == files(was)
+
+
+def test_nothing_is_changed_by_a_command_that_only_reads_or_writes_the_same(
+    made: Sandbox, work: Path
+) -> None:
+    (work / "a").write_text("1\n")
+    done = attempted_in(made, "layered", "cat a; echo 1 > a; touch a; git status; mkdir d; rmdir d")
+    assert done.changes == ()
+
+
+def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("*.o\nout/\n")
+    (work / "old").write_text("x")
+    done = attempted_in(
+        made, "layered", "echo > a.c; echo > a.o; mkdir out; echo > out/x; rm old; mkdir .cache; "
+        "echo > .cache/y; mkdir e"
+    )  # fmt: skip
+    assert done.changes == (
+        (".cache", "created", True),
+        ("a.c", "created", False),
+        ("a.o", "created", True),
+        ("e", "created", True),
+        ("old", "deleted", False),
+        ("out/x", "created", True),
+    )
+
+
+def test_a_new_folder_of_a_tool_hides_nothing_that_runs_later(made: Sandbox, work: Path) -> None:
+    done = attempted_in(
+        made, "layered", "mkdir -p node_modules/.bin node_modules/a node_modules/b/.git/hooks; "
+        "echo > node_modules/.bin/tsc; echo > node_modules/a/x; echo > node_modules/b/.git/hooks/h"
+    )  # fmt: skip
+    assert [path for path, _, _ in done.changes] == [
+        "node_modules/.bin/tsc",
+        "node_modules/a",
+        "node_modules/b/.git/hooks/h",
+    ]
+
+
+# ── somebody else, meanwhile ─────────────────────────────────────────────────────────────────
+
+
+def test_what_somebody_else_changed_meanwhile_is_theirs(made: Sandbox, work: Path) -> None:
+    for name in ("a", "b", "c", "d"):
+        (work / name).write_text("before")
+    time.sleep(0.02)
+    attempt = tried(made, "echo ours > a; rm b; echo ours > new; echo ours > d; echo ours > c")
+    changes = attempt.changes()
+    for name in ("a", "b", "new"):
+        (work / name).write_text("theirs")
+    (work / "d").unlink()
+    left = attempt.apply(changes)
+    attempt.close()
+    assert {os.path.basename(path) for path in left} == {"a", "b", "new", "d"}
+    assert [(work / n).read_text() for n in ("a", "b", "c", "new")] == [
+        "theirs", "theirs", "ours\n", "theirs",
+    ]  # fmt: skip
+    assert not (work / "d").exists()
+
+
+def test_a_folder_that_became_a_link_meanwhile_is_not_written_through(
+    made: Sandbox, work: Path, place: Path
+) -> None:
+    (work / "d").mkdir()
+    (work / "d" / "x").write_text("x")
+    (place / "elsewhere").mkdir()
+    (place / "elsewhere" / "x").write_text("theirs")
+    attempt = tried(made, "echo ours > d/x; mkdir -p d/e/f; echo ours > d/e/f/y; rm d/x")
+    changes = attempt.changes()
+    (work / "d").rename(work / "was")
+    (work / "d").symlink_to(place / "elsewhere")
+    left = attempt.apply(changes)
+    attempt.close()
+    assert set(left.values()) == {"its folder is a link"}
+    assert tree(place / "elsewhere") == {"x": (0o644, b"theirs")}
+
+
+def test_a_file_that_somebody_adds_to_a_deleted_folder_stays(made: Sandbox, work: Path) -> None:
+    (work / "d").mkdir()
+    (work / "d" / "x").write_text("x")
+    time.sleep(0.02)
+    attempt = tried(made, "rm -r d")
+    changes = attempt.changes()
+    (work / "d" / "theirs").write_text("theirs")
+    attempt.apply(changes)
+    attempt.close()
+    assert os.listdir(work / "d") == ["theirs"]
+
+
+def test_too_many_changes_are_none(
+    made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer, "MAX_CHANGES", 20)
+    attempt = tried(made, "for i in $(seq 30); do : > $i; done")
+    with pytest.raises(SandboxError, match="more than 20 files"):
+        attempt.changes()
+    attempt.close()
+    assert os.listdir(work) == [".git"]
+
+
+# ── several folders of work ──────────────────────────────────────────────────────────────────
+
+
+def test_each_folder_of_work_has_its_copy(home: Path, work: Path, place: Path) -> None:
+    other = place / "other"
+    (work / "sub").mkdir()
+    other.mkdir()
+    made = opened(home, work / "sub", roots=(other, work))
+    attempt = begun(made, "layered")
+    command = f"pwd; echo 1 > here; echo 2 > ../above; echo 3 > {other}/there; ls {other} .."
+    done = ran(attempt.wrap(("/bin/bash", "-c", command)), work / "sub")
+    assert done.out.startswith(str(work / "sub")), done.err
+    changes = attempt.changes()
+    names = {one.path for one in changes}
+    assert names == {str(work / "sub" / "here"), str(work / "above"), str(other / "there")}
+    assert attempt.apply(changes) == {}
+    attempt.close()
+    assert (other / "there").read_text() == "3\n"
+    assert (work / "above").read_text() == "2\n"
+
+
+def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path) -> None:
+    """kode's folder on the disk, the project in memory."""
+    with memory() as project:
+        (project / "old").write_text("old")
+        made = opened(home, project)
+        if why := fault(made, "layered"):
+            pytest.skip(why)
+        attempt = begun(made, "layered")
+        command = "echo new > old; ln -s old l; mkdir -p d/e; echo x > d/e/f; chmod 700 d/e/f"
+        assert ran(attempt.wrap(("/bin/bash", "-c", command)), project).code == 0
+        assert attempt.apply(attempt.changes()) == {}
+        attempt.close()
+        assert tree(project) == {
+            "old": (0o644, b"new\n"), "l": ("link", "old"), "d": ("folder",), "d/e": ("folder",),
+            "d/e/f": (0o700, b"x\n"),
+        }  # fmt: skip
+
+
+def test_on_a_full_disk_what_does_not_fit_is_left_alone_and_nothing_half_is_there(
+    made: Sandbox, work: Path
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root, to mount a small file system")
+    code = f"""
+import os, sys
+sys.path.insert(0, {str(SOURCES)!r})
+from pathlib import Path
+from kode.contracts import FileChange
+from kode.sandbox import layer
+from kode.sandbox.apply import apply
+small = Path({str(work)!r}) / 'small'
+one = layer.make_layer(Path({str(work.parent)!r}), small, None)
+(one.upper / 'big').write_bytes(b'x' * 3_000_000)
+(one.upper / 'fits').write_text('fits')
+(one.upper / 'old').write_bytes(b'y' * 3_000_000)
+wanted = [FileChange(path=str(small / name), change=change) for name, change in
+          (('big', 'created'), ('fits', 'created'), ('old', 'changed'))]
+left = apply(one, wanted, 2 ** 62, lambda path: False)
+print(sorted(os.path.basename(path) for path in left), sorted(os.listdir(small)),
+      (small / 'old').read_text())
+"""
+    (work / "small").mkdir()
+    mount = f"mount -t tmpfs -o size=1m none {work}/small && echo was > {work}/small/old"
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-ec", f'{mount}; exec "$0" -c "$1"', sys.executable, code],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "['big', 'old'] ['fits', 'old'] was\n\n", done.stderr
+
+
+def memory() -> "_Memory":
+    return _Memory()
+
+
+class _Memory:
+    """A folder on a file system of its own that is there anyway."""
+
+    def __enter__(self) -> Path:
+        self.folder = Path(f"/dev/shm/kode-test-{os.getpid()}-{time.monotonic_ns()}")
+        try:
+            self.folder.mkdir()
+        except OSError:
+            pytest.skip("needs /dev/shm")
+        return self.folder
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder)
+
+
+# ── from one command to the next ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def building(made: Sandbox, work: Path) -> Sandbox:
+    (work / ".gitignore").write_text("out/\n*.o\n")
+    return made
+
+
+def carried(made: Sandbox, command: str) -> str:
+    attempt = begun(made, "layered")
+    done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.ground.cwd)
+    attempt.carry_over([one for one in attempt.changes() if one.ignored])
+    attempt.close()
+    return done.out
+
+
+def test_what_one_command_built_the_next_one_uses_and_cleans(building: Sandbox, work: Path) -> None:
+    carried(building, "mkdir -p out/deep; echo built > out/deep/x; echo o > a.o; echo no > a.c")
+    assert carried(building, "cat out/deep/x a.o; ls") == "built\no\na.o\nout\n"
+    carried(building, "echo again > out/deep/x; rm a.o")
+    assert carried(building, "cat out/deep/x; ls") == "again\nout\n"
+    carried(building, "rm -r out")
+    assert carried(building, "ls") == ""
+    assert sorted(os.listdir(work)) == [".git", ".gitignore"]
+
+
+def test_a_folder_that_was_built_becomes_a_file_and_back(building: Sandbox) -> None:
+    carried(building, "mkdir out; echo 1 > out/x; mkdir y.o; echo 2 > y.o/z")
+    carried(building, "rm -r y.o; echo file > y.o")
+    assert carried(building, "cat y.o out/x") == "file\n1\n"
+    carried(building, "rm y.o; mkdir y.o; echo 3 > y.o/z; rm -r out; mkdir out; echo 4 > out/w")
+    assert carried(building, "cat y.o/z; ls out") == "3\nw\n"
+
+
+def test_what_was_built_is_forgotten_after_a_command_outside(building: Sandbox, work: Path) -> None:
+    carried(building, "mkdir out; echo inside > out/x")
+    (work / "out").mkdir()
+    (work / "out" / "x").write_text("outside\n")
+    building.forget()
+    assert carried(building, "cat out/x") == "outside\n"
+
+
+def test_a_key_file_is_masked_whatever_was_carried_over_there(
+    building: Sandbox, work: Path
+) -> None:
+    carried(building, "mkdir -p out/.env; echo 1 > out/.env/x; mkdir -p conf.o; echo 1 > conf.o/x")
+    (work / "conf.o").mkdir()
+    (work / "conf.o" / ".env").write_text("KEY=canary-value")
+    assert "canary" not in carried(building, "cat conf.o/.env; cat conf.o/x")
+
+
+# ── what a crash leaves, and others at the same time ─────────────────────────────────────────
+
+
+def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
+    made: Sandbox, work: Path
+) -> None:
+    store = made.store()
+    assert store is not None
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
+        "store = stores.open_store([Path(sys.argv[2])])\n"
+        "one = layer.make_layer(store.folder, Path(sys.argv[3]), None)\n"
+        "(one.upper / 'd').mkdir(); (one.upper / 'd').chmod(0)\n"
+        "print(store.folder, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(SOURCES), str(store.parent), str(work)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    abandoned = Path(done.stdout.strip())
+    assert abandoned.is_dir()
+
+    again = stores.open_store([store.parent])
+
+    assert again is not None
+    assert not abandoned.exists()
+    assert store.is_dir()
+    again.close()
+    assert not again.folder.exists()
+
+
+def test_stores_that_open_at_the_same_time_do_not_take_each_others_away(place: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
+        "for _ in range(40):\n"
+        "    store = stores.open_store([Path(sys.argv[2])])\n"
+        "    assert store is not None and store.folder.is_dir()\n"
+        "    store.close()"
+    )
+    argv = [sys.executable, "-c", code, str(SOURCES), str(place / "stores")]
+    both = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [(one.communicate()[1], one.returncode) for one in both] == [("", 0)] * 4
+
+
+def test_a_place_that_somebody_else_could_write_in_is_not_taken(place: Path) -> None:
+    (place / "open").mkdir()
+    (place / "open").chmod(0o777)
+    (place / "link").symlink_to(place)
+    assert stores.open_store([place / "open", place / "link"]) is None
+    found = stores.open_store([place / "open", place / "own"])
+    assert found is not None
+    assert found.folder.parent == place / "own"
+    found.close()
+
+
+def test_two_sandboxes_change_one_project_at_once(home: Path, work: Path) -> None:
+    first, second = opened(home, work), opened(home, work)
+    one, two = tried(first, "echo 1 > a; echo 1 > both"), tried(second, "echo 2 > b; echo 2 > both")
+    assert one.apply(one.changes()) == {}
+    left = two.apply(two.changes())
+    one.close()
+    two.close()
+    assert list(left) == [str(work / "both")]
+    assert [(work / name).read_text() for name in ("a", "b", "both")] == ["1\n", "2\n", "1\n"]
+
+
+def test_an_attempt_that_is_closed_leaves_nothing(made: Sandbox, work: Path) -> None:
+    store = made.store()
+    assert store is not None
+    attempt = tried(made, "mkdir d; echo 1 > d/x; chmod 000 d")
+    attempt.close()
+    assert os.listdir(store) == []
+    assert os.listdir(work) == [".git"]
+
+
+def test_changes_are_values() -> None:
+    one = FileChange(path="/a", change="created")
+    assert one.as_ignored() == FileChange(path="/a", change="created", ignored=True)
