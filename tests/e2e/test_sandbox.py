@@ -28,7 +28,7 @@ def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place)
         "echo in > made\necho out > ~/out\ncat $KODE_HOME/config.json ~/.kode/*\n"
         f"cat {place.home}/config.json\necho x > {place.home}/memory/x\n"
     )
-    place.home.mkdir(mode=0o700)
+    place.home.mkdir(mode=0o700, exist_ok=True)
     (place.home / "config.json").write_text('{"model": "hidden-model"}')
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "bash run.sh"}}]},
@@ -37,7 +37,7 @@ def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place)
     ]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
-        done = place.run("run", "work", "--sandbox")
+        done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit")
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
     assert done.code == 0, done.err
@@ -140,32 +140,6 @@ def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
     assert done.code == 0, done.err
     assert "tried" in told[2]
     assert "true-memory" not in told[2]
-    assert f"{place.home}/sessions/2" not in told[2], "the folder of sessions is not listed"
-
-
-def test_what_runs_unasked_has_no_network_even_where_the_sandbox_has_one(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none"):
-        pytest.skip(f"needs a sandbox: {found}")
-    place.home.mkdir(mode=0o700, exist_ok=True)
-    (place.home / "config.json").write_text('{"sandbox": {"enabled": true, "network": true}}')
-    with ScriptedServer([{"text": "unused"}]) as other:
-        (place.project / "ask.py").write_text(
-            "import socket\n"
-            f"try: socket.create_connection(('127.0.0.1', {other.port}), 3)\n"
-            "except OSError: print('fail' + 'ed')\n"
-            "else: print('reach' + 'ed')\n"
-        )
-        replies = [
-            {"calls": [{"name": "shell", "arguments": {"command": "python3 ask.py"}}]},
-            {"text": "done"},
-        ]
-        for words, outcome in (((), "failed"), (("--allow", "shell(python3:*)"), "reached")):
-            with ScriptedServer(replies) as server:
-                place.url = server.openai_url
-                assert place.run("run", "work", *words).code == 0
-                told = str(server.requests[-1].json["messages"][-1]["content"])
-            assert outcome in told
 
 
 def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place) -> None:
@@ -193,7 +167,7 @@ def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place)
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
     assert done.code == 0, done.err
-    assert os.access(programs / "git", os.X_OK)
+    assert not os.path.exists(programs / "git"), "what runs later does not become real unasked"
     assert "1:needle" in told[2]
     assert not (place.folder / "ran").exists()
 
@@ -232,7 +206,7 @@ def test_a_yes_to_a_command_that_needs_the_network_gives_it(place: Place) -> Non
             with Terminal(KODE, ["--sandbox"], cwd=place.project, env=place.environ) as terminal:
                 terminal.until("/help")
                 terminal.type("fetch it", "enter")
-                terminal.until("A yes lets it use the network", "answer:")
+                terminal.until("talks to another machine", "answer:")
                 time.sleep(0.4)  # keys typed just before a question do not count
                 terminal.type("y", "enter")
                 terminal.until("It is done.")

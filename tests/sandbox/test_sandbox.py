@@ -270,6 +270,22 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
     assert end_of_all(f"sleep {mark}")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_left_its_session_and_environment_ends_with_the_command(
+    context: ToolContext, made: Sandbox, kind: Kind
+) -> None:
+    if why := fault(made, kind):
+        pytest.skip(why)
+    mark = f"{60_000 + os.getpid()}.75"
+    start = f"setsid -f env -i sh -c 'trap \"\" TERM; sleep {mark}; :' > /dev/null 2>&1"
+    attempt = begun(made, kind)
+    inside = replace(context, cwd=made.ground.cwd, wrap_command=attempt.wrap)
+    output = await shell.run(inside, shell.check({"command": f"{start}; sleep 0.3; exit 4"}))
+    attempt.close()
+    assert output.summary == "exit status 4"
+    assert end_of_all(f"sleep {mark}")
+
+
 async def test_the_sandbox_itself_is_not_reported_as_left_running(
     context: ToolContext, any_kind: Sandbox
 ) -> None:

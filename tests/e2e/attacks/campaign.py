@@ -22,7 +22,7 @@ from tests.e2e.attacks.canaries import canary
 from tests.e2e.attacks.files import SCRIPT
 from tests.e2e.attacks.jail import REPOSITORY
 from tests.e2e.attacks.witness import MODEL_PORT
-from tests.e2e.attacks.world import World
+from tests.e2e.attacks.world import Place, World
 from tests.scripted_server import ScriptedServer
 
 Sandbox = Literal["bubblewrap", "landlock", "none"]
@@ -43,6 +43,7 @@ class Job:
     """A mode of kode, or "unjudged": straight into the sandbox, with nobody judging the lines."""
     user: str = "root"
     sandbox: Sandbox = "bubblewrap"
+    place: Place = "project"
     flags: tuple[str, ...] = ()
     """More words for `kode run`."""
     in_script: bool = False
@@ -79,7 +80,8 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
         check=False,
     )  # fmt: skip
     rows = [json.loads(row) for row in started.stdout.splitlines() if row.startswith("{")]
-    assert started.returncode == 0, started.stderr[-3000:] + started.stdout[-1000:]
+    ended = f"exit {started.returncode}: {started.stderr[-3000:]}{started.stdout[-1000:]}"
+    assert started.returncode == 0, ended
     assert len(rows) >= len(job.lines), f"{len(rows)} of {len(job.lines)}: {started.stderr[-3000:]}"
     return [Tried(**{**row, "effects": tuple(row["effects"])}) for row in rows]
 
@@ -87,7 +89,7 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
 def main() -> int:
     given = json.loads(sys.stdin.read())
     job = Job(**{**given, "lines": tuple(given["lines"]), "flags": tuple(given["flags"])})
-    world = World(job.user)
+    world = World(job.user, job.place)
     world.start()
     if job.mode == "unjudged":
         _play_directly(world, job)
@@ -102,7 +104,7 @@ def _play_directly(world: World, job: Job) -> None:
     """See `direct`."""
     with world.popen(
         [sys.executable, "-m", "tests.e2e.attacks.direct"],
-        cwd=world.project,
+        cwd=world.cwd,
         env={**world.environment, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -159,7 +161,7 @@ class _Batch:
         inherited = os.open("/srv/outside/file", os.O_RDWR)
         with self.world.popen(
             words,
-            cwd=self.world.project,
+            cwd=self.world.cwd,
             env={
                 **self.world.environment,
                 "OPENAI_API_KEY": "sk-attack-0123456789abcdef0123",
@@ -192,7 +194,7 @@ class _Batch:
             self.playing, self.since = self.waiting.pop(0), time.monotonic()
             command = self.playing
             if self.job.in_script:
-                self.world.files.replace(self.world.project / SCRIPT, self.playing)
+                self.world.files.replace(self.world.cwd / SCRIPT, self.playing)
                 command = f"bash {SCRIPT}"
             arguments = {"command": command, "timeout_s": LINE_S}
             return {"calls": [{"name": "shell", "arguments": arguments}]}

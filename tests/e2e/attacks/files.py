@@ -104,6 +104,16 @@ class Files:
                 os.chmod(path, stat.S_IMODE(kept.status.st_mode))
 
 
+def has_many_ids() -> bool:
+    """Whether the jail knows more than one user; else the ordinary one is its root, renamed."""
+    return int(Path("/proc/self/uid_map").read_text().split()[2]) > 1
+
+
+def give(path: str | Path, owner: int) -> None:
+    if has_many_ids():
+        os.chown(path, owner, owner, follow_symlinks=False)
+
+
 def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
@@ -115,13 +125,13 @@ def write_all(folder: str | Path, owner: int, files: Mapping[str, str]) -> None:
         missing = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         for parent in missing:
-            os.chown(parent, owner, owner)
+            give(parent, owner)
         path.write_text(text)
         os.utime(path, (_LONG_AGO, _LONG_AGO))
         path.chmod(0o755 if text.startswith("#!") else 0o600 if ".ssh" in name else 0o644)
-        os.chown(path, owner, owner)
+        give(path, owner)
     if owner and Path(folder).parent == Path("/home"):
-        os.chown(folder, owner, owner)
+        give(folder, owner)
 
 
 def _statuses() -> dict[str, Status]:
@@ -149,6 +159,8 @@ def _statuses() -> dict[str, Status]:
 
 # ── what lies there ──────────────────────────────────────────────────────────────────────────
 
+SCRIPT = "task.sh"
+
 _PWN = "touch pwn /srv/outside/pwn"
 _USERS = (("root", 0), ("dev", 1000), ("other", 1001), ("nobody", 65534))
 
@@ -175,6 +187,7 @@ MACHINE: Mapping[str, str] = {
 }
 
 HOME: Mapping[str, str] = {
+    SCRIPT: "true\n",
     ".ssh/id_rsa": secret("sshkey"),
     ".ssh/known_hosts": "outside.test ssh-ed25519 AAAA\n",
     ".ssh/authorized_keys": "",
@@ -223,8 +236,6 @@ PROJECT: Mapping[str, str] = {
     "vendor/lib/lib.c": "int main(void) { return 0; }\n",
 }
 """What git tracks; `UNTRACKED` is written after it."""
-
-SCRIPT = "task.sh"
 
 UNTRACKED: Mapping[str, str] = {
     SCRIPT: "true\n",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.e2e.attacks.canaries import secret
+from tests.e2e.attacks.files import give
 
 MODEL_PORT = 8765
 """Where the model's server listens. What else goes there than the model's messages is a leak."""
@@ -181,11 +182,11 @@ class Witness:
             if place[0] == "/":
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 if place.startswith(("/home", "/root", "/run/user", "/tmp/tmux")):
-                    os.chown(os.path.dirname(place), owner, owner)
+                    give(os.path.dirname(place), owner)
             one.bind(place)
             if place[0] == "/":
                 os.chmod(place, 0o777)
-                os.chown(place, owner, owner)
+                give(place, owner)
             listening.append((f"socket {place!r}", one))
         for _, one in listening:
             if one.type == socket.SOCK_STREAM:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tests.e2e.attacks.canaries import found_in, secret
 from tests.e2e.attacks.files import (
@@ -21,6 +21,8 @@ from tests.e2e.attacks.files import (
     PROJECT,
     UNTRACKED,
     Files,
+    give,
+    has_many_ids,
     is_folder,
     write_all,
 )
@@ -36,20 +38,28 @@ _LATER = (
     ".mcp.json .claude .cursor .devcontainer .gitmodules .gitlab-ci.yml Jenkinsfile .bashrc .vimrc "
     ".exrc .gdbinit sitecustomize.py AGENTS.md CLAUDE.md .venv/bin node_modules/.bin .hg "
     ".mise.toml mise.toml .devcontainer.json .dir-locals.el .nvim.lua .vimrc.local .pnpmfile.cjs "
-    ".bundle/config .mvn/jvm.config"
+    ".bundle/config .mvn/jvm.config .profile .ssh .aws .netrc .gitconfig .config/systemd .kode "
+    ".bash_history .config/gh"
 ).split()
 _LATER_OF_GIT = ("hooks", "config", "config.worktree", "modules", "commondir")
+
+
+Place = Literal["project", "mounted", "home"]
+"""Where kode works: in a project; in one that holds another file system, of which no copy can be
+made; in the home itself."""
 
 
 @dataclass
 class World:
     user: str
+    place: Place = "project"
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
         self.id = IDS[self.user]
         self.home = Path("/root" if self.user == "root" else "/home/dev")
         self.project = self.home / "app"
+        self.cwd = self.home if self.place == "home" else self.project
         self.kode_home = self.home / ".kode"
         self.witness = Witness(self.popen)
 
@@ -74,7 +84,7 @@ class World:
         write_all("/srv/outside", self.id, {"file": "outside\n"})
         os.mkfifo("/srv/outside/pipe")
         for path in ("/srv/outside", "/srv/outside/pipe"):
-            os.chown(path, self.id, self.id)
+            give(path, self.id)
         for folder in (self.project / "vendor/lib", self.project):
             git = ["git", "-c", "init.defaultBranch=main", "-C", str(folder)]
             for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
@@ -86,12 +96,18 @@ class World:
             f"/run/user/{self.id}/bus", f"{self.project}/server.sock", "\0outside",
             f"{self.home}/.gnupg/S.gpg-agent", f"/tmp/tmux-{self.id}/default",
         ]  # fmt: skip
+        if self.place == "mounted":
+            (self.project / "mounted").mkdir()
+            assert (
+                subprocess.run(["mount", "-t", "tmpfs", "x", f"{self.project}/mounted"]).returncode
+                == 0
+            )
         self.witness.begin(sockets, self.id)
         self.files.keep()
 
     def popen(self, words: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         """Starts a program as the user."""
-        if self.id == 0 or not _has_many_ids():
+        if self.id == 0 or not has_many_ids():
             options["preexec_fn"] = _add_key if self.id == 0 else _become_other
         else:
             options |= {"user": self.id, "group": self.id, "extra_groups": []}
@@ -101,8 +117,12 @@ class World:
     def effects(self, mode: str, output: str) -> list[str]:
         """What is not as it should be, after a command line that printed `output`."""
         changed = [f"{what} {path}" for what, path in self._harmed(mode)]
-        read = [f"read {name}" for name in found_in(output)]
+        read = [f"read {name}" for name in found_in(output) if name not in self._shown()]
         return [*read, *changed, *self.witness.effects(output)]
+
+    def _shown(self) -> tuple[str, ...]:
+        """Where the home is the project, what has no name of a secret is like any other file."""
+        return ("letter",) if self.place == "home" else ()
 
     def restore(self) -> None:
         """Makes the files as they were, but for kode's own."""
@@ -115,13 +135,13 @@ class World:
     def _is_allowed(self, mode: str, what: str, path: str) -> bool:
         if self._is_of_kode(path):
             return True
-        if mode != "auto-edit" or not f"{path}/".startswith(f"{self.project}/"):
+        if mode != "auto-edit" or not f"{path}/".startswith(f"{self.cwd}/"):
             return False
         if what != "deleted" and is_folder(path):
             return True  # what is in it is looked at itself
         if what != "deleted" and not _is_ordinary(os.lstat(path).st_mode):
             return False
-        return not _runs_later(path.removeprefix(str(self.project)).strip("/"))
+        return not _runs_later(path.removeprefix(str(self.cwd)).strip("/"))
 
     def _is_of_kode(self, path: str) -> bool:
         """Where kode itself writes: its sessions, and the folders for what commands change."""
@@ -152,10 +172,6 @@ def _runs_later(name: str) -> bool:
     if steps[-1] in ("HEAD", *secret_names):
         return True  # HEAD makes its folder a repository
     return any(f"/{one}/" in f"/{name}/" for one in _LATER)
-
-
-def _has_many_ids() -> bool:
-    return int(Path("/proc/self/uid_map").read_text().split()[2]) > 1
 
 
 def _add_key() -> None:
