@@ -1,5 +1,5 @@
-"""Which of the things that wait for a person's approval is meant. What waits, and what an approval
-does to it, is known to the system it is in.
+"""Which thing a person or the model means by the beginning of its id. What waits for approval, and
+what an approval does to it, is known to the system it is in.
 """
 
 from collections.abc import Iterable
@@ -8,11 +8,17 @@ from kode.errors import MemoryError_
 
 
 def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
-    """The one id that is `id` or begins so, among those that wait for approval; `kind` is what
-    they are of, in one word. Raises: MemoryError_ when none does, or several."""
-    ids = list(waiting)
-    found = [id] if id in ids else [known for known in ids if known.startswith(id)]
+    """The same among what waits for approval. Raises: MemoryError_."""
+    kind = f"{kind} that waits for approval"
+    return only_one(kind, waiting, id, "`kode memory approve` without an id")
+
+
+def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:
+    """The one of `ids` that is `id` or begins so; `kind` says what they are of, `lists` what lists
+    them. Raises: MemoryError_ when none does, or several."""
+    known = list(ids)
+    found = [id] if id in known else [one for one in known if one.startswith(id)]
     if len(found) == 1:
         return found[0]
-    what = f"Several {kind}s begin" if found else f"No {kind} that waits for approval begins"
-    raise MemoryError_(f"{what} with {id!r}. `kode memory approve` without an id lists them.")
+    how_many = "More than one" if found else "No"
+    raise MemoryError_(f"{how_many} {kind} begins with {id!r}. {lists} lists them.")

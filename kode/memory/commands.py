@@ -126,7 +126,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     copy = commands.add_parser("copy", help="carry over what another system remembers")
     copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
-    copy.add_argument("--dry-run", action="store_true", help="only tell what would be carried")
+    copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
     add = commands.add_parser(
         "add",
         help="keep something yourself",
@@ -259,8 +259,8 @@ def _log(system: Inspectable, count: int) -> str:
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
     # A whole record with its fields says less in a line than the reason does.
-    told = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
-    what = ": " + " → ".join(told) if told else ""
+    texts = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
+    what = ": " + " → ".join(texts) if texts else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"

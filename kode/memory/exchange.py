@@ -207,10 +207,10 @@ def refuse(faults: Sequence[str]) -> None:
     """Raises MemoryError_ with all faults of an import, if there are any."""
     if not faults:
         return
-    told = "\n".join(f"  {fault}" for fault in faults[:MAX_FAULTS_TOLD])
+    listed = "\n".join(f"  {fault}" for fault in faults[:MAX_FAULTS_TOLD])
     more = len(faults) - MAX_FAULTS_TOLD
     rest = f"\n  ... and {more} more" if more > 0 else ""
     raise MemoryError_(
-        f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{told}{rest}\n"
+        f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{listed}{rest}\n"
         "Correct them and import the file again."
     )

@@ -238,10 +238,9 @@ class Sandbox:
 
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
-        own = ("config.json", "memory", "history")
-        shown = {parent for path in ground.readable for parent in path.parents}
-        hidden = [path for name in own if (path := ground.kode_home / name) not in shown]
-        hidden += [folder / "history.jsonl" for folder in ground.elsewhere]
+        hidden = [ground.kode_home / name for name in ("config.json", "history")]
+        memory = (ground.kode_home / "memory", *ground.elsewhere)
+        hidden += [folder / "history.jsonl" for folder in memory]  # a log beside it may be shown
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]

@@ -256,9 +256,11 @@ def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, boo
 
 
 def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
-    """Folders whose names may be read though not all of their files: those above what is masked."""
+    """Folders whose names may be read though not all of their files: those above what is masked,
+    and those of readable files."""
     above = {parent for path in masked for parent in path.parents}
-    return [str(p) for p in above if any(p.is_relative_to(f) for f in ground.folders)]
+    within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
+    return [str(p) for p in (*within, *(one.parent for one in ground.readable)) if p.is_dir()]
 
 
 @cache

@@ -201,6 +201,8 @@ def opened(
     *,
     network: bool = False,
     roots: tuple[Path, ...] = (),
+    elsewhere: tuple[Path, ...] = (),
+    readable: tuple[Path, ...] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
     return open_sandbox(
@@ -210,6 +212,8 @@ def opened(
         kode_home=home / ".kode",
         outputs=home / ".kode" / "outputs",
         network=network,
+        elsewhere=elsewhere,
+        readable=readable,
         denied=denied,
     )
 

@@ -38,6 +38,31 @@ def any_kind(made: Sandbox) -> Sandbox:
 # ── what holds here ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
+    home: Path, work: Path, place: Path, kind: Kind
+) -> None:
+    journal, moved = home / ".kode" / "memory" / "journal" / "0123456789abcdef", place / "moved"
+    log, waits, facts = (
+        journal / "HISTORY-03.md",
+        journal / "approval" / "x.json",
+        moved / "user.md",
+    )
+    for path, text in ((log, "moved the parser"), (waits, "waits"), (facts, "likes tabs")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    made = opened(home, work, elsewhere=(moved,), readable=(journal / "HISTORY*.md",))
+    if why := fault(opened(home, work), kind):
+        pytest.skip(why)
+
+    done = attempted_in(made, kind, f"cat {journal}/HISTORY*.md {waits} {facts}", apply=True)
+    attempted_in(made, kind, f"echo x >> {log}; echo x >> {facts}", apply=True)
+
+    assert fault(made, kind) == "", "what may be read must not spoil the self-test"
+    assert done.out == "moved the parser"
+    assert (log.read_text(), facts.read_text()) == ("moved the parser", "likes tabs")
+
+
 def test_without_a_sandbox_the_next_step_is_named(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,11 +58,11 @@ class Committer:
         decided = item.decided
         if decided is None:
             return []
-        told = self._append(item, decided, recovering)
+        outcomes = self._append(item, decided, recovering)
         if decided.update is not None and item.tainted:
-            told += self._set_aside(item, decided, decided.update)
+            outcomes += self._set_aside(item, decided, decided.update)
         elif decided.update is not None:
-            told += self.update_memory(
+            outcomes += self.update_memory(
                 decided.base,
                 decided.update,
                 Change.by(
@@ -78,15 +78,15 @@ class Committer:
             self._queue.finish(item)
         else:
             self._queue.write(replace(item, decided=None, fallen_back=True))
-        return told
+        return outcomes
 
     def recover(self) -> list[Outcome]:
         """Finishes what an earlier process had decided. Raises: StorageError, MemoryError_."""
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for item in map(self._queue.read, self._queue.ids()):
             if item is not None and item.decided is not None:
-                told += self.commit(item, recovering=True)
-        return told
+                outcomes += self.commit(item, recovering=True)
+        return outcomes
 
     def update_memory(
         self, base: str, update: str, change: Change, *, recovering: bool = False
@@ -130,9 +130,8 @@ class Committer:
             )
         )
         self._files.write_memory(new)
-        line = shorten(line, QUOTED_CHARS)
-        told = f'added to {MEMORY} "{line}" ({size_of(new):,} bytes now)'
-        return Outcome(line=told, change_id=change.id)
+        added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
+        return Outcome(line=added, change_id=change.id)
 
     def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
@@ -162,9 +161,9 @@ class Committer:
 
     def approve(self, id: str, base: str, update: str, change: Change) -> list[Outcome]:
         """Raises: StorageError, MemoryError_."""
-        told = self.update_memory(base, update, change)
+        outcomes = self.update_memory(base, update, change)
         durable.remove(self._files.root / "approval" / f"{id}.json")
-        return told
+        return outcomes
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -120,8 +120,8 @@ class Consolidator:
                 self._fall_back(item.id, "it was interrupted", "")
             raise
         async with locked(self._files.root):
-            told = self._fall_back(item.id, decision.problem, decision.entry)
-        self._tell(told)
+            outcomes = self._fall_back(item.id, decision.problem, decision.entry)
+        self._report(outcomes)
         if not self._can_ask:
             return Consolidated()  # nobody can change that, so there is no notice
         is_given_up = self._queue.read(item.id) is None
@@ -162,8 +162,8 @@ class Consolidator:
         if not self._queue.ids():
             return
         async with locked(self._files.root):
-            told = self._committer.recover()
-        self._tell(told)
+            outcomes = self._committer.recover()
+        self._report(outcomes)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -202,8 +202,8 @@ class Consolidator:
                 update=decision.update,
                 done=True,
             )
-            told = self._committer.commit(item)
-        self._tell(told)
+            outcomes = self._committer.commit(item)
+        self._report(outcomes)
         if decision.problem:
             self._notice(f"Memory was not updated: {decision.problem}")
         return Consolidated(entry=decision.entry, done=True)
@@ -231,8 +231,8 @@ class Consolidator:
             self._queue.finish(item)
         return []
 
-    def _tell(self, told: Sequence[Outcome]) -> None:
-        for written in told:
+    def _report(self, outcomes: Sequence[Outcome]) -> None:
+        for written in outcomes:
             self._context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
 
     def _notice(self, text: str) -> None:

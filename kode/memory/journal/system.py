@@ -255,8 +255,8 @@ class Journal(ProjectMemory):
             system=SYSTEM,
         )
         async with locked(self.files.root):
-            told = self._committer.approve(name, base, update, change)
-        lines = [self._report(one) for one in told]
+            outcomes = self._committer.approve(name, base, update, change)
+        lines = [self._report(one) for one in outcomes]
         return "\n".join(lines) or f"{MEMORY} reads so already"
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

@@ -236,7 +236,7 @@ def _time(name: str, value: Any) -> str:
         ) from None
 
 
-def told(note: Note, max_chars: int = 80) -> str:
+def in_words(note: Note, max_chars: int = 80) -> str:
     """A note quoted in a line that ends on a screen or in a log: a sensitive one is only named."""
     return "a sensitive note" if note.sensitive else f'"{shorten(note.content, max_chars)}"'
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from kode import credentials
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
-from kode.memory.notes.note import SOUL_CHARS, Note, told
+from kode.memory.notes.note import SOUL_CHARS, Note, in_words
 from kode.memory.notes.pack import PACK, AgentContext
 from kode.memory.notes.store import NoteStore, Wanted
 
@@ -91,7 +91,7 @@ def _kept_back(store: NoteStore) -> str:
 
 
 def waiting_line(note: Note) -> str:
-    return f"{note.id}  {note.created_at[:10]}  {told(note, 160)}"
+    return f"{note.id}  {note.created_at[:10]}  {in_words(note, 160)}"
 
 
 def _size(database: Database) -> str:

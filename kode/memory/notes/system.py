@@ -322,8 +322,8 @@ class Notes(BaseMemory):
         text = await jobs.narrative(self._door, messages)
         if text is None:
             return
-        told = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
-        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in told)
+        summaries = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
+        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in summaries)
         outcome = await self.writer.remember(
             text,
             kind="summary",
@@ -333,7 +333,7 @@ class Notes(BaseMemory):
             untrusted="waits" if waits else "",
             who="extraction",
             change="session",
-            supersedes=tuple(told),
+            supersedes=tuple(summaries),
         )
         self._report(outcome)
         await self._make_vectors()

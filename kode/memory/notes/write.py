@@ -21,9 +21,9 @@ from kode.memory.notes.note import (
     Untrusted,
     checked,
     expiry,
+    in_words,
     new_id,
     stamp,
-    told,
 )
 from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import NoteStore, Wanted
@@ -95,14 +95,14 @@ class NoteWriter:
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
             if known is not None and not supersedes:
-                return Kept(line=f"known already as {known.id}: {told(known)}", note=known)
+                return Kept(line=f"known already as {known.id}: {in_words(known)}", note=known)
             current = self._store.by_ids(old.id for old in supersedes)
             before = [old for old in current.values() if old.superseded_by is None]
             after = [replace(old, superseded_by=note.id) for old in before]
-            reason = f"{kind}: {told(note, 100)}"
+            reason = f"{kind}: {in_words(note, 100)}"
             written = self._store.commit(change, before, [*after, note], author, reason)
         return Kept(
-            line=f"remembered {told(note)}",
+            line=f"remembered {in_words(note)}",
             detail=_detail(f"It is note {note.id} ({note.kind}, {note.lasts}).", note),
             change_id=written.id,
             note=note,
@@ -130,10 +130,10 @@ class NoteWriter:
             if (new.content, new.tags) == (old.content, old.tags):
                 return Kept(line=f"note {old.id} says so already", note=old)
             after = [replace(old, superseded_by=new.id), new]
-            reason = f"{told(old)} became {told(new)}"
+            reason = f"{in_words(old)} became {in_words(new)}"
             change = self._store.commit("update", [old], after, author, reason)
         return Kept(
-            line=f"updated a note to {told(new)}",
+            line=f"updated a note to {in_words(new)}",
             detail=f"It is note {new.id} now, in place of {old.id}.",
             change_id=change.id,
             note=new,
@@ -161,7 +161,8 @@ class NoteWriter:
             if before and before[0].content == new.content:
                 return Kept(line="the soul says so already", note=before[0])
             after = [*(replace(old, superseded_by=new.id) for old in before), new]
-            change = self._store.commit("soul", before, after, author, f"soul: {told(new, 100)}")
+            reason = f"soul: {in_words(new, 100)}"
+            change = self._store.commit("soul", before, after, author, reason)
         return Kept(
             line="updated the soul",
             detail=_detail(
@@ -187,12 +188,12 @@ class NoteWriter:
             if back:
                 earlier = [note for note in earlier if note.superseded_by == old.id]
             after = [replace(note, superseded_by=None) for note in earlier] if back else []
-            reason = f"forgot {told(old)}"
+            reason = f"forgot {in_words(old)}"
             change = self._store.commit("forget", [old, *earlier], after, self._author(), reason)
         what = "is back: " if back else "went with it: "
-        listed = "; ".join(map(told, earlier))
+        listed = "; ".join(map(in_words, earlier))
         detail = f"What it had replaced {what}{listed}." if earlier else ""
-        return Kept(line=f"forgot {told(old)}", detail=detail, change_id=change.id)
+        return Kept(line=f"forgot {in_words(old)}", detail=detail, change_id=change.id)
 
     async def approve(self, id: str) -> Kept:
         """Lets a note from a session with untrusted content be shown. Raises as `remember`."""
@@ -201,10 +202,10 @@ class NoteWriter:
             if old.untrusted != "waits":
                 return Kept(line=f"note {old.id} does not wait for approval", note=old)
             new = replace(old, untrusted="approved")
-            reason = f"approved {told(old)}"
+            reason = f"approved {in_words(old)}"
             author = replace(self._author(), who="user")
             change = self._store.commit("approve", [old], [new], author, reason)
-        return Kept(line=f"approved {told(old)}", change_id=change.id, note=new)
+        return Kept(line=f"approved {in_words(old)}", change_id=change.id, note=new)
 
     async def undo(self, change: Change) -> Kept:
         """Takes back one change. Raises as `remember`."""

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kode import paths
 from kode.errors import MemoryError_
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
-from kode.memory.tiered.facts import TARGETS, FactFile, FactStore, Target, check_room
+from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, checked
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_NARRATIVE_CHARS = 20_000
 AUTHOR = Author(who="import")
-_HASH = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass
@@ -56,7 +56,7 @@ class TieredCarrier(Carrier):
             if file.scope == "project":
                 where["project"] = file.path.parent.name
             facts += [{**where, "content": entry} for entry in file.entries]
-        return [*facts, *(_episode_row(episode) for episode in self._all_episodes())]
+        return [*facts, *(_episode_row(episode) for episode in self._episodes.all())]
 
     async def pieces(self) -> list[Piece]:
         """Facts and episodes."""
@@ -77,7 +77,7 @@ class TieredCarrier(Carrier):
                 origin=f"episodes/{episode.session_id}.md",
                 untrusted=not episode.recallable,
             )
-            for episode in self._all_episodes()
+            for episode in self._episodes.all()
         ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
@@ -148,11 +148,7 @@ class TieredCarrier(Carrier):
         found = [f"facts/{target}.md" for target in TARGETS]
         projects = self._root.glob("project-facts/*/*.md")
         names = sorted(path.relative_to(self._root).as_posix() for path in projects)
-        return found + [name for name in names if _is_project_file(name)]
-
-    def _all_episodes(self) -> list[Episode]:
-        ids = (id for id in self._episodes.session_ids() if valid_id(id))
-        return [episode for id in ids if (episode := self._episodes.read(id)) is not None]
+        return found + list(filter(TARGET_PATH.fullmatch, names))
 
     def _fill(self, name: str, content: str) -> bool:
         """Whether the text is new to its file. Raises: MemoryError_; also when it does not fit."""
@@ -190,14 +186,9 @@ def _fact_file(target: object, project: object) -> str:
         raise MemoryError_(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
     if not project:
         return f"facts/{target}.md"
-    if not isinstance(project, str) or not _HASH.fullmatch(project):
+    if not paths.is_path_hash(project):
         raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
     return f"project-facts/{project}/{target}.md"
-
-
-def _is_project_file(name: str) -> bool:
-    _, project, file = name.split("/")
-    return bool(_HASH.fullmatch(project)) and file in {f"{target}.md" for target in TARGETS}
 
 
 def _episode_row(episode: Episode) -> Row:

@@ -91,11 +91,12 @@ def _covers(new: str, entry: str) -> bool:
         return True
     wanted, there = _content(entry), _content(new)
     shared = [stem for stem in there if stem in wanted]
+    in_order = shared == [stem for stem in wanted if stem in there]
     if _values(entry) - _tokens(new):
         return False
-    if _words(entry) & _NEGATIONS and not _words(new) & _NEGATIONS:
+    if not _NEGATIONS.isdisjoint(_words(entry)) and _NEGATIONS.isdisjoint(_words(new)):
         return False
-    if _words(entry) & _ORDERS and shared != [stem for stem in wanted if stem in there]:
+    if not _ORDERS.isdisjoint(_words(entry)) and not in_order:
         return False
     return bool(wanted) and len(shared) >= COVERED_SHARE * len(wanted)
 
@@ -113,14 +114,13 @@ def _values(text: str) -> set[str]:
     }
 
 
-def _words(text: str) -> set[str]:
-    return {word.casefold() for word in re.findall(r"[\w']+", text.replace("’", "'"))}
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in re.findall(r"[\w']+", text.replace("’", "'"))]
 
 
 def _content(text: str) -> list[str]:
     """The stems of its telling words, each once, in their order."""
-    words = (word.casefold() for word in re.findall(r"[\w']+", text.replace("’", "'")))
-    telling = (word for word in words if word not in _EMPTY_WORDS | _ORDERS | _NEGATIONS)
+    telling = (word for word in _words(text) if word not in _EMPTY_WORDS | _ORDERS | _NEGATIONS)
     return list(dict.fromkeys(map(terms.stem, telling)))
 
 

@@ -19,6 +19,7 @@ from kode import durable
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
 from kode.memory.stored import read_row
+from kode.shorten import shorten
 
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -69,8 +70,7 @@ def valid_id(session_id: str) -> bool:
 
 def summary_of(narrative: str) -> str:
     """The first characters of a narrative, on one line."""
-    line = " ".join(narrative.split())
-    return line if len(line) <= SUMMARY_CHARS else line[: SUMMARY_CHARS - 1].rstrip() + "…"
+    return shorten(narrative, SUMMARY_CHARS)
 
 
 def render(episode: Episode) -> str:
@@ -185,11 +185,16 @@ class EpisodeFiles:
         durable.remove(self.path(session_id))
         self.rebuild()
 
+    def all(self) -> list[Episode]:
+        """Every episode that can be read, oldest first by name."""
+        return [episode for id in self.session_ids() if (episode := self.read(id)) is not None]
+
     def session_ids(self) -> list[str]:
         """Of every episode file, oldest first by name."""
         with suppress(OSError):
             names = [entry.name for entry in os.scandir(self.folder)]
-            return sorted(name[:-3] for name in names if name.endswith(".md") and name != ".md")
+            ids = (name[:-3] for name in names if name.endswith(".md"))
+            return sorted(filter(valid_id, ids))
         return []
 
     def is_fresh(self) -> bool:
@@ -212,8 +217,7 @@ class EpisodeFiles:
 
     def rebuild(self) -> list[dict[str, Any]]:
         """Makes the index from the files; the caller holds the lock."""
-        episodes = (self.read(id) for id in self.session_ids() if valid_id(id))
-        rows = [episode.row for episode in episodes if episode is not None]
+        rows = [episode.row for episode in self.all()]
         durable.replace(self.index, _index_bytes(rows))
         self._mark_fresh()
         return rows

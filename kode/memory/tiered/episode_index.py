@@ -33,7 +33,7 @@ T = TypeVar("T")
 VERSION = 100 + terms.VERSION
 """Of the tables and of the terms in them."""
 NAME = "text"
-NEWEST_READ = 200
+NEWEST_READ = 2_000
 """So many files are looked through where the cache cannot be used."""
 BATCH = 64
 """Files taken in by one transaction; between two the terminal gets its turn."""
@@ -245,7 +245,7 @@ class EpisodeIndex:
         return list(matrix) if self._embedder.is_neural else nothing
 
     def _read_newest(self) -> list[Episode]:
-        ids = [id for id in self._files.session_ids() if valid_id(id)][-NEWEST_READ:]
+        ids = self._files.session_ids()[-NEWEST_READ:]
         episodes = [episode for id in ids if (episode := self._files.read(id))]
         return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
 

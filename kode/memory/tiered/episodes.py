@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from kode import credentials
 from kode.contracts import MemoryContext
 from kode.errors import MemoryError_
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
 from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, read_object
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
@@ -100,12 +101,10 @@ class EpisodeKeeper:
             self._pending.release(pending.session_id)
             raise
         if not finished:
-            self._context.emit(
-                Notice(
-                    text="The note of this session could not be written now; what it needs is "
-                    "kept, and kode writes it at a later start.",
-                    level="info",
-                )
+            self._notice(
+                "The note of this session could not be written now; what it needs is kept, and "
+                "kode writes it at a later start.",
+                level="info",
             )
         return finished
 
@@ -125,8 +124,7 @@ class EpisodeKeeper:
         async with self.files.lock():
             damaged = self._pending.set_aside_damaged()
         for path in damaged:
-            text = f"What was kept of a session for its note cannot be read. It is now {path}."
-            self._context.emit(Notice(text=text))
+            self._notice(f"What was kept of a session for its note cannot be read: now {path}.")
         if not self._settings.llm_extract or not self._door.usable:
             return
         for session_id in self._pending.ids():
@@ -174,29 +172,13 @@ class EpisodeKeeper:
                     f"{change.target} was changed since {change.id}. Edit or delete "
                     f"{self.files.path(session_id)} by hand."
                 )
-            written = self._history.append(
-                Change(
-                    kind="undo",
-                    target=change.target,
-                    system=SYSTEM,
-                    who=author.who,
-                    before=change.after,
-                    after=change.before,
-                    reason=f"undoes {change.kind} {change.id}",
-                    session=author.session,
-                    turn=author.turn,
-                    undoes=change.id,
-                )
-            )
+            written = self._history.append(undo_of(change, author))
             if change.before:
                 self.files.write(parse(change.before[0], session_id, 0.0))
             else:
                 self.files.remove(session_id)
-        return Outcome(
-            file=None,
-            line=f"undid {change.kind} {change.id} of episode {session_id}",
-            change_id=written.id,
-        )
+        line = f"undid {change.kind} {change.id} of episode {session_id}"
+        return Outcome(line=line, change_id=written.id)
 
     async def waiting(self) -> list[str]:
         """One line for each episode that waits for approval."""
@@ -253,11 +235,9 @@ class EpisodeKeeper:
                 self._pending.write(replace(pending, answer="", claimed_until=0.0))
             return False
         if not narrative:
-            self._context.emit(
-                Notice(
-                    text=f"The note of session {pending.session_id} was given up after "
-                    f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
-                )
+            self._notice(
+                f"The note of session {pending.session_id} was given up after "
+                f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
             )
         narrative, facts = self._scanned(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
@@ -297,8 +277,11 @@ class EpisodeKeeper:
         )
         if answer.text:
             async with self.files.lock():
-                self._pending.write(replace(pending, answer=answer.text))
+                self._pending.write(replace(pending, answer=credentials.redact(answer.text)))
         return answer.text or ""
+
+    def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
+        self._context.emit(Notice(text=text, level=level))
 
     def _scanned(
         self, narrative: str, facts: Sequence[str], pending: Pending
@@ -310,38 +293,31 @@ class EpisodeKeeper:
         if scan.scan(narrative):
             narrative = f"(A session of {pending.turns} turns; the scan refused its note.)"
         if len(good) < len(facts):
-            self._context.emit(
-                Notice(text="A fact that the model drew from this session was refused by the scan.")
-            )
+            self._notice("A fact that the model drew from this session was refused by the scan.")
         return narrative, good
 
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
         """History, then file and index; called inside the lock."""
         before = self.files.text(episode.session_id)
         change = self._history.append(
-            Change(
+            Change.by(
+                author,
                 kind=kind,
                 target=f"episodes/{episode.session_id}.md",
                 system=SYSTEM,
-                who=author.who,
                 before=(before,) if before else (),
                 after=(render(episode),),
                 reason=reason,
-                session=author.session,
-                turn=author.turn,
             )
         )
         aside = self.files.set_aside_if_no_text(episode.session_id)
         if aside is not None:
-            text = (
-                f"The note of session {episode.session_id} was not UTF-8 text. It is now {aside}."
-            )
-            self._context.emit(Notice(text=text))
+            id = episode.session_id
+            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
         self.files.write(episode)
         verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"
         return Outcome(
-            file=None,
             line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
             change_id=change.id,
         )

@@ -8,14 +8,15 @@ with their history (`write`).
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from kode import credentials, durable
+from kode import shorten as plain
 from kode.errors import MemoryError_
 from kode.memory.locks import locked
-from kode.memory.stored import read_text
+from kode.memory.stored import plain_lines, read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]
@@ -25,7 +26,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 SEPARATOR = "\n§\n"
 _SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
-_TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
+TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class FactFile:
 
 def parse(text: str) -> tuple[str, ...]:
     """The entries of a file, whoever wrote it: CRLF, a BOM and blank ends are no part of them."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = plain_lines(text).removeprefix("\ufeff")
     return tuple(entry for part in _SEPARATOR_LINE.split(text) if (entry := part.strip()))
 
 
@@ -69,7 +70,7 @@ def render(entries: Sequence[str]) -> str:
 
 def holds_separator(text: str) -> bool:
     """Whether a text would become two entries when read back."""
-    return _SEPARATOR_LINE.search(text.replace("\r\n", "\n").replace("\r", "\n")) is not None
+    return _SEPARATOR_LINE.search(plain_lines(text)) is not None
 
 
 def find(file: FactFile, old_text: str) -> int:
@@ -115,8 +116,7 @@ def check_room(file: FactFile, entries: Sequence[str]) -> None:
 
 def shorten(text: str, max_chars: int) -> str:
     """`text` quoted in a sentence: on one line, credentials masked, cut with an ellipsis."""
-    line = " ".join(credentials.redact(text).split())
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+    return plain.shorten(credentials.redact(text), max_chars)
 
 
 class FactStore:
@@ -155,7 +155,7 @@ class FactStore:
 
         Raises: MemoryError_.
         """
-        match = _TARGET_PATH.fullmatch(name)
+        match = TARGET_PATH.fullmatch(name)
         if match is None:
             raise MemoryError_(f"{name!r} is no fact file.")
         target: Target = "user" if match[1] == "user" else "env"
@@ -174,13 +174,7 @@ class FactStore:
         """
         durable.make_folder(file.path.parent)
         durable.replace(file.path, render(entries).encode())
-        return FactFile(
-            path=file.path,
-            target=file.target,
-            scope=file.scope,
-            entries=tuple(entries),
-            limit=file.limit,
-        )
+        return replace(file, entries=tuple(entries))
 
     def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
         return FactFile(

@@ -60,8 +60,6 @@ def decide(
     Below `add_threshold` a fact is new. From there on a model is asked, and from `merge_threshold`
     on only where the two are not the same text.
     """
-    if not entries:
-        return Decision("add", (), "the file is empty")
     if similarities is None:
         near = local_nearness(new, entries)
     else:

@@ -6,7 +6,6 @@ A lease keeps two processes from working on the same one. Not here: the work its
 import time
 from dataclasses import dataclass, replace
 
-from kode import credentials
 from kode.memory.stored import WaitingFolder
 
 LONGEST_CLAIM_S = 3_600.0
@@ -40,15 +39,6 @@ class PendingFolder(WaitingFolder[Pending]):
     """`episodes/pending/`. Who changes it holds the episodes' lock."""
 
     kind = Pending
-
-    def write(self, item: Pending) -> None:
-        """Raises: StorageError."""
-        masked = replace(
-            item,
-            transcript=credentials.redact(item.transcript),
-            answer=credentials.redact(item.answer),
-        )
-        super().write(masked)
 
     def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
         """Takes one for `lease_s` and counts the attempt; None when it is gone, damaged or

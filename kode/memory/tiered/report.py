@@ -7,7 +7,6 @@ from kode import credentials
 from kode.memory.history import History, origin_of
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.facts import FactFile
-from kode.memory.tiered.write import Outcome
 
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
@@ -67,16 +66,4 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
         lines.append(
             f"pairs of facts that may be one: {pairs} (a model is asked when a session ends)"
         )
-    return "\n".join(lines)
-
-
-def outcome(done: Outcome) -> str:
-    """What a change did, with the fill level and the id that undoes it."""
-    lines = [done.line]
-    if done.detail:
-        lines.append(done.detail)
-    if done.file is not None:
-        lines.append(f"{done.file.label}: {done.file.fill}")
-    if done.change_id:
-        lines.append(f"undo with: kode memory undo {done.change_id}")
     return "\n".join(lines)

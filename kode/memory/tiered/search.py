@@ -11,11 +11,12 @@ from functools import cache
 from kode.contracts import Hit
 from kode.errors import MemoryError_
 from kode.memory import rank, terms, when
+from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
 from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
 from kode.memory.search import POOL, Found, Judge
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 
@@ -93,27 +94,16 @@ class Searcher:
         self._shown += [episode.session_id for episode, _ in chosen]
         return [head + _shown(episode) for episode, head in chosen]
 
-    async def newest(self, count: int) -> list[Episode]:
-        """The newest episodes of all projects, those that wait for approval too."""
-        return await self._index.newest(count)
-
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
 
         Raises: MemoryError_.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
-        ids = [known for known in self._files.session_ids() if valid_id(known)]
-        found = [known for known in ids if known == wanted]
-        found = found or [known for known in ids if wanted and known.startswith(wanted)]
-        if len(found) > 1:
-            listed = ", ".join(found[:5])
-            raise MemoryError_(
-                f"Several episodes begin with {wanted!r}: {listed}. Give more of it."
-            )
-        episode = self._files.read(found[0]) if found else None
+        found = only_one("episode", self._files.session_ids(), wanted, "`kode memory episodes`")
+        episode = self._files.read(found)
         if episode is None:
-            raise MemoryError_(f"No episode has the id {id!r}. `kode memory episodes` lists them.")
+            raise MemoryError_(f"The episode {found} cannot be read.")
         return episode
 
     def shown(self) -> list[str]:

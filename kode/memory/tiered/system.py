@@ -7,6 +7,7 @@ parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`,
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryError_
-from kode.events import MemoryChanged
 from kode.memory import embed, scan
 from kode.memory.ask import Door
 from kode.memory.base import Addition, BaseMemory
@@ -93,14 +93,14 @@ class Tiered(BaseMemory):
         )
         self._project = paths.path_hash(project)
         files = EpisodeFiles(context.root / "episodes")
-        index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
+        self._index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
         self._episodes = EpisodeKeeper(
             context=context,
             settings=settings,
             door=self._door,
             history=self.history,
             files=files,
-            index=index,
+            index=self._index,
             project=self._project,
         )
         # In a session the model ranks whatever words found, as the document has it; a person at
@@ -108,7 +108,7 @@ class Tiered(BaseMemory):
         in_session = context.session_id is not None
         self._searcher = Searcher(
             files,
-            index,
+            self._index,
             embedder,
             Ranker(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
             context.now,
@@ -189,10 +189,6 @@ class Tiered(BaseMemory):
         """The model, in this turn."""
         return self._author("model")
 
-    def person(self) -> Author:
-        """The user, by a command."""
-        return self._author("user")
-
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
 
@@ -224,7 +220,7 @@ class Tiered(BaseMemory):
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""
-        newest = await self._searcher.newest(count)
+        newest = await self._index.newest(count)
         return report.episodes(newest, self._project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
@@ -235,7 +231,7 @@ class Tiered(BaseMemory):
         """The same for the model: one episode whole, or without an id the newest ones; none that
         waits for approval. Raises: MemoryError_."""
         if not id.strip():
-            newest = [e for e in await self._searcher.newest(LISTED_EPISODES) if e.recallable]
+            newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
             listed = report.episodes(newest, self._project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
@@ -262,7 +258,7 @@ class Tiered(BaseMemory):
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
         self._check_writable()
-        return self._report_outcome(await self._episodes.approve(session_id, self.person()))
+        return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
@@ -281,13 +277,13 @@ class Tiered(BaseMemory):
         where = scope or self.default_scope(target)
         match command, list(texts):
             case "add", [text]:
-                outcome = await self.writer.add(target, where, text, self.person())
+                outcome = await self.writer.add(target, where, text, self._author("user"))
             case "replace", [old, new]:
-                outcome = await self.writer.replace(target, where, old, new, self.person())
+                outcome = await self.writer.replace(target, where, old, new, self._author("user"))
             case "remove", [old]:
-                outcome = await self.writer.remove(target, where, old, self.person())
+                outcome = await self.writer.remove(target, where, old, self._author("user"))
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, self.person())
+                outcome = await self.writer.consolidate(target, where, self._author("user"))
             case _:
                 raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
@@ -310,9 +306,12 @@ class Tiered(BaseMemory):
             )
 
     def _report_outcome(self, outcome: Outcome) -> str:
-        if outcome.change_id:
-            self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        return report.outcome(outcome)
+        """As `_report`, with how full the file is."""
+        file = outcome.file
+        fill = f"{file.label}: {file.fill}" if file is not None else ""
+        return self._report(
+            replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
+        )
 
 
 def _section(file: FactFile) -> str:

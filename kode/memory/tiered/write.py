@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kode.errors import MemoryError_
-from kode.memory import scan
+from kode.memory import base, scan
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
 from kode.memory.tiered import consolidate, edits, merge
@@ -30,15 +30,9 @@ SYSTEM = "tiered"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    file: FactFile | None
+class Outcome(base.Outcome):
+    file: FactFile | None = None
     """The file as it is now; None when what changed was no fact file."""
-    line: str
-    """One line for a person: `merged into env "uses pytest -q"`."""
-    detail: str = ""
-    """What else is worth knowing: the text merged with, why it was known."""
-    change_id: str = ""
-    """"" when nothing was changed."""
 
 
 class FactWriter:
@@ -200,17 +194,15 @@ class FactWriter:
             return Outcome(file=file, line=edit.line, detail=edit.detail)
         check_room(file, edit.entries)
         change = self._history.append(
-            Change(
+            Change.by(
+                author,
                 kind=edit.kind,
                 target=self._store.name_of(file),
                 system=SYSTEM,
-                who=author.who,
                 before=edit.before,
                 after=edit.after,
                 position=edit.position,
                 reason=edit.reason,
-                session=author.session,
-                turn=author.turn,
                 undoes=edit.undoes,
             )
         )

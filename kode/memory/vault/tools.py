@@ -131,5 +131,5 @@ def _told(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
     sentences: Sequence[str] = [s for s in (outcome.line, outcome.detail) if s]
     message = " ".join(s[:1].upper() + s[1:] + "." for s in sentences)
-    told = {"success": True, **more, "message": message}
-    return ToolOutput(text=json.dumps(told, ensure_ascii=False), summary=outcome.line)
+    answer = {"success": True, **more, "message": message}
+    return ToolOutput(text=json.dumps(answer, ensure_ascii=False), summary=outcome.line)
