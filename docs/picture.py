@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from kode.cli import demo
+from kode.cli.commands import demo
 
 COLUMNS, LINES = 92, 48
 TASK = "python3 test_dates.py fails. Find out why and fix it."

@@ -5,18 +5,30 @@ import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kode.cli.main import Parser
-from kode.cli.modes import MODES
+from kode.cli.parser import Parser
 from kode.errors import ConfigError
 from kode.provider_registry import provider_names
 
+if TYPE_CHECKING:
+    from kode.contracts import PermissionMode
+
 FORMATS = ("text", "json", "stream-json")
+
+MODE_MEANS: "dict[PermissionMode, str]" = {
+    "ask": "Edits ask. Commands are tried in the sandbox; what changes, sends or destroys asks.",
+    "auto-edit": "Edits inside the project run, and what commands change in it; the rest asks.",
+    "plan": "Nothing is changed: commands run in the sandbox, on a copy that is thrown away.",
+    "full": "All runs, outside the sandbox too, but what a rule names, keys, and what destroys.",
+}
+"""Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
+
+MODES = tuple(MODE_MEANS)
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds every flag of CONTRACT's list; each is None or empty when it was not given."""
+    """Adds every flag they share; each is None or empty when it was not given."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to ask")
     add("--provider", choices=provider_names(), help="whose wire format to speak")

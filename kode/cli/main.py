@@ -4,36 +4,21 @@ Each command is a module of this package, imported when it is called. Words that
 never become part of a task: only an argument with white space in it opens the REPL with a task.
 """
 
-import argparse
 import contextlib
-import difflib
 import errno
 import importlib
 import io
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import NoReturn, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
+from kode.cli.parser import COMMANDS, nearest
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a full or broken disk says when stdout is a file on it."""
-
-COMMANDS = {
-    "run": ("kode.cli.run", "do one task, print the answer, exit"),
-    "continue": ("kode.cli.resume", "resume the newest session of this directory"),
-    "session": ("kode.cli.session", "list, show, trim, fork, export, check sessions"),
-    "memory": ("kode.cli.memory", "see, search, change and undo what kode remembers"),
-    "init": ("kode.cli.init", "guided set-up"),
-    "config": ("kode.cli.config", "show every setting and where it came from"),
-    "doctor": ("kode.cli.doctor", "what works on this machine, and the next step"),
-    "demo": ("kode.cli.demo", "the whole experience, without a key"),
-    "subagent": ("kode.cli.subagent", "one focused task in a process of its own"),
-    "completion": ("kode.cli.completion", "a completion script for bash, zsh or fish"),
-}
 
 USAGE = """\
 usage: kode [flags] [TASK]     the REPL; TASK has spaces in it, so quote it
@@ -46,65 +31,6 @@ commands:
 
 Without a key, try `kode demo`. To set one up: `kode init`.
 """
-
-
-class Described(Exception):
-    """Carries a parser whose flags are asked for, instead of the parsing of a command line."""
-
-    def __init__(self, parser: "Parser") -> None:
-        super().__init__()
-        self.parser = parser
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse whose errors are kode's: one sentence, the nearest flag, exit 3."""
-
-    describing = False
-    """While True, `parse` raises Described: how `completion` learns every command's flags."""
-
-    def __init__(self, prog: str, description: str) -> None:
-        super().__init__(
-            prog=prog,
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-
-    def error(self, message: str) -> NoReturn:
-        """Raises ConfigError instead of exiting."""
-        wrong = re.fullmatch(
-            r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message
-        )
-        if wrong:
-            known = re.findall(r"[\w-]+", wrong[2])
-            raise ConfigError(
-                f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], known)} "
-                f"The commands are: {', '.join(known)}."
-            )
-        raise ConfigError(f"{self.prog}: {message}. `{self.prog} --help` lists what is allowed.")
-
-    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parses all of `argv`; an unknown flag is an error that names the nearest one."""
-        if Parser.describing:
-            raise Described(self)
-        arguments, unknown = self.parse_known_args(list(argv))
-        if not unknown:
-            return arguments
-        word = unknown[0].partition("=")[0]
-        if not word.startswith("-"):
-            raise ConfigError(
-                f"{self.prog}: unexpected argument {word!r}. Put a task of several words in quotes."
-            )
-        raise ConfigError(
-            f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
-            f"`{self.prog} --help` lists the flags."
-        )
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """` Did you mean X?`, or nothing where nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -195,7 +121,7 @@ def _dispatch(argv: list[str]) -> int:
         raise ConfigError(
             f"kode: unknown command {first!r}.{near} A task goes in quotes, or after `kode run`."
         )
-    return _run("kode.cli.interactive", argv)
+    return _run("kode.cli.commands.interactive", argv)
 
 
 def _run(module: str, argv: Sequence[str]) -> int:
@@ -207,8 +133,8 @@ def _run(module: str, argv: Sequence[str]) -> int:
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
     """Says what is wrong in the format that was asked for."""
-    from kode.cli.lines import clean, fold
-    from kode.cli.output import failure_object, wanted_format
+    from kode.cli.screen.lines import clean, fold
+    from kode.cli.screen.output import failure_object, wanted_format
 
     # A fault may name what is in a file of the repository.
     text = clean(str(error) if str(error).startswith("kode") else f"kode: {error}")

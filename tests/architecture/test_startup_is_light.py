@@ -34,5 +34,6 @@ def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
 
 
 def test_the_repl_imports_no_sdk_no_numpy_and_no_rich_before_the_prompt() -> None:
-    loaded = imported_by("import kode.conversation, kode.cli.repl, kode.cli.editor, kode.cli.ask")
+    cli = "kode.cli.prompt.repl, kode.cli.prompt.editor, kode.cli.screen.question"
+    loaded = imported_by(f"import kode.conversation, {cli}")
     assert not loaded & {"openai", "anthropic", "httpx2", "numpy", "rich", "tree_sitter", "apsw"}

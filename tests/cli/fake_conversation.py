@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
-from kode.cli.render import Renderer
-from kode.cli.repl import run_repl
-from kode.cli.screen import open_screen
+from kode.cli.prompt.repl import run_repl
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
 from kode.contracts import ModelInfo
 from kode.engine.window import Window
@@ -280,7 +280,7 @@ class FakeConversation:
 
 
 async def main() -> int:
-    from kode.cli.ask import make_ask
+    from kode.cli.screen.question import make_ask
 
     screen = open_screen()
     renderer = Renderer(screen)

@@ -1,6 +1,7 @@
 import pytest
 
-from kode.cli.main import COMMANDS, main
+from kode.cli.main import main
+from kode.cli.parser import COMMANDS
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -121,7 +121,7 @@ def test_without_any_standard_input_kode_says_what_is_missing(
 def test_a_found_local_server_is_offered_and_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kode.cli import init
+    from kode.cli.commands import init
 
     with ScriptedServer() as server:
         monkeypatch.setattr(init, "LOCAL_SERVERS", (("Ollama", server.port),))

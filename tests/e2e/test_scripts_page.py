@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kode import events
-from kode.cli.output import EXIT_CODES, event_object, failure_object
+from kode.cli.screen.output import EXIT_CODES, event_object, failure_object
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.main import COMMANDS
+from kode.cli.parser import COMMANDS
 from kode.messages import user_message
 from kode.session import log
 from tests.e2e.command import Place
@@ -207,7 +207,7 @@ def test_values_come_even_where_the_config_is_broken(place: Place) -> None:
 
 def test_asking_for_values_imports_neither_sdk_nor_pydantic(place: Place) -> None:
     script = (
-        "import sys; from kode.cli.completion import main; main(['--values', 'models']);"
+        "import sys; from kode.cli.commands.completion import main; main(['--values', 'models']);"
         "sys.exit(any(n in sys.modules for n in ('pydantic', 'openai', 'anthropic', 'rich')))"
     )
     done = subprocess.run([sys.executable, "-c", script], env=place.environ, capture_output=True)

@@ -1,0 +1,1 @@
+"""The commands of the shell: one module a command, each with `main(argv) -> int`."""

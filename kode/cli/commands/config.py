@@ -1,0 +1,159 @@
+"""`kode config`: the effective value of every key and where it came from, secrets masked."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser, nearest
+from kode.cli.screen.lines import clean, one_line, plural
+from kode.cli.screen.output import to_json
+from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
+from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
+
+COMMANDS = {
+    "show": "every key, its value, and its layer (--json: one object)",
+    "path": "the config files of this directory",
+    "check": "what is wrong with them",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode config ...` and returns its exit code. Raises: ConfigError."""
+    command, *rest = argv or ["--help"]
+    if command in ("-h", "--help"):
+        lines = (f"  kode config {name:<6} {what}" for name, what in COMMANDS.items())
+        print("usage: kode config COMMAND\n\n" + "\n".join(lines))
+        return EXIT_OK if argv else EXIT_NOT_STARTED
+    if command not in COMMANDS:
+        raise ConfigError(
+            f"kode config: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
+            f"The commands are: {', '.join(COMMANDS)}."
+        )
+    parser = Parser(f"kode config {command}", COMMANDS[command])
+    if command == "show":
+        parser.add_argument("--json", action="store_true", help="one JSON object")
+    arguments = parser.parse(rest)
+    match command:
+        case "path":
+            return _path()
+        case "check":
+            return _check()
+    return _show(_load(), as_json=arguments.json)
+
+
+def _load() -> Loaded:
+    return load_config(
+        paths.home(), working_directory(argparse.Namespace(cwd=None)), environ=os.environ, flags={}
+    )
+
+
+def _path() -> int:
+    own, project = (
+        paths.config_file(paths.home()),
+        project_file(working_directory(argparse.Namespace(cwd=None))),
+    )
+    missing = working_directory(argparse.Namespace(cwd=None)) / "kode.json"
+    print(clean(f"{own}{'' if own.exists() else '  (not there)'}"))
+    print(clean(str(project) if project else f"{missing}  (not there)"))
+    return EXIT_OK
+
+
+def _show(loaded: Loaded, *, as_json: bool) -> int:
+    values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
+    if as_json:
+        print(to_json({k: {"value": v, "from": loaded.origins[k]} for k, v in values.items()}))
+        return EXIT_OK
+    width = max(map(len, values))
+    for key, value in values.items():
+        text = one_line(json.dumps(value, ensure_ascii=False))
+        origin = "" if loaded.origins[key] == "default" else f"  ({loaded.origins[key]})"
+        print(clean(f"{key:<{width}}  {text}{origin}"))
+    print("\nWhat has no place in brackets is the default.")
+    for warning in loaded.warnings:
+        print(clean(f"kode: {warning}"), file=sys.stderr)
+    return EXIT_OK
+
+
+def _check() -> int:
+    """Names every fault. Exits 3 when kode cannot start with these settings."""
+    try:
+        loaded = _load()
+    except Faults as error:
+        return _tell(list(error.faults))
+    except ConfigError as error:
+        return _tell([str(error)])
+    from kode.permissions.rules import never_matches, parse
+
+    faults, remarks = _wrong_urls(loaded), list(loaded.warnings)
+    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        for text in flat(loaded.config)[key]:
+            try:
+                why = never_matches(parse(text))
+            except ConfigError as error:
+                faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
+                continue
+            why = why or _outdone(key, text, flat(loaded.config))
+            if why:
+                remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
+    for remark in remarks:
+        print(clean(f"remark: {remark}"))
+    if faults:
+        return _tell(faults)
+    names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
+    print(clean(f"{names}: no faults"))
+    return EXIT_OK
+
+
+_STRONGER = {
+    "permissions.allow": ("permissions.deny", "permissions.ask"),
+    "permissions.ask": ("permissions.deny",),
+    "permissions.deny": (),
+}
+
+
+def _outdone(key: str, text: str, values: Mapping[str, Any]) -> str | None:
+    """The stronger rule that decides all that a rule is about, and words for it."""
+    from kode.permissions.rules import hidden_by, never_matches, parse
+
+    for stronger in _STRONGER[key]:
+        rules = []
+        for other in values[stronger]:
+            with contextlib.suppress(ConfigError):
+                if not never_matches(parse(other)):
+                    rules.append(parse(other))
+        if found := hidden_by(parse(text), rules):
+            return f"`{stronger.rpartition('.')[2]} {found}` decides first"
+    return _touches_home(text)
+
+
+def _touches_home(text: str) -> str | None:
+    from kode.permissions.rules import parse
+
+    rule, home = parse(text), paths.home()
+    pattern = os.path.expanduser(rule.pattern)
+    if rule.kind == "edit" and os.path.isabs(pattern) and pattern.startswith(f"{home}{os.sep}"):
+        return "no tool writes in the folder that kode keeps"
+    return None
+
+
+def _wrong_urls(loaded: Loaded) -> list[str]:
+    values = flat(loaded.config)
+    return [
+        f"{loaded.origins[key]}: `{key}` is {json.dumps(shown(key, url))}; allowed is an address "
+        "like https://host/v1."
+        for key in ("base_url", "memory.embedding.base_url")
+        if (url := values.get(key)) is not None and not is_url(url)
+    ]
+
+
+def _tell(faults: list[str]) -> int:
+    for fault in faults:
+        print(clean(fault))
+    print(f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed")
+    return EXIT_NOT_STARTED

@@ -1,0 +1,76 @@
+"""`kode doctor`: what works on this machine and what does not, each with the next step.
+
+The checks are `machine_checks` and `setup_checks`.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kode.cli.commands import machine_checks, setup_checks
+from kode.cli.commands.diagnosis import Case, Finding, State
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean, fold
+from kode.errors import EXIT_FAILED, EXIT_OK
+
+NARROW_COLUMNS = 60
+MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
+
+CHECKS: tuple[Callable[[Case], Finding], ...] = (
+    machine_checks.python,
+    machine_checks.home,
+    machine_checks.disk,
+    setup_checks.config,
+    setup_checks.key,
+    setup_checks.server,
+    setup_checks.model,
+    setup_checks.memory,
+    machine_checks.git,
+    machine_checks.ripgrep,
+    setup_checks.sandbox,
+    machine_checks.terminal,
+)
+"""In the order they are shown."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints one line a finding; 1 when something needed is missing."""
+    parser = Parser("kode doctor", "What works on this machine, each with the next step.")
+    parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
+    arguments = parser.parse(argv)
+    findings = examine(working_directory(argparse.Namespace(cwd=None)))
+    needed = False
+    found = []
+    for finding in findings:
+        needed |= finding.state == "missing"
+        found.append(finding)
+        if not arguments.json:
+            print(_shown(finding), flush=True)
+    if arguments.json:
+        print(json.dumps([vars(finding) for finding in found], ensure_ascii=False))
+    return EXIT_FAILED if needed else EXIT_OK
+
+
+def _shown(finding: Finding) -> str:
+    """One line and its next step; on a narrow screen the words stand below."""
+    head = f"{MARKS[finding.state]}  {finding.what:<9}"
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    indent = "    " if width < NARROW_COLUMNS else " " * (len(head) + 2)
+    lines = [clean(finding.detail)] + ([f"→ {finding.next_step}"] if finding.next_step else [])
+    body = "\n".join(fold(indent + line, width - 1) for text in lines for line in text.split("\n"))
+    return f"{head}\n{body}" if width < NARROW_COLUMNS else f"{head}  {body.lstrip()}"
+
+
+def examine(cwd: Path) -> Iterator[Finding]:
+    """Every check in turn; a check that fails unexpectedly is a finding too."""
+    case = Case(cwd)
+    for check in CHECKS:
+        try:
+            yield check(case)
+        except Exception as error:
+            detail = f"{type(error).__name__}: {error}"
+            yield Finding(what=check.__name__, state="missing", detail=detail)

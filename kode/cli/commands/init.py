@@ -1,0 +1,284 @@
+"""`kode init`: guided set-up, and the first run of a machine without key or config.
+
+Offers a key, a local server that it has found, or the demo; tries what was chosen, says what it
+writes and where, and writes a config file with mode 0600, never over an existing one without
+`--force`.
+"""
+
+import difflib
+import getpass
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kode import durable, paths
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import fold, one_line
+from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.provider_registry import COMPATIBLE, owner_of_key
+
+if TYPE_CHECKING:
+    from kode.cli.commands.reach import Reached
+
+LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
+"""The servers people run at home, on their usual ports; all speak Chat Completions."""
+
+SERVICES = (
+    ("sk-or-", "OpenRouter", "https://openrouter.ai/api/v1"),
+    ("gsk_", "Groq", "https://api.groq.com/openai/v1"),
+    ("xai-", "xAI", "https://api.x.ai/v1"),
+    ("AIza", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
+)
+"""Compatible services whose keys tell which it is: beginning, name, base URL."""
+
+PROBE_TIMEOUT_S = 0.3
+LISTED_MODELS = 20
+MAX_TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalServer:
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode init` and returns its exit code."""
+    parser = Parser("kode init", "Guided set-up; writes a config file that only you can read.")
+    parser.add_argument(
+        "--global",
+        action="store_true",
+        dest="for_all",
+        help="write $KODE_HOME/config.json (the default; a project file may hold no key)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing config file")
+    arguments = parser.parse(argv)
+    target = paths.config_file(paths.home())
+    if target.exists() and not arguments.force:
+        raise ConfigError(
+            f"{target} exists already. Edit it, see it with `kode config show`, or replace it "
+            "with `kode init --force`."
+        )
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UserError(
+            "`kode init` asks questions, and there is no terminal to ask at. In scripts set "
+            "OPENAI_API_KEY or ANTHROPIC_API_KEY instead, or write the file yourself: "
+            "docs/configuration.md has every key."
+        )
+    _say(
+        f"This sets up a model and writes one file, {target}, readable by you alone: "
+        "provider, key, address and model, as far as you give them. Everything else keeps its "
+        "default until you set it. What you choose is tried with one request for the list of "
+        "models, which costs nothing.\n"
+    )
+    settings = choose()
+    if settings is None:
+        return _demo()
+    write_config(target, settings)
+    _say("Run `kode` in a project of yours. `kode doctor` looks at the rest of this machine.")
+    return EXIT_OK
+
+
+def first_run(home: Path) -> int | None:
+    """Before the first prompt: sets up, and returns None to go on to the prompt, or an exit code.
+
+    Raises: UserError when the person leaves without choosing.
+    """
+    _say(
+        "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
+        f"What you choose goes into {paths.config_file(home)}, readable by you alone.\n"
+    )
+    settings = choose()
+    if settings is None:
+        return _demo()
+    write_config(paths.config_file(home), settings)
+    return None
+
+
+def choose() -> dict[str, Any] | None:
+    """Asks how to reach a model; the settings to write, or None for the demo.
+
+    Raises: UserError when the person leaves.
+    """
+    servers = find_local_servers()
+    options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
+    options += [(f"{s.name} on this machine ({s.base_url})", str(i)) for i, s in enumerate(servers)]
+    options += [("a demo first: everything works, no key needed", "demo")]
+    _say("How should kode reach a model?")
+    for number, (text, _) in enumerate(options, 1):
+        _say(f"  {number}  {text}")
+    if not servers:
+        names = ", ".join(name for name, _ in LOCAL_SERVERS)
+        _say(f"     (no local server answered: looked for {names})")
+    answer = _ask(f"Number [1-{len(options)}], or q to leave: ")
+    choice = options[_index(answer, len(options))][1]
+    if choice == "demo":
+        return None
+    if choice == "key":
+        return _with_key()
+    return _with_server(servers[int(choice)])
+
+
+def find_local_servers() -> list[LocalServer]:
+    """The model servers that answer on their usual ports of this machine."""
+    import http.client
+
+    found = []
+    for name, port in LOCAL_SERVERS:
+        try:
+            with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT_S):
+                pass
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+            try:
+                connection.request("GET", "/v1/models")
+                answer = json.loads(connection.getresponse().read(1_000_000))
+            finally:
+                connection.close()
+            models = tuple(str(model["id"]) for model in answer["data"])
+        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+            continue
+        found.append(LocalServer(name=name, base_url=f"http://127.0.0.1:{port}/v1", models=models))
+    return found
+
+
+def write_config(target: Path, settings: dict[str, Any]) -> None:
+    """Writes the settings, 0600 in a folder 0700, and says so. Raises: StorageError."""
+    durable.make_folder(target.parent)
+    durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
+    _say(f"Wrote {target} (readable by you alone). `kode config show` explains every value.")
+
+
+def _with_key() -> dict[str, Any]:
+    for left in reversed(range(MAX_TRIES)):
+        key = _secret("API key (not shown while you type): ").strip()
+        if not (key and key.isascii() and key.isprintable() and " " not in key):
+            _say("That does not look like a key: one word without spaces. Again, or q to leave.")
+            continue
+        settings, reached = _tried(key)
+        if reached.state != "refused":
+            return _with_model(settings, reached)
+        _say(f"{reached.url}: {reached.detail}." + (" Again, or q to leave." if left else ""))
+    raise UserError("No key that works was given. Run `kode init` again, or try `kode demo`.")
+
+
+def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
+    """Where the key belongs, and what the server there says to it."""
+    from kode.cli.commands.reach import reach
+    from kode.config.choice import ProviderChoice
+
+    owner = owner_of_key(key)
+    provider = owner.name if owner else COMPATIBLE
+    settings: dict[str, Any] = {"provider": provider, "api_key": key}
+    if owner is None:
+        settings["base_url"] = _base_url(key)
+    elif url := os.environ.get(owner.url_variable):
+        settings["base_url"] = url
+    _say("Trying it ...")
+    choice = ProviderChoice(
+        name=provider, model=None, base_url=settings.get("base_url"), api_key=key
+    )
+    return settings, reach(choice)
+
+
+def _base_url(key: str) -> str:
+    for beginning, name, url in SERVICES:
+        if key.startswith(beginning):
+            _say(f"That is a key of {name}: {url}")
+            return url
+    from kode.config.choice import is_url
+
+    _say("The key does not tell whose it is, so kode needs the address.")
+    for _ in range(MAX_TRIES):
+        url = _ask("Base URL of the service (as https://host/v1): ")
+        if is_url(url):
+            return url
+        _say("That is no address: it begins with https:// or http://. Again, or q to leave.")
+    raise UserError("No address was given. Run `kode init` again, or try `kode demo`.")
+
+
+def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
+    """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
+    if reached.state == "ok":
+        _say(f"It works: {reached.url} takes the key.")
+    else:
+        _say(f"It could not be tried ({reached.detail}); it is written all the same.")
+    if "base_url" not in settings or owner_of_key(settings["api_key"]):
+        return settings
+    names = reached.models
+    if len(names) == 1:
+        return {**settings, "model": names[0]}
+    if 1 < len(names) <= LISTED_MODELS:
+        for number, name in enumerate(names, 1):
+            _say(f"  {number}  {one_line(name)}")
+        answer = _ask(f"Which model? Number [1-{len(names)}]: ")
+        return {**settings, "model": names[_index(answer, len(names))]}
+    for _ in range(MAX_TRIES):
+        model = _ask("Model name: ")
+        if model and (not names or model in names):
+            return {**settings, "model": model}
+        near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
+        hint = f" Near to it: {', '.join(map(one_line, near))}." if near else ""
+        _say(f"It has no model of that name.{hint}")
+    raise UserError("No model was chosen. Run `kode init` again, or try `kode demo`.")
+
+
+def _with_server(server: LocalServer) -> dict[str, Any]:
+    model = server.models[0] if server.models else ""
+    if len(server.models) > 1:
+        _say("Its models:")
+        for number, name in enumerate(server.models, 1):
+            _say(f"  {number}  {name}")
+        answer = _ask(f"Number [1-{len(server.models)}]: ")
+        model = server.models[_index(answer, len(server.models))]
+    if not model:
+        raise UserError(f"{server.name} has no model loaded. Load one there, then `kode init`.")
+    return {"provider": "openai", "base_url": server.base_url, "model": model}
+
+
+def _index(answer: str, count: int) -> int:
+    for left in reversed(range(MAX_TRIES)):
+        if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= count:
+            return int(answer) - 1
+        if left:
+            answer = _ask(f"Please give a number from 1 to {count}, or q to leave: ")
+    raise UserError("Nothing was chosen. Run `kode init` when you are ready, or try `kode demo`.")
+
+
+def _say(text: str) -> None:
+    """Lines broken between words where the terminal is narrow."""
+    print(
+        fold(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text, flush=True
+    )
+
+
+def _ask(question: str) -> str:
+    return _left(input, question)
+
+
+def _secret(question: str) -> str:
+    return _left(getpass.getpass, question)
+
+
+def _left(read: Any, question: str) -> str:
+    """One answer; leaving (q, Ctrl-C, Ctrl-D) is an error that says how to come back."""
+    try:
+        answer: str = read(question).strip()
+    except (EOFError, KeyboardInterrupt):
+        print()
+        answer = "q"
+    if answer.lower() in ("q", "quit", "exit"):
+        raise UserError("Nothing was set up. Run `kode init` when you are ready, or `kode demo`.")
+    return answer
+
+
+def _demo() -> int:
+    from kode.cli.commands.demo import main as demo
+
+    return demo([])

@@ -1,0 +1,49 @@
+"""`kode` without a command: the REPL, with `-p`, `-c` and `-r` as short ways to the others.
+
+This module parses; `opening.py` opens the prompt.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from kode.cli.flags import add_conversation_flags
+from kode.cli.parser import Parser
+from kode.errors import ConfigError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command line that names no command and returns its exit code."""
+    parser = Parser("kode", "The REPL of kode, a coding agent.")
+    parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
+    parser.add_argument("-p", "--print", action="store_true", help="as `kode run TASK`")
+    parser.add_argument("-c", "--continue", action="store_true", dest="newest")
+    parser.add_argument("-r", "--resume", metavar="ID", help="as `kode continue --id ID`")
+    add_conversation_flags(parser)
+    arguments = parser.parse(argv)
+    if arguments.print:
+        return _print(arguments)
+    if arguments.newest or arguments.resume:
+        from kode.cli.commands.resume import continue_session
+
+        return continue_session(arguments, arguments.resume, arguments.task)
+    if arguments.task and not any(c.isspace() for c in arguments.task):
+        raise ConfigError(
+            f"kode: unknown command {arguments.task!r}. A task goes in quotes, or after `kode run`."
+        )
+    from kode.cli.commands.opening import open_repl, stdin_is_terminal
+
+    if not stdin_is_terminal():
+        from kode.cli.commands.run import run_task
+
+        return run_task(arguments, arguments.task, None)
+    return open_repl(arguments, arguments.task, None)
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    from kode.cli.commands.run import run_task
+
+    if arguments.newest or arguments.resume:
+        from kode.cli.commands.resume import continue_session
+
+        return continue_session(arguments, arguments.resume, arguments.task or "-")
+    return run_task(arguments, arguments.task, None)

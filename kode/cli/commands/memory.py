@@ -1,0 +1,166 @@
+"""`kode memory`: see, search, change and undo what kode remembers. Works without a model; where
+words find too little, a search asks one if there is one.
+
+Here: the command line, the configuration, opening memory outside a session. What the commands do
+is in `kode.memory.commands`, which `/memory` of the REPL shares.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode import durable, paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.contracts import AskModel, MemoryContext, Request
+from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.events import Event, Notice, silent
+from kode.messages import text_of, user_message
+
+if TYPE_CHECKING:
+    from kode.config import Config, Loaded
+
+ASKS_A_MODEL = frozenset({"consolidate"})
+"""Commands that cannot do without. Of the others only `search` may ask, and does without."""
+
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+"""Commands that create and change nothing, not even an empty database."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command. Raises: KodeError with its exit code."""
+    parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
+    add_arguments(parser)
+    return run(parser.parse(list(argv)))
+
+
+def add_arguments(parser: Parser) -> None:
+    from kode.memory.commands import add_commands
+
+    parser.add_argument("--memory", metavar="SYSTEM", help="another system than the configured one")
+    parser.add_argument("--cwd", metavar="DIR", help="the project to look at")
+    for command in add_commands(parser):
+        # Suppressed, so that a flag before the command is not lost to a default after it.
+        for flag in ("--memory", "--cwd"):
+            command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does what was parsed and prints the result. Raises: KodeError."""
+    from kode.config import load_config
+
+    cwd = working_directory(arguments)
+    flags = {"memory.system": arguments.memory} if arguments.memory else {}
+    loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
+    for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
+        print(clean(f"kode: {warning}"), file=sys.stderr)
+    work = _copy if arguments.command == "copy" else _run
+    text = asyncio.run(work(loaded, arguments))
+    if text:
+        # Files of memory are edited by hand and synced; what is exported stays as it is.
+        print(text if arguments.command == "export" else clean(text))
+    return EXIT_OK
+
+
+async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+    from kode.memory import make_system
+    from kode.memory.commands import run_command
+    from kode.memory.null import NullMemory
+
+    config = loaded.config
+    system = make_system(config.memory) if config.memory.enabled else NullMemory()
+    asks = arguments.command in ASKS_A_MODEL
+    asks = asks or (arguments.command == "search" and _has_model(loaded))
+    context = outside_context(
+        config,
+        working_directory(arguments),
+        ask_model=_ask_model(loaded) if asks else None,
+        read_only=arguments.command in ONLY_READS,
+    )
+    durable.remove_all_stale_temporaries(context.root)
+    await system.open(context, {})
+    try:
+        return await run_command(system, arguments)
+    finally:
+        await system.close(1.0)
+
+
+async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+    from kode.memory import make_system
+    from kode.memory.transfer import copy
+
+    if arguments.source == arguments.into:
+        raise ConfigError("--from and --to name the same memory. Name two.")
+    config = loaded.config
+    source, target = (
+        make_system(config.memory.model_copy(update={"system": name}))
+        for name in (arguments.source, arguments.into)
+    )
+    cwd = working_directory(arguments)
+    await source.open(outside_context(config, cwd, read_only=True), {})
+    await target.open(outside_context(config, cwd, read_only=arguments.dry_run), {})
+    try:
+        return await copy(source, target, dry_run=arguments.dry_run)
+    finally:
+        await target.close(1.0)
+        await source.close(1.0)
+
+
+def outside_context(
+    config: "Config", cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
+) -> MemoryContext:
+    """What memory may know outside a session."""
+    return MemoryContext(
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
+        cwd=cwd,
+        project_root=paths.repository_root(cwd),
+        session_id=None,
+        emit=_say,
+        ask_model=ask_model,
+        now=lambda: datetime.now().astimezone(),
+        read_only=read_only,
+    )
+
+
+def _has_model(loaded: "Loaded") -> bool:
+    from kode.config import resolve_provider
+
+    try:
+        resolve_provider(loaded.config, os.environ)
+    except UserError:
+        return False
+    return True
+
+
+def _ask_model(loaded: "Loaded") -> AskModel:
+    """The model of memory, found when it is first asked: most commands never do."""
+
+    async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
+        from kode.assembly import make_provider
+        from kode.config import resolve_provider
+
+        config = loaded.config
+        if config.memory.model:
+            config = config.model_copy(update={"model": config.memory.model})
+        provider = make_provider(config, resolve_provider(config, os.environ))
+        request = Request(
+            system=system, messages=(user_message(prompt),), max_output_tokens=max_output_tokens
+        )
+        try:
+            return text_of(await provider.reply(request, silent))
+        finally:
+            await provider.aclose()
+
+    return ask
+
+
+def _say(event: Event) -> None:
+    """Changes are told by the command's own text."""
+    if isinstance(event, Notice):
+        print(clean(f"kode: {event.text}"), file=sys.stderr)

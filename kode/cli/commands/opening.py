@@ -1,0 +1,108 @@
+"""Opens the REPL: in a new session or an old one, after the set-up where there is none yet.
+
+What happens at the prompt is in `repl.py`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.cli.flags import config_flags, started, working_directory
+from kode.errors import UserError
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+
+def stdin_is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
+    """Opens the REPL; a machine without key or config is led through the set-up first."""
+    from kode.paths import home
+
+    cwd = working_directory(arguments)
+    if not _set_up(arguments, cwd):
+        from kode.cli.commands.init import first_run
+
+        code = first_run(home())
+        if code is not None:
+            return code
+    return asyncio.run(_repl(arguments, cwd, task, session_id))
+
+
+def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
+    """Whether there is a provider to ask, or at least a setting whose fault is worth telling. The
+    common cases are seen without loading the configuration, which can wait for the prompt."""
+    from kode.paths import config_file, home
+
+    named = any((arguments.provider, arguments.base_url, arguments.script))
+    variables = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "KODE_API_KEY", "KODE_PROVIDER")
+    if named or any(os.environ.get(name) for name in variables) or not sys.stdout.isatty():
+        return True
+    if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
+        return any(os.environ.get(f"{name}_BASE_URL") for name in ("OPENAI", "ANTHROPIC"))
+    from kode.config import load_config, resolve_provider
+
+    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    try:
+        resolve_provider(loaded.config, os.environ)
+    except UserError:
+        return bool(loaded.config.provider or loaded.config.base_url)
+    return True
+
+
+async def _repl(
+    arguments: argparse.Namespace, cwd: Path, task: str | None, session_id: str | None
+) -> int:
+    from kode.cli.prompt.repl import run_repl
+    from kode.cli.screen.render import Renderer
+    from kode.cli.screen.screen import open_screen
+
+    screen = open_screen(color=False if arguments.no_color else None)
+    renderer = Renderer(screen)
+
+    async def opening() -> "Conversation":
+        # In a thread: what is typed meanwhile is drawn at once.
+        await asyncio.to_thread(importlib.import_module, "kode.conversation")
+        from kode.cli.commands.run import attach_named, read_attachments
+        from kode.cli.screen.question import make_ask
+        from kode.config import load_config
+        from kode.conversation import open_conversation
+        from kode.paths import home
+
+        loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+        conversation = await open_conversation(
+            loaded,
+            cwd=cwd,
+            emit=renderer.emit,
+            ask=make_ask(screen),
+            session_id=session_id,
+            keep_session=not arguments.no_session,
+            attachments=read_attachments(
+                arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit
+            ),
+        )
+        attach_named(conversation, arguments.ctx)
+        threading.Thread(
+            target=_warm_up, args=(conversation.agent.provider.name,), daemon=True
+        ).start()
+        return conversation
+
+    return await run_repl(opening, task, screen=screen, renderer=renderer, cwd=cwd)
+
+
+def _warm_up(provider: str) -> None:
+    """Imports the SDK while the person types; a fault of it is told by the first request."""
+    from kode.providers import warm_up
+
+    with contextlib.suppress(Exception):
+        warm_up(provider)
+    started()

@@ -1,0 +1,330 @@
+"""`kode run`: one task, the answer on stdout, then exit. `kode continue TASK` and `kode -p` end
+here too.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kode.cli.flags import (
+    add_conversation_flags,
+    config_flags,
+    started,
+    working_directory,
+)
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.output import (
+    EXIT_CODES,
+    print_line,
+    relative_path,
+    result_object,
+    stream_printer,
+    to_json,
+)
+from kode.errors import ConfigError, Interrupted, StorageError, UserError
+from kode.events import Emit, Notice, TurnEnded, silent
+from kode.messages import Usage
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+    from kode.messages import Text
+    from kode.permissions.gate import Ask
+
+MAX_STDIN_BYTES = 10 * 1024 * 1024
+STDIN_HINT_AFTER_S = 3.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MAX_ATTACHED_BYTES = 256 * 1024
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode run` with these arguments and returns its exit code."""
+    parser = Parser("kode run", "One task, the answer on stdout, then exit.")
+    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+    add_conversation_flags(parser)
+    arguments = parser.parse(argv)
+    return run_task(arguments, arguments.task, session_id=None)
+
+
+def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
+    """Runs one task in a new session, or in the one named, and returns the exit code.
+
+    Raises: UserError, SessionError or StorageError when it could not start.
+    """
+    _interrupted_by_signals()
+    text = read_task(task)
+    if not text.strip():
+        raise ConfigError(
+            'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
+            "or pipe it in."
+        )
+    return asyncio.run(_run(arguments, text, session_id))
+
+
+async def _run(arguments: argparse.Namespace, text: str, session_id: str | None) -> int:
+    from kode.config import load_config
+    from kode.conversation import open_conversation
+    from kode.paths import home
+    from kode.providers import warm_up
+
+    cwd = working_directory(arguments)
+    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    emit, ask = _faces(arguments)
+    conversation = await open_conversation(
+        loaded,
+        cwd=cwd,
+        emit=emit,
+        ask=ask,
+        session_id=session_id,
+        keep_session=not arguments.no_session,
+        attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit),
+    )
+    try:
+        attach_named(conversation, arguments.ctx, arguments.task)
+        warm_up(conversation.agent.provider.name)
+        started()
+        task = asyncio.ensure_future(conversation.turn(text))
+        with _cancelled_by_signals(task):
+            ended = await _ended(task)
+        _print_result(arguments, ended, conversation.session.id, cwd)
+    finally:
+        closing = asyncio.ensure_future(conversation.close())
+        with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
+            # Interrupted, memory leaves its work for the next start.
+            await closing
+    return EXIT_CODES[ended.status]
+
+
+async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
+    """The end of a turn; one that was stopped before it had begun was interrupted too.
+
+    Raises: UserError when the task could not even be recorded.
+    """
+    from kode.conversation.opening import not_kept
+
+    try:
+        return await task
+    except StorageError as error:  # raised only where nothing was done yet
+        raise not_kept(error) from error
+    except asyncio.CancelledError:
+        return TurnEnded(
+            status="interrupted",
+            result="",
+            error="Interrupted before the turn began.",
+            steps=0,
+            usage=Usage(),
+            cost_usd=None,
+            files_changed=(),
+            duration_ms=0,
+        )
+
+
+def read_task(task: str | None) -> str:
+    """The task's text: the argument, or stdin where there is none, it is empty or `-`, or both:
+    then stdin is appended as context."""
+    if task is None or task == "-" or not task.strip():
+        nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
+        return "" if nobody_typed else _read_stdin()
+    if sys.stdin is None or not _stdin_has_something_to_say():
+        return task
+    from kode.engine.fence import new_nonce
+
+    extra = _read_stdin()
+    # Somebody else's text: it must not be able to end, and go on as the task.
+    tag = f"stdin-{new_nonce(extra)}"
+    return f"{task}\n\n<{tag}>\n{extra}\n</{tag}>" if extra.strip() else task
+
+
+def attach_named(
+    conversation: "Conversation", names: Sequence[str], task: str | None = None
+) -> None:
+    """Lets the pictures of `--ctx`, and the pictures and folders named after `@` in TASK, go with
+    the first turn. What was piped in is somebody else's text and names none.
+
+    Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
+    """
+    from kode.cli.prompt.folders import mentioned_folders
+    from kode.cli.prompt.pictures import mentioned_pictures, read_picture
+    from kode.cli.prompt.shrink import fitting
+
+    for name in _names(names):
+        picture = read_picture(conversation.cwd / Path(name).expanduser())
+        if picture is not None:
+            conversation.attach_picture(picture.name, fitting(picture).data)
+    for picture in mentioned_pictures(task or "", conversation.cwd):
+        try:
+            conversation.attach_picture(picture.name, fitting(picture).data)
+        except UserError as error:
+            conversation.emit(Notice(text=str(error)))
+    for folder in mentioned_folders(task or "", conversation.cwd):
+        conversation.attachments += (folder.text,)
+
+
+def _names(groups: Sequence[str]) -> Iterator[str]:
+    return (name.strip() for group in groups for name in group.split(",") if name.strip())
+
+
+def read_attachments(
+    names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
+) -> tuple["Text", ...]:
+    """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
+    are `attach_named`. What is in none of `roots` is text from outside, and so is what a session
+    that had taken in such text left in a file.
+
+    Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
+    """
+    from kode.cli.prompt.folders import read_folder
+    from kode.cli.prompt.pictures import read_picture
+    from kode.engine.fence import fenced
+    from kode.messages import Text
+    from kode.paths import home
+    from kode.session.marks import Marks
+
+    marks = Marks(home=home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
+    parts = []
+    for name in _names(names):
+        path = cwd / Path(name).expanduser()
+        if read_picture(path) is not None:
+            continue
+        if folder := read_folder(name, path):
+            text = folder.text.text
+        else:
+            text = f'<file path="{name}">\n{_read_attached(name, path)}\n</file>'
+        # What a pipe gives the person has chosen, as on standard input.
+        kept = path.is_file() or path.is_dir()
+        inside = any(path.resolve().is_relative_to(root.resolve()) for root in roots)
+        outside = str(path) if kept and not inside else ""
+        outside = outside or (marks.among([str(path)]) if path.is_file() else "")
+        if outside:
+            parts.append(Text(text=fenced(text, outside), source="outside"))
+        else:
+            parts.append(Text(text=text, source="attachment"))
+    return tuple(parts)
+
+
+def _read_attached(name: str, path: Path) -> str:
+    """Raises: ConfigError."""
+    try:
+        with path.open("rb") as file:
+            # A pipe is what `<(command)` gives; a device may have no end.
+            kind = os.fstat(file.fileno()).st_mode
+            readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
+            data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
+    except OSError as error:
+        raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
+    if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
+        raise ConfigError(
+            f"--ctx {name}: only text files of at most 256 KB, and pictures, can be attached. "
+            "Name it in the task instead, so that kode reads the parts it needs."
+        )
+    return data.decode("utf-8", errors="replace")
+
+
+def _stdin_has_something_to_say() -> bool:
+    """Whether stdin is a pipe, a file or a socket rather than a terminal or a closed stream."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_stdin() -> str:
+    with contextlib.suppress(OSError, ValueError):
+        ready, _, _ = select.select([sys.stdin], [], [], STDIN_HINT_AFTER_S)
+        if not ready:
+            print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
+    try:
+        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "Interrupted while reading standard input. Nothing was started."
+        ) from None
+    if len(data) > MAX_STDIN_BYTES:
+        raise ConfigError("Standard input is larger than 10 MB. Put it in a file and name that.")
+    return data.decode("utf-8", errors="replace")
+
+
+def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
+    """What shows the events, and what asks the person: at a terminal, and not when the output is
+    for a program."""
+    if arguments.output_format == "stream-json":
+        return stream_printer(), None
+    if arguments.output_format == "json":
+        return silent, None
+    from kode.cli.screen.question import make_ask
+    from kode.cli.screen.run_render import ProgressRenderer
+
+    progress = ProgressRenderer(
+        verbose=arguments.verbose, no_color=arguments.no_color, live=not arguments.quiet
+    )
+    asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    # One screen for both: a question must not be painted over.
+    ask = make_ask(progress.screen) if asked else None
+    return silent if arguments.quiet else progress.emit, ask
+
+
+def _print_result(
+    arguments: argparse.Namespace, ended: TurnEnded, session_id: str | None, cwd: Path
+) -> None:
+    match arguments.output_format:
+        case "json":
+            print_line(to_json(result_object(ended, session_id, cwd)))
+        case "stream-json":
+            print_line(to_json({"type": "result", **result_object(ended, session_id, cwd)}))
+        case _:
+            if ended.result.strip():
+                result = ended.result.rstrip("\n")
+                # A program gets what was said; a terminal must not be controlled by it.
+                print_line(clean(result) if sys.stdout.isatty() else result)
+            if ended.error:
+                error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
+                print(error, file=sys.stderr)
+            elif not arguments.quiet and ended.files_changed:
+                names = ", ".join(
+                    one_line(relative_path(path, cwd)) for path in ended.files_changed
+                )
+                print(f"changed: {names}", file=sys.stderr)
+
+
+def _way_on(ended: TurnEnded, session_id: str | None) -> str:
+    if ended.status not in ("interrupted", "timeout") or session_id is None:
+        return ""
+    return f" What was done is saved: `kode continue --id {session_id}` goes on."
+
+
+def _interrupted_by_signals() -> None:
+    """Before there is a turn SIGTERM and SIGHUP end kode as Ctrl-C does: with a word about it, in
+    the format asked for."""
+    for number in _heeded():
+        if number != signal.SIGINT:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """SIGHUP stays ignored where whoever started kode wants that (`nohup`)."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in SIGNALS if number != signal.SIGHUP or not ignored]
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals(task: "asyncio.Future[Any]") -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP end the turn, which saves what there is; so does a second one."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _heeded()}
+    for number in before:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -1,0 +1,240 @@
+"""`kode session`: list, show, delete, trim, clean up, fork, export and check sessions."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean, money, one_line, plural
+from kode.cli.screen.output import to_json
+from kode.cli.screen.pager import page
+from kode.cli.screen.session_table import short_folder, table
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.session import index, upkeep
+from kode.session.export import as_json, as_markdown
+from kode.session.reading import read, session_path
+
+SHOWN = 20
+"""Lines of a list for people; `--all` and `--json` show every session."""
+
+COMMANDS = {
+    "list": "sessions, the last used first",
+    "show": "a transcript",
+    "delete": "delete one session",
+    "trim": "keep the last N messages",
+    "cleanup": "delete sessions that nobody has used for DAYS",
+    "fork": "a new session that begins like this one",
+    "export": "one JSON or Markdown document",
+    "check": "find damage, and with --repair mend it",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode session ...` and returns its exit code. Raises: SessionError, ConfigError."""
+    if not argv or argv[0] in ("-h", "--help"):
+        width = max(map(len, COMMANDS))
+        lines = (f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+        print("usage: kode session COMMAND ...\n\n" + "\n".join(lines))
+        return EXIT_OK if argv else ConfigError.exit_code
+    command, *rest = argv
+    if command not in COMMANDS:
+        from kode.cli.parser import nearest
+
+        raise ConfigError(
+            f"kode session: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
+            f"The commands are: {', '.join(COMMANDS)}."
+        )
+    run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
+        "list": _list,
+        "show": _show,
+        "delete": _delete,
+        "trim": _trim,
+        "cleanup": _cleanup,
+        "fork": _fork,
+        "export": _export,
+        "check": _check,
+    }
+    return run[command](Parser(f"kode session {command}", COMMANDS[command]), rest)
+
+
+def _list(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("--all", action="store_true", help=f"all, not only the last {SHOWN}")
+    parser.add_argument("--here", action="store_true", help="only those of this directory")
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    arguments = parser.parse(argv)
+    cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
+    limit = None if arguments.all or arguments.json else SHOWN + 1
+    found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
+    if arguments.json:
+        print(to_json([asdict(summary) for summary in found]))
+        return EXIT_OK
+    if not found:
+        print("No sessions here." if arguments.here else "No sessions yet. `kode` starts one.")
+        return EXIT_OK
+    shown = found if arguments.all else found[:SHOWN]
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        today = datetime.now().astimezone().date()
+        for line in table(shown, width, today=today, with_folder=not arguments.here):
+            print(line)
+    else:
+        for summary in shown:
+            print(_line(summary, with_folder=not arguments.here))
+    if not arguments.all and len(found) > SHOWN:
+        print("... and more: --all shows every session.")
+    return EXIT_OK
+
+
+def _line(summary: index.Summary, *, with_folder: bool) -> str:
+    """For a pipe: nothing is cut."""
+    when = _local_time(summary.updated_at)
+    if summary.damaged:
+        return (
+            f"{summary.id}  {when}  damaged: `kode session check {summary.id}` says what is wrong"
+        )
+    pieces = [summary.id, when, f"{plural(summary.turns, 'turn'):>8}"]
+    if summary.cost_usd:
+        pieces.append(money(summary.cost_usd))
+    pieces.append(one_line(summary.model))
+    if with_folder:
+        pieces.append(one_line(short_folder(summary.cwd)))
+    pieces.append(one_line(summary.task))
+    return "  ".join(pieces)
+
+
+def _local_time(at: str) -> str:
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M") if at else "?"
+
+
+def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
+    arguments = parser.parse(argv)
+    return arguments, index.find(paths.home(), arguments.id)
+
+
+def _show(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("--json", action="store_true", help="the document of `export`")
+    parser.add_argument("--no-pager", action="store_true", help="print it, however long it is")
+    arguments, session_id = _session_argument(parser, argv)
+    header, entries, faults = read(session_path(paths.home(), session_id))
+    if arguments.json:
+        print(to_json(as_json(header, entries)))
+        return EXIT_OK
+    text = clean(as_markdown(header, entries)) + _agents(session_id)
+    if arguments.no_pager or not page(_with_headings(text)):
+        print(text, end="")
+    for fault in faults:
+        print(clean(f"kode: {fault}"), file=sys.stderr)
+    return EXIT_OK
+
+
+def _with_headings(text: str) -> str:
+    """The headings stand out, unless colours are not wanted."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    return re.sub(r"(?m)^(#{1,2} .*)$", "\x1b[1m\\1\x1b[0m", text)
+
+
+def _agents(session_id: str) -> str:
+    """What became of the session's subagents."""
+    folder = paths.agents_folder(paths.session_folder(paths.home(), session_id))
+    if not folder.is_dir():
+        return ""
+    from kode.subagents.records import describe
+
+    lines = "".join(f"- {clean(line)}\n" for line in describe(folder))
+    return f"\n## Subagents\n\n{lines}"
+
+
+def _delete(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    _, session_id = _session_argument(parser, argv)
+    upkeep.delete(paths.home(), session_id)
+    print(f"deleted {session_id}")
+    return EXIT_OK
+
+
+def _trim(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument(
+        "messages", metavar="N", type=_not_negative, help="how many messages to keep"
+    )
+    arguments, session_id = _session_argument(parser, argv)
+    kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
+    print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
+    return EXIT_OK
+
+
+def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("days", metavar="DAYS", type=_not_negative, help="unused for so many days")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    arguments = parser.parse(argv)
+    removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
+    verb = "would delete" if arguments.dry_run else "deleted"
+    for session_id in removed.ids:
+        print(f"{verb} {session_id}")
+    for session_id in removed.in_use:
+        print(f"skipped {session_id}: it is open in another kode")
+    print(f"{verb} {plural(len(removed.ids), 'session')}")
+    return EXIT_OK
+
+
+def _fork(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("--at", metavar="ENTRY", help="the last entry to take along")
+    arguments, session_id = _session_argument(parser, argv)
+    print(upkeep.fork(paths.home(), session_id, arguments.at))
+    return EXIT_OK
+
+
+def _export(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("--format", choices=("json", "markdown"), default="json")
+    arguments, session_id = _session_argument(parser, argv)
+    header, entries, _ = read(session_path(paths.home(), session_id))
+    if arguments.format == "json":
+        print(json.dumps(as_json(header, entries), indent=2))
+    else:
+        text = as_markdown(header, entries)
+        print(clean(text) if sys.stdout.isatty() else text, end="")
+    return EXIT_OK
+
+
+def _check(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("id", metavar="ID", nargs="?", help="one session; all without")
+    parser.add_argument("--repair", action="store_true", help="mend what can be mended")
+    arguments = parser.parse(argv)
+    session_id = index.find(paths.home(), arguments.id) if arguments.id else None
+    checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
+    faulty = [one for one in checked if one.faults]
+    for one in faulty:
+        for fault in one.faults:
+            print(clean(f"{one.id}: {fault}"))
+    for one in checked:
+        if one.in_use:
+            print(f"{one.id}: open in another kode, not checked")
+    count = f"{plural(len(checked), 'session')} checked"
+    if not faulty:
+        print(f"{count}: no faults")
+        return EXIT_OK
+    open_faults = [one for one in faulty if not one.repaired]
+    if not open_faults:
+        print(f"{count}: {plural(len(faulty), 'session')} mended")
+        return EXIT_OK
+    advice = "" if arguments.repair else "; `kode session check --repair` mends what it can"
+    print(f"{count}: faults in {plural(len(open_faults), 'session')}{advice}")
+    return EXIT_FAILED
+
+
+def _not_negative(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)

@@ -1,0 +1,217 @@
+"""What `kode doctor` looks at of what kode was told: its configuration, key, server and model, its
+memory, its sandbox."""
+
+import asyncio
+import os
+from dataclasses import replace
+
+from kode import paths
+from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write
+from kode.errors import KodeError
+from kode.events import Event, Notice
+
+SHOWN_MODELS = 5
+
+
+def config(case: Case) -> Finding:
+    from kode.config import load_config
+
+    try:
+        loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
+    except KodeError as error:
+        return Finding(
+            what="config",
+            state="missing",
+            detail=str(error),
+            next_step="mend it there; `kode config check` looks at all of it again",
+        )
+    warnings = " ".join(loaded.warnings)
+    return Finding(what="config", state="ok", detail=warnings or "no faults")
+
+
+def key(case: Case) -> Finding:
+    from kode.config import resolve_provider
+
+    if case.loaded is None:
+        return Finding(what="key", state="optional", detail=NOT_TRIED)
+    try:
+        choice = resolve_provider(case.loaded.config, os.environ)
+    except KodeError as error:
+        said, _, step = str(error).partition(". ")
+        return Finding(what="key", state="missing", detail=f"{said}.", next_step=step)
+    if choice.name == "scripted":
+        return Finding(what="key", state="ok", detail="none needed for the scripted provider")
+    reached = case.reached
+    if reached is not None and reached.state == "refused":
+        return Finding(
+            what="key",
+            state="missing",
+            detail=f"for {choice.name}: {reached.url} answers, but {reached.detail}",
+            next_step="set another: `kode init --force`, or the variable it came from; "
+            "`kode config show` says which",
+        )
+    took = reached is not None and reached.state == "ok"
+    return Finding(
+        what="key",
+        state="ok",
+        detail=f"for {choice.name}" + (", and the server takes it" if took else "; not proven"),
+    )
+
+
+def server(case: Case) -> Finding:
+    if case.choice is None:
+        return Finding(what="server", state="optional", detail="not tried without a key")
+    reached = case.reached
+    if reached is None:
+        return Finding(what="server", state="ok", detail="none needed for the scripted provider")
+    if reached.state == "unreachable":
+        return Finding(
+            what="server",
+            state="missing",
+            detail=f"{reached.url} cannot be reached ({reached.detail})",
+            next_step="start it, or check the address, the network, a proxy and a firewall",
+        )
+    if reached.state == "odd":
+        hint = "" if reached.url.rstrip("/").endswith("/v1") else ", which mostly ends in /v1"
+        return Finding(
+            what="server",
+            state="optional",
+            detail=f"{reached.url}: {reached.detail}",
+            next_step=f"if requests fail, check the base URL{hint}",
+        )
+    return Finding(what="server", state="ok", detail=f"{reached.url} answers")
+
+
+def model(case: Case) -> Finding:
+    from kode.assembly import make_provider
+
+    if case.loaded is None or case.choice is None:
+        return Finding(what="model", state="optional", detail="none chosen yet")
+    try:
+        provider = make_provider(case.loaded.config, case.choice)
+    except KodeError as error:
+        return Finding(what="model", state="missing", detail=str(error))
+    window = f"{provider.info.context_window:,} tokens"
+    if case.reached is not None and case.reached.offers(provider.model) is False:
+        names = ", ".join(case.reached.models[:SHOWN_MODELS])
+        more = ", ..." if len(case.reached.models) > SHOWN_MODELS else ""
+        return Finding(
+            what="model",
+            state="missing",
+            detail=f"{provider.model} is not among what {case.reached.url} offers",
+            next_step=f"set `model` in the config, or --model, to one of: {names}{more}",
+        )
+    if provider.info.known:
+        return Finding(what="model", state="ok", detail=f"{provider.model}, window {window}")
+    return Finding(
+        what="model",
+        state="optional",
+        detail=f"{provider.model} is in no table; a window of {window} is assumed, no price",
+        next_step="set context.window and prices in the config if you know them",
+    )
+
+
+def memory(case: Case) -> Finding:
+    from kode.cli.commands.memory import outside_context
+    from kode.memory import make_system
+    from kode.memory.commands import memory_command
+
+    if case.loaded is None:
+        return Finding(what="memory", state="optional", detail=NOT_TRIED)
+    config = case.loaded.config
+    settings = config.memory
+    if not settings.enabled:
+        return Finding(what="memory", state="ok", detail="off (`memory.enabled`)")
+    folder = paths.memory_folder(paths.home(), settings.data_dir)
+
+    if folder.exists() and not (folder.is_dir() and can_write(folder)):
+        return Finding(
+            what="memory",
+            state="missing",
+            detail=f"{folder} is no folder that can be written",
+            next_step="move what is there away, or make it writable",
+        )
+
+    faults: list[str] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, Notice):
+            faults.append(event.text)
+
+    async def looked_at() -> str:
+        system = make_system(settings)
+        context = replace(outside_context(config, case.cwd, read_only=True), emit=take)
+        await system.open(context, {})
+        try:
+            return await memory_command(system, ["status"])
+        finally:
+            await system.close(1.0)
+
+    try:
+        text = asyncio.run(looked_at())
+    except Exception as error:
+        return Finding(
+            what="memory",
+            state="missing",
+            detail=f"{settings.system} in {folder} cannot be opened: {error}",
+            next_step="mend or move away the file it names; memory works without it until then",
+        )
+    if faults:
+        return Finding(
+            what="memory",
+            state="optional",
+            detail=" ".join(faults),
+            next_step=f"look at it in {folder}; what it holds is not used until then",
+        )
+    damaged = sorted(p.name for p in folder.rglob("*.damaged-*")) if folder.is_dir() else []
+    if damaged:
+        return Finding(
+            what="memory",
+            state="optional",
+            detail=f"files that were set aside: {', '.join(damaged[:3])}",
+            next_step=f"look at them in {folder}, take what you need, and delete them",
+        )
+    shown = "; ".join(line for line in text.splitlines()[2:4] if line)
+    return Finding(what="memory", state="ok", detail=f"{settings.system}: {shown}")
+
+
+def sandbox(case: Case) -> Finding:
+    from kode.sandbox.sandbox import open_sandbox
+
+    if case.loaded is None:
+        return Finding(what="sandbox", state="optional", detail=NOT_TRIED)
+    config, cwd = case.loaded.config, case.cwd
+    if config.sandbox.enabled is False:
+        return Finding(
+            what="sandbox",
+            state="optional",
+            detail="off: only plain reading commands run without a question",
+            next_step='set sandbox.enabled to "auto"',
+        )
+    standing = open_sandbox(
+        cwd=cwd,
+        roots=config.roots(cwd),
+        repository=paths.repository_root(cwd),
+        kode_home=paths.home(),
+        outputs=paths.outputs_folder(paths.home(), None),
+        elsewhere=paths.own_folders(paths.home(), config.memory.data_dir)[1:],
+        network=config.sandbox.network,
+    ).standing()
+    gaps = "; ".join(standing.gaps)
+    if standing.kind == "bubblewrap":
+        what = "bubblewrap, with a copy of the project to write in"
+        detail = what if standing.layered else f"bubblewrap; {gaps}"
+        return Finding(what="sandbox", state="ok", detail=detail)
+    if standing.kind == "landlock":
+        return Finding(
+            what="sandbox",
+            state="optional",
+            detail=f"Landlock and seccomp only: {gaps}",
+            next_step=f"install bubblewrap for the rest ({standing.why})",
+        )
+    return Finding(
+        what="sandbox",
+        state="missing" if config.sandbox.enabled is True else "optional",
+        detail="none: only plain reading commands run without a question",
+        next_step=standing.why,
+    )

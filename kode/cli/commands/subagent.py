@@ -1,0 +1,373 @@
+"""`kode subagent`: one focused task in a process of its own; JSON lines on stdout, the result last.
+
+Whatever happens, set-up failures and signals included, the last line is the result. What makes a
+process a child is `kode.subagents.child`; its agent is put together in `subagent_conversation`.
+
+Its start is what a person waits for, so it imports late and collects no garbage until it asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import os
+import secrets
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kode.cli.flags import MODES, seconds, whole, working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_STARTED,
+    ConfigError,
+    KodeError,
+    UserError,
+)
+from kode.provider_registry import provider_names
+
+if TYPE_CHECKING:
+    from kode.cli.commands.subagent_conversation import Setting
+    from kode.conversation import Conversation
+    from kode.events import Emit, Event, Status, TurnEnded
+    from kode.subagents.child import ParentLink, Stop, Voice, Watchdog
+    from kode.subagents.protocol import Result, Start
+
+PARENT_GONE = "The kode that started it has ended."
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AFTER_DEADLINE_S = 8.0
+"""A turn that does not end so long after its deadline is stuck."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode subagent` with these arguments and returns its exit code. Never raises KodeError:
+    what went wrong is in the result."""
+    gc.disable()  # thousands of objects come with the imports, and all of them stay
+    arrived: list[int] = []
+    for number in SIGNALS:
+        signal.signal(number, lambda number, frame: arrived.append(number))
+    from kode.subagents.child import Voice
+    from kode.subagents.protocol import EXIT_CODES
+
+    voice = Voice()
+    parent = _parent_session(argv)
+    # Made before a signal may need it: pydantic cannot be asked for it in the midst of an import.
+    interrupted = _failure("Interrupted.", parent, "interrupted")
+
+    def end_early(number: int, frame: object) -> None:
+        voice.conclude(interrupted)
+        os._exit(EXIT_INTERRUPTED)
+
+    for number in SIGNALS:
+        signal.signal(number, end_early)
+    if arrived:
+        end_early(arrived[0], None)
+    try:
+        return asyncio.run(_run(_setting(argv, voice), voice))
+    except KodeError as error:  # what fails in the turn itself is in its result
+        text, code = str(error), EXIT_NOT_STARTED
+    except SystemExit:  # --help
+        raise
+    except BaseException as error:
+        from kode.fault_reports import write_report
+
+        text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+        code = EXIT_FAILED
+    text = clean(text)
+    print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)
+    if voice.over:
+        return EXIT_CODES[voice.status]
+    voice.conclude(_failure(text, parent))
+    return code
+
+
+def _setting(argv: Sequence[str], voice: Voice) -> Setting:
+    """Reads the command line and the files it names. Raises: UserError."""
+    from kode.cli.commands.subagent_conversation import Setting
+    from kode.subagents.protocol import Task, parse_snapshot, parse_task, snapshot_text
+
+    arguments = parse(argv)
+    cwd = working_directory(arguments)
+    if arguments.task is None:
+        if not arguments.goal.strip():
+            raise ConfigError("kode subagent: --goal is empty. Say what is to be done.")
+        task = Task(goal=arguments.goal, context=arguments.context)
+    else:
+        path = cwd / arguments.task
+        task = parse_task(_read(path, "--task"), arguments.task)
+        if arguments.from_parent:
+            voice.result_file = path.parent / "result.json"
+    if not arguments.from_parent:
+        _mark_as_own()
+    memory = ""
+    if arguments.memory_snapshot is not None:
+        data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
+        memory = snapshot_text(parse_snapshot(data, arguments.memory_snapshot))
+    return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory)
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Reads the command line of `kode subagent`. Raises: ConfigError."""
+    parser = Parser(
+        "kode subagent", "One focused task in a process of its own; JSON lines on stdout."
+    )
+    add = parser.add_argument
+    add("--goal", metavar="G", help="the task")
+    add("--context", metavar="C", help="with --goal: what it needs to know")
+    add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
+    add("--memory-snapshot", metavar="FILE", help="what it may know of memory, as JSON")
+    add("--timeout", metavar="S", type=seconds, help="end after so many seconds (120)")
+    add("--max-steps", metavar="N", type=whole, help="requests to the model (15)")
+    add("--quiet", action="store_true", help="no progress on stderr")
+    add("--parent-session", metavar="ID", help="the session it works for")
+    add("--from-parent", action="store_true", help=argparse.SUPPRESS)
+    add("--model", metavar="M", help="the model to ask")
+    add("--provider", choices=provider_names(), help="whose wire format to speak")
+    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
+    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
+    add("--cwd", metavar="DIR", help="work in this directory")
+    add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
+    add("--allow", metavar="RULE", action="append", default=[], help="as 'shell(pytest:*)'")
+    add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
+    arguments = parser.parse(argv)
+    if (arguments.goal is None) == (arguments.task is None):
+        raise ConfigError("kode subagent: give either --goal or --task, and not both.")
+    if arguments.from_parent and (arguments.task is None or not _is_pipe(sys.stdin)):
+        raise ConfigError("kode subagent: --from-parent is for kode itself. Leave it out.")
+    if arguments.context is not None and arguments.goal is None:
+        raise ConfigError("kode subagent: --context goes with --goal; put it into the task file.")
+    return arguments
+
+
+async def _run(setting: Setting, voice: Voice) -> int:
+    """The child's life from an open configuration to its result."""
+    from kode.cli.commands.subagent_conversation import child_conversation
+    from kode.subagents.child import (
+        STOP_GRACE_S,
+        ParentLink,
+        Stop,
+        Watchdog,
+        open_stdin,
+        read_start,
+    )
+    from kode.subagents.protocol import EXIT_CODES
+
+    loop = asyncio.get_running_loop()
+    arguments = setting.arguments
+    stop = Stop()
+    watchdog = Watchdog(on_stuck=lambda: _give_up(voice, stop, arguments.parent_session))
+    start: Start | None = None
+    link: ParentLink | None = None
+
+    def gone() -> None:
+        watchdog.end_within(STOP_GRACE_S)
+        stop("interrupted", PARENT_GONE)
+
+    def interrupted() -> None:
+        watchdog.end_within(STOP_GRACE_S)
+        stop("interrupted", "Interrupted.")
+
+    with _signals(loop, interrupted):
+        background: list[asyncio.Task[None]] = []
+        if arguments.from_parent:
+            reader = await open_stdin()
+            start = await read_start(reader)
+            if start is None:
+                voice.conclude(_failure(PARENT_GONE, arguments.parent_session, "interrupted"))
+                return EXIT_INTERRUPTED
+            link = ParentLink(voice, on_gone=gone)
+            watchdog.parent_pid = start.parent_pid
+            watchdog.on_gone = lambda: _soon(loop, gone)
+            background.append(asyncio.create_task(link.listen(reader)))
+        watchdog.start()
+        conversation = child_conversation(setting, start, link, _emit(arguments, voice, link, stop))
+        try:
+            late_s = time.monotonic() - start.spawned_at if start is not None else 0.0
+            ended = await _turn(conversation, setting, link, stop, watchdog, background, late_s)
+            watchdog.end_within(STOP_GRACE_S)
+            result = _result(conversation, ended, arguments.parent_session)
+            if link is not None:
+                link.report()
+            voice.conclude(result)
+        finally:
+            for task in background:
+                task.cancel()
+            await conversation.close()
+    return EXIT_CODES[ended.status]
+
+
+async def _turn(
+    conversation: Conversation,
+    setting: Setting,
+    link: ParentLink | None,
+    stop: Stop,
+    watchdog: Watchdog,
+    background: list[asyncio.Task[None]],
+    late_s: float,
+) -> TurnEnded:
+    """The one turn, ended by its deadline, a signal or the loss of the parent. Of its time `late_s`
+    seconds have passed."""
+    from kode.providers import warm_up
+    from kode.subagents.child import expire, request_text
+
+    config = conversation.config
+    timeout_s = setting.arguments.timeout or config.subagent.timeout_s
+
+    async def deadline() -> None:
+        await expire(
+            timeout_s - min(max(0.0, late_s), timeout_s),
+            lambda: link is not None and bool(link.waiting),
+        )
+        watchdog.end_within(AFTER_DEADLINE_S)
+        stop("timeout", f"The time limit of {timeout_s:g} s was reached.")
+
+    # Opened before the turn can be cancelled, so that the turn records what was asked.
+    await conversation.open()
+    warm_up(conversation.agent.provider.name)
+    gc.freeze()
+    gc.enable()
+    stop.task = asyncio.ensure_future(conversation.turn(request_text(setting.task)))
+    if stop.status is not None:
+        stop(stop.status, stop.error)
+    background.append(asyncio.create_task(deadline()))
+    try:
+        ended = await stop.task
+    except asyncio.CancelledError:  # before the turn itself began
+        ended = _never_began(stop)
+    if ended.status == "interrupted" and stop.status is not None:
+        return replace(ended, status=stop.status, error=stop.error)
+    return ended
+
+
+def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, stop: Stop) -> Emit:
+    """Events as lines on stdout; for people as progress on stderr unless --quiet."""
+    from kode.events import silent
+    from kode.subagents.child import event_line
+
+    show: Emit = silent
+    if not arguments.quiet:
+        from kode.cli.screen.run_render import ProgressRenderer
+
+        show = ProgressRenderer().emit
+
+    def emit(event: Event) -> None:
+        show(event)
+        line = event_line(event)
+        if line is None:
+            return
+        try:
+            voice.say(line)
+        except OSError:
+            stop("interrupted", "Nobody reads its output any more.")
+        if link is not None:
+            link.report()
+
+    return emit
+
+
+def _result(conversation: Conversation, ended: TurnEnded, parent: str | None) -> Result:
+    from kode.cli.screen.output import relative_path
+    from kode.subagents.child import result_of
+
+    files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
+    usage = conversation.agent.spend.usage
+    return result_of(ended, conversation.session.messages, files, usage, parent)
+
+
+def _never_began(stop: Stop) -> TurnEnded:
+    from kode.events import TurnEnded
+    from kode.messages import Usage
+
+    return TurnEnded(
+        status=stop.status or "interrupted",
+        result="",
+        error=stop.error or "Interrupted.",
+        steps=0,
+        usage=Usage(),
+        cost_usd=None,
+        files_changed=(),
+        duration_ms=0,
+    )
+
+
+def _mark_as_own() -> None:
+    """Gives what this process starts a mark of its own, as a parent does for its children."""
+    from kode.tools import processes
+
+    os.environ.update(processes.marked(secrets.token_hex(12)))
+
+
+def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
+    """The hard end of a process that does not end by itself: from the watchdog's thread."""
+    from kode.subagents.protocol import EXIT_CODES
+    from kode.tools import processes
+
+    status = stop.status or "interrupted"
+    voice.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
+    # The last mark is our own; the ones before are of those that started us.
+    mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
+    if mark:
+        processes.kill(processes.NO_GROUP, mark)
+    os._exit(EXIT_CODES[voice.status])
+
+
+@contextlib.contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, interrupted: Callable[[], None]) -> Iterator[None]:
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupted)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+            # What comes now is too late to matter: the result has been said.
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call)
+
+
+def _is_pipe(stream: TextIO | None) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _read(path: Path, flag: str) -> bytes:
+    from kode.subagents.protocol import MAX_FILE_BYTES
+
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{flag} {path}: {error.strerror}. Name a file that can be read.") from None
+
+
+def _failure(error: str, parent: str | None, status: Status = "error") -> Result:
+    from kode.subagents.protocol import Result
+
+    return Result(status=status, summary="", error=error, parent_session=parent)
+
+
+def _parent_session(argv: Sequence[str]) -> str | None:
+    """Read before the command line is parsed, so that even a wrong flag is reported with it."""
+    for index, word in enumerate(argv):
+        if word.startswith("--parent-session="):
+            return word.partition("=")[2]
+        if word == "--parent-session" and index + 1 < len(argv):
+            return argv[index + 1]
+    return None

@@ -1,0 +1,55 @@
+"""What goes with a message of the REPL by being named in it: pictures, and lists of folders; and
+what is said of that.
+
+How a picture is pasted is `keys`; where pictures come from is `pictures`, folders `folders`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kode.cli.prompt.folders import mentioned_folders
+from kode.cli.prompt.pictures import Picture, mentioned_pictures
+from kode.cli.prompt.shrink import fitting
+from kode.cli.screen.screen import Screen
+from kode.errors import UserError
+from kode.images import told
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+
+async def attach(
+    conversation: "Conversation", screen: Screen, text: str, pasted: Sequence[Picture]
+) -> None:
+    """Lets the pictures that were pasted, and what is named after `@`, go with the next turn. What
+    cannot go is told, and the message goes without it. Raises: StorageError."""
+    if not pasted and "@" not in text:
+        return
+    cwd = conversation.cwd
+    named = await asyncio.to_thread(lambda: list(mentioned_pictures(text, cwd)))
+    folders = await asyncio.to_thread(lambda: list(mentioned_folders(text, cwd)))
+    fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
+    # From here on nothing waits: who stops before that takes nothing along to another message.
+    for picture, fit in fits:
+        if fit is not None:
+            _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
+    for folder in folders:
+        conversation.attachments += (folder.text,)
+        screen.print(f"with a list of the {folder.told}", "dim")
+
+
+async def _fitting(picture: Picture, screen: Screen) -> Picture | None:
+    try:
+        return await asyncio.to_thread(fitting, picture)
+    except UserError as error:
+        screen.print(str(error), "warning")
+        return None
+
+
+def _attach(conversation: "Conversation", screen: Screen, picture: Picture, note: str) -> None:
+    try:
+        image = conversation.attach_picture(picture.name, picture.data)
+        screen.print(f"with the picture {told(image)}{note}", "dim")
+    except UserError as error:
+        screen.print(str(error), "warning")

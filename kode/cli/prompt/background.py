@@ -1,0 +1,106 @@
+"""`/bg` and Ctrl-B: the running shell command goes to the background, where it is listed, read and
+killed; and the question on leaving while some still run. What they are is `tools.background`.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import clean, clip, duration, one_line, plural
+from kode.errors import UserError
+
+if TYPE_CHECKING:
+    from kode.tools.background import BackgroundCommand
+
+SHOWN_LINES = 40
+"""Of an output that is printed because there is no pager, the last."""
+
+USAGE = "/bg sends the running command to the background; /bg list, /bg read ID, /bg kill ID."
+
+
+async def background(state: PromptState, argument: str) -> None:
+    """Moves the running shell command, or lists, reads or kills those in the background.
+
+    Raises: UserError for an id that is not there.
+    """
+    commands = state.conversation.commands
+    action, _, name = argument.partition(" ")
+    match action, name.strip():
+        case "", "" if commands.movable:
+            send_to_background(state)
+        case "" | "list", "":
+            _list(state)
+        case "read", name if name:
+            await _read(state, commands.find(name))
+        case "kill", name if name:
+            known = commands.find(name)
+            was_running = known.runs
+            await commands.kill(known)
+            ended = "is ended" if was_running else f"had ended before: {known.outcome}"
+            state.screen.print(f"{known.name} {ended}: {one_line(known.command)}", "dim")
+        case _:
+            raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
+
+
+def send_to_background(state: PromptState) -> bool:
+    """Moves the shell command that runs; False, and a word on why, when none does."""
+    if state.opened is not None and state.conversation.commands.move():
+        return True
+    state.hint("No shell command is running that could go to the background.")
+    return False
+
+
+async def may_leave(state: PromptState) -> bool:
+    """Whether to leave: asks while something runs in the background, which would end with kode."""
+    running = state.conversation.commands.running() if state.opened is not None else []
+    if not running:
+        return True
+    what = plural(len(running), "command")
+    state.screen.print(f"{what} in the background would end with kode:", "warning")
+    for known in running:
+        state.screen.print_painted(_row(known, state.screen.width))
+    answer = await state.read_answer("leave and end them? [y/N] ")
+    # End of input is a second Ctrl-D: it means it.
+    return answer is None or answer.strip().lower() in ("y", "yes")
+
+
+def _list(state: PromptState) -> None:
+    known = state.conversation.commands.commands
+    if not known:
+        state.screen.print("Nothing is in the background. " + USAGE, "dim")
+        return
+    for command in known:
+        state.screen.print_painted(_row(command, state.screen.width))
+        if last := one_line(command.last_line()):
+            state.screen.print(clip(f"     {last}", state.screen.width), "dim")
+    state.screen.print("/bg read ID shows the output, /bg kill ID ends a command.", "dim")
+
+
+def _row(known: "BackgroundCommand", width: int) -> str:
+    """Id, state, time and command on one line."""
+    seconds = time.monotonic() - known.since if known.runs else known.took_s
+    now = "running" if known.runs else known.outcome
+    return clip(f"{known.name}  {now} · {duration(seconds)} · {one_line(known.command)}", width)
+
+
+async def _read(state: PromptState, known: "BackgroundCommand") -> None:
+    screen = state.screen
+    text = clean(known.running.output()).rstrip("\n") or "(no output yet)"
+    path = known.running.output_path
+    note = f"\n\nThe whole of it is in {path}" if path else ""
+    head = screen.paint("title", _row(known, screen.width))
+    if state.editor is not None:
+        from kode.cli.screen.pager import show_paged
+
+        whole = f"{head}\n\n{text}{screen.paint('dim', note)}\n"
+        if text.count("\n") + 4 > screen.rows() and await show_paged(
+            state.editor.lend_terminal, whole, whole.count("\n")
+        ):
+            return
+    lines = text.split("\n")
+    screen.print_painted(head)
+    if len(lines) > SHOWN_LINES:
+        screen.print(f"… {plural(len(lines) - SHOWN_LINES, 'line')} before", "dim")
+    screen.print("\n".join(lines[-SHOWN_LINES:]))
+    if path:
+        screen.print(note.strip(), "dim")

@@ -1,0 +1,71 @@
+"""What a session changed in files, at the prompt: `/diff`, `/undo`, `/redo`.
+
+What was changed, and taking it back, is `kode.session.checkpoints`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.diffs import painted_diff
+from kode.cli.screen.lines import cell_width, one_line, plural
+from kode.cli.screen.screen import Screen
+
+if TYPE_CHECKING:
+    from kode.session.file_diffs import FileDiff
+
+BY_OTHERS = "also changed by you or a program"
+
+
+async def undo(state: PromptState, argument: str) -> None:
+    """Takes back the last turn's file changes; again: the turn before. `/undo redo` is `/redo`."""
+    if argument == "redo":
+        await redo(state, "")
+        return
+    if argument:
+        state.screen.print("/undo takes back whole turns, one at a time. /redo undoes that.", "dim")
+        return
+    state.screen.print(await state.conversation.undo())
+
+
+async def redo(state: PromptState, argument: str) -> None:
+    """Brings back what the last `/undo` took back."""
+    state.screen.print(await state.conversation.redo())
+
+
+async def show_diff(state: PromptState, argument: str) -> None:
+    """What this session has changed in files, in colour; `/diff FILE` shows one. What is longer
+    than the screen goes to the pager."""
+    from kode.cli.screen.pager import show_paged
+
+    # In a thread: comparing long files takes a while, and a turn may be running.
+    diffs = await asyncio.to_thread(state.conversation.diffs)
+    if not diffs:
+        state.screen.print("This session has changed no file through tools.", "dim")
+        return
+    if argument:
+        diffs = [one for one in diffs if argument in one.path]
+    if not diffs:
+        state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
+        return
+    text = rendered(state.screen, diffs)
+    is_long = text.count("\n") + 4 > state.screen.rows()
+    editor = state.editor
+    if is_long and editor is not None and await show_paged(editor.lend_terminal, text + "\n"):
+        return
+    state.screen.print_painted(text)
+
+
+def rendered(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
+    """A line a file, then their diffs; painted."""
+    added, removed = sum(one.added for one in diffs), sum(one.removed for one in diffs)
+    lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
+    width = min(max(cell_width(one_line(one.path)) for one in diffs), 60)
+    for one in diffs:
+        name = one_line(one.path)
+        mark = screen.paint("warning", f"  {BY_OTHERS}") if one.by_others else ""
+        pad = " " * max(width - cell_width(name), 0)
+        lines.append(f"  {name}{pad}  +{one.added} -{one.removed}{mark}")
+    lines += ["", *(painted_diff(screen, one.text).rstrip("\n") for one in diffs)]
+    return "\n".join(lines)

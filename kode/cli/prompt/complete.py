@@ -1,0 +1,72 @@
+"""Tab: commands at the start of a message, their arguments, `@files` and `@folders/` anywhere.
+
+What may follow a command is `choices`; which files and folders there are is `files`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from kode.cli.prompt.choices import Choice, Choices
+from kode.cli.prompt.files import FileIndex
+from kode.cli.prompt.mentions import BEING_TYPED, query_of, written
+
+HELD = 2
+"""So many letters are looked for inside of choices too; one is only a beginning."""
+
+
+class ReplCompleter(Completer):
+    """Completes what stands before the cursor. Runs in a thread of the editor's."""
+
+    def __init__(
+        self,
+        commands: Mapping[str, str],
+        arguments: Mapping[str, Choices],
+        files: FileIndex,
+    ) -> None:
+        """`commands`: name → what it does. `arguments`: name → what may follow it."""
+        self.commands = commands
+        self.arguments = arguments
+        self.files = files
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Best first; nothing where nothing can be completed."""
+        before = document.text_before_cursor
+        if typed := BEING_TYPED.search(before):
+            start = typed.start() + typed[0].index("@") + 1 - len(before)
+            query = query_of(typed)
+            for path in self.files.find(query):
+                if path == query and path.endswith("/"):  # it is there: what is in it follows
+                    continue
+                yield Completion(written(path), start_position=start, display=path)
+        elif before.startswith("/") and "\n" not in before:
+            yield from self._commands(before)
+
+    def _commands(self, before: str) -> Iterable[Completion]:
+        name, space, rest = before.partition(" ")
+        if not space:
+            for command, what in self.commands.items():
+                if command.startswith(name):
+                    yield Completion(command, start_position=-len(name), display_meta=what)
+            return
+        if name not in self.arguments:
+            return
+        *said, typed = rest.split(" ")
+        for value, what in fitting(self.arguments[name](tuple(filter(None, said))), typed):
+            yield Completion(value, start_position=-len(typed), display_meta=what)
+
+
+def fitting(choices: Iterable[Choice], typed: str) -> list[Choice]:
+    """The choices that begin with what was typed, then those that hold it anywhere, the words about
+    them included: a session is found by its task."""
+    wanted = typed.lower()
+    begins, holds = [], []
+    for value, what in choices:
+        if value.lower().startswith(wanted):
+            begins.append((value, what))
+        elif len(wanted) >= HELD and wanted in f"{value} {what}".lower():
+            holds.append((value, what))
+    return begins + holds

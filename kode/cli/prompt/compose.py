@@ -1,0 +1,72 @@
+"""Ctrl-X Ctrl-E: the message is written in the person's own editor.
+
+Which one: `$VISUAL`, `$EDITOR`, or the first of the common ones that is there. The text lies in a
+file that only its owner can read, and goes when the editor is left.
+"""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from kode.cli.prompt.editor import Editor
+from kode.cli.screen.lines import one_line
+from kode.programs import find_program
+
+COMMON = ("editor", "nano", "vim", "vi", "emacs")
+
+
+def editor_command() -> tuple[list[str] | None, str]:
+    """The editor as an argument list (None: there is none), and what a person should know about
+    the choice: a variable that names a program that is not there."""
+    missing = ""
+    for variable in ("VISUAL", "EDITOR"):
+        value = os.environ.get(variable, "").strip()
+        if not value:
+            continue
+        try:
+            command = shlex.split(value)
+        except ValueError:
+            command = []
+        if command and (program := find_program(command[0])):
+            return [program, *command[1:]], missing
+        missing = missing or f"${variable} is {one_line(value)}, which is not there"
+    found = next(filter(None, map(find_program, COMMON)), None)
+    if found is None:
+        reason = missing or "Neither $VISUAL nor $EDITOR is set, and no common editor is there"
+        return None, f"{reason}. Set $EDITOR to yours."
+    return [found], f"{missing}: {os.path.basename(found)} was used." if missing else ""
+
+
+async def compose(editor: Editor) -> None:
+    """Opens the line in an editor, pasted blocks unfolded, and takes over what was saved; an editor
+    that fails (as `:cq` does) changes nothing."""
+    command, hint = editor_command()
+    if hint:
+        editor.state.hint(hint)
+    if command is None:
+        return
+    before = editor.buffer.text
+    with tempfile.TemporaryDirectory(prefix="kode-") as folder:
+        path = Path(folder, "message.md")
+        path.touch(mode=0o600)
+        path.write_text(editor.pastes.unfold(before), encoding="utf-8", errors="replace")
+        saved = await editor.lend_terminal(lambda: _run([*command, str(path)]))
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            saved = False
+    if not saved:
+        editor.state.hint(
+            f"{os.path.basename(command[0])} did not end well: the message is as it was."
+        )
+        return
+    editor.set_text(text.rstrip("\n"))
+
+
+def _run(command: list[str]) -> bool:
+    try:
+        return subprocess.run(command, check=False).returncode == 0
+    except OSError:
+        return False

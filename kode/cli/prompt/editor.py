@@ -1,0 +1,316 @@
+"""The prompt on a real terminal: one prompt_toolkit application from start to end.
+
+What is printed goes above it and is never painted again. How it looks is `layout`, keys are `keys`;
+what a message does is `state`.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.defaults import create_output
+
+from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
+from kode.cli.prompt.mentions import BEING_TYPED
+from kode.cli.prompt.paste import Pastes
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, open_notifier
+
+SPIN_S = 0.1
+
+
+@dataclass
+class _Question:
+    label: str
+    answer: "asyncio.Future[str | None]"
+    draft: Document
+
+
+TYPED_AHEAD_S = 0.5
+"""For so long after the start keys may come that were typed before it."""
+
+
+def _input_waits(terminal: int) -> bool:
+    """Whether lines were typed already."""
+    try:
+        waiting = fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4)
+    except OSError:
+        return False
+    return any(waiting)
+
+
+class Editor:
+    """The application and what it shows. `run` draws it and returns when it is left."""
+
+    def __init__(
+        self,
+        state: PromptState,
+        *,
+        history: History,
+        completer: Completer,
+        live: Lines,
+        status: Callable[[int], str],
+        color: bool,
+        busy: Callable[[], bool],
+        keys: Callable[["Editor"], KeyBindings],
+    ) -> None:
+        """`live` gives (style, line) for a width and a height; `status` the line at the bottom.
+        `keys` makes what the keys do; editing keys are there without."""
+        self.state = state
+        self.pastes = Pastes()
+        self.busy = busy
+        self.last_key_at = float("-inf")
+        self._typed_ahead_until = float("-inf")
+        self.notifier = open_notifier(self.control, lambda: self.last_key_at)
+        self._question: _Question | None = None
+        self._one_question = asyncio.Lock()
+        self.buffer = Buffer(
+            history=history,
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=Condition(self._completes_now),
+            enable_history_search=Condition(lambda: not self.asking),
+            multiline=True,
+            tempfile_suffix=".md",
+            on_text_insert=lambda _: self._key(),
+        )
+        output = create_output()
+        # Without asking for the cursor's position nothing has to be waited for before a line is
+        # printed, and no answer can end up in what the person types.
+        with contextlib.suppress(AttributeError):
+            output.enable_cpr = False  # type: ignore[attr-defined]
+        self.app: Application[None] = Application(
+            layout=layout_of(
+                self.buffer, size=output.get_size, live=live, status=status, mark=self._mark
+            ),
+            key_bindings=keys(self),
+            style=STYLE if color else PLAIN_STYLE,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            output=output,
+            erase_when_done=True,
+            include_default_pygments_style=False,
+            min_redraw_interval=0.04,
+        )
+        # How long Esc waits for a second key; Esc Esc and Alt+Enter need a human's pace.
+        self.app.ttimeoutlen = 0.1
+        self.app.timeoutlen = 0.6
+
+    async def run(self, drawn: Callable[[], None]) -> None:
+        """Shows the prompt until `stop`. `drawn` is called once it is on the screen."""
+
+        def first_time(_: object) -> None:
+            self.app.after_render -= first_time
+            drawn()
+
+        self.app.after_render += first_time
+        if _input_waits(self.app.input.fileno()):
+            self._typed_ahead_until = time.monotonic() + TYPED_AHEAD_S
+        ticker = asyncio.ensure_future(self._spin())
+        try:
+            self.control(FOCUS_ON)
+            await self.app.run_async(handle_sigint=False, set_exception_handler=False)
+        except (EOFError, OSError):
+            # The terminal has gone: what runs is ended in good order all the same.
+            return
+        finally:
+            ticker.cancel()
+            self._give_up_question()
+            with contextlib.suppress(OSError):
+                self.control(FOCUS_OFF)
+
+    def stop(self) -> None:
+        """Takes the prompt off the screen and ends `run`."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def print_above(self, text: str) -> None:
+        """Writes whole lines where the prompt was, and the prompt below them."""
+        painted = self.app.is_running and not self.app.is_done
+        # A terminal that has gone must not fail the turn that wanted to say something.
+        with contextlib.suppress(OSError), self._in_one_piece():
+            if painted:
+                self.app.renderer.erase(leave_alternate_screen=False)
+            self.control(text)
+            if painted:
+                self.app._redraw()
+
+    @contextlib.contextmanager
+    def _in_one_piece(self) -> Iterator[None]:
+        """What is written within goes to the terminal in one write: without it one sees the prompt
+        go away and come back."""
+        output = self.app.output
+        flush = output.flush
+        output.flush = lambda: None  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            output.flush = flush  # type: ignore[method-assign]
+            flush()
+
+    @property
+    def away(self) -> bool:
+        """Whether another program (a pager, an editor) has the terminal: nothing is printed."""
+        return self.app._running_in_terminal
+
+    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
+        """Runs a program that takes the whole terminal, in a thread, and returns what it returned.
+        What is to be printed meanwhile waits, and work goes on."""
+        from prompt_toolkit.application import run_in_terminal
+
+        self.control(FOCUS_OFF)
+        try:
+            return await run_in_terminal(program, in_executor=True)
+        finally:
+            self.control(FOCUS_ON)
+            self.redraw()
+
+    def redraw(self) -> None:
+        """Paints the prompt and what is around it anew, soon."""
+        self.app.invalidate()
+
+    async def quiet(self, pause_s: float) -> None:
+        """Returns when no key was pressed for `pause_s` (its keys went to the draft)."""
+        while (left := self.last_key_at + pause_s - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+
+    async def read_answer(self, label: str) -> str | None:
+        """Reads one line that is an answer; the message being written is put aside meanwhile."""
+        loop = asyncio.get_running_loop()
+        async with self._one_question:
+            question = _Question(label, loop.create_future(), self.buffer.document)
+            self._question = question
+            self.clear()
+            self.redraw()
+            try:
+                return await question.answer
+            finally:
+                self._question = None
+                self.buffer.reset(question.draft)
+                self.redraw()
+
+    @property
+    def asking(self) -> bool:
+        """Whether what is typed is an answer."""
+        return self._question is not None
+
+    def answer(self, text: str | None) -> None:
+        """Gives the question its answer."""
+        if self._question is not None and not self._question.answer.done():
+            self._question.answer.set_result(text)
+
+    def put_back(self, text: str) -> None:
+        """Puts a text into the line again, before what is being typed."""
+        if self._question is not None:
+            draft = self._question.draft.text
+            self._question.draft = Document(f"{text}\n{draft}" if draft else text)
+            return
+        written = self.buffer.text
+        self.buffer.reset(Document(f"{text}\n{written}" if written else text))
+
+    def clear(self) -> None:
+        """Empties the line; keys of vi are text again, since an answer or a message begins."""
+        self.buffer.reset()
+        self.app.vi_state.input_mode = InputMode.INSERT
+
+    def set_text(self, text: str) -> None:
+        """Puts a text into the line, in place of what is there."""
+        self.buffer.document = Document(text)
+        self.redraw()
+
+    def use_vi(self) -> None:
+        """From now on the keys are those of vi; the prompt shows `:` while they are commands."""
+        self.app.editing_mode = EditingMode.VI
+        # Esc alone is a key of its own here; Alt+Enter comes as two keys at once.
+        self.app.timeoutlen = 0.05
+
+    @property
+    def vi_commands(self) -> bool:
+        """Whether keys are commands of vi now, and not text."""
+        vi = self.app.editing_mode == EditingMode.VI
+        return vi and self.app.vi_state.input_mode == InputMode.NAVIGATION
+
+    def control(self, sequence: str) -> None:
+        """Sends kode's own escape sequence to the terminal."""
+        self.app.output.write_raw(sequence)
+        self.app.output.flush()
+
+    def accept(self) -> None:
+        """Enter: an answer, a new line after a trailing backslash, or a message."""
+        text = self.buffer.text
+        if self.asking:
+            self.answer(text)
+            return
+        if self.buffer.document.text_before_cursor.endswith("\\"):
+            self.buffer.delete_before_cursor()
+            self.buffer.insert_text("\n")
+            return
+        if not text.strip():
+            return
+        self.buffer.history.append_string(self.pastes.unfold(text))
+        self.clear()
+        self.state.submit(text)
+
+    def interrupt(self) -> None:
+        """Ctrl-C, and SIGINT from elsewhere: stops what runs, or clears the line."""
+        if self.state.interrupt():
+            return
+        if self.asking:
+            self.answer(None)
+        elif self.buffer.text:
+            self.clear()
+            self.state.replacing = False
+            # SIGINT is no key: nothing else would paint the line anew.
+            self.redraw()
+        else:
+            self.state.hint("Nothing is running. Ctrl-D leaves.")
+
+    def sends_line_feed(self) -> bool:
+        """Whether a line feed is Enter: to a question, and when it was typed before kode had the
+        terminal, which turned each Enter into a line feed then."""
+        return self.asking or time.monotonic() < self._typed_ahead_until
+
+    def _key(self) -> None:
+        self.last_key_at = time.monotonic()
+
+    def _give_up_question(self) -> None:
+        if self._question is not None and not self._question.answer.done():
+            self._question.answer.set_result(None)
+
+    async def _spin(self) -> None:
+        while True:
+            await asyncio.sleep(SPIN_S)
+            if self.busy():
+                self.state.refresh()
+            else:
+                # What waited while another program had the terminal.
+                self.state.screen.flush()
+
+    def _completes_now(self) -> bool:
+        return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)
+
+    def _mark(self) -> tuple[str, str]:
+        """What stands before the line, with its style."""
+        if self._question is not None:
+            return "class:question", self._question.label
+        return "class:prompt", ": " if self.vi_commands else "> "
+
+
+def completes_while_typing(text_before_cursor: str) -> bool:
+    """Whether the menu comes by itself: on a command and what follows it or after `@`, nowhere
+    else."""
+    if text_before_cursor.startswith("/"):
+        return "\n" not in text_before_cursor
+    return bool(BEING_TYPED.search(text_before_cursor))

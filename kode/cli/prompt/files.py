@@ -1,0 +1,146 @@
+"""The files and folders of the project as `@` completion sees them: listed once in a while, in a
+thread.
+
+`.gitignore` is respected: git or ripgrep list the files, and where both are missing kode walks the
+folder by the same rules. How they are searched is `fuzzy`; what the model may read is not decided
+here.
+"""
+
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode.cli.prompt.fuzzy import Paths
+from kode.programs import find_program
+from kode.session import git
+
+MAX_FILES = 200_000
+MAX_WALKED = 30_000
+LIST_TIMEOUT_S = 10.0
+FRESH_S = 10.0
+"""A listing older than this is made again when somebody completes; meanwhile the old one serves."""
+
+GIT_FILES = ("git", *git.OPTIONS, "ls-files", "-co", "--exclude-standard", "-z")
+RIPGREP_FILES = (
+    *("rg", "--no-config", "--files", "--null", "--hidden", "--no-require-git"),
+    *("--glob", "!.git"),
+)
+
+
+@dataclass
+class FileIndex:
+    """Relative paths of the files below `root`, and of the folders that hold some: these end in
+    `/`. Every method may be called from any thread."""
+
+    root: Path
+    _paths: Paths = field(default_factory=Paths)
+    _narrowed: tuple[Paths, str, Paths] | None = None
+    """What was listed, the last query, and what fits it: a longer query searches only these."""
+    _listed_at: float = float("-inf")
+    _listing: threading.Thread | None = None
+    _may_search: threading.Event = field(default_factory=threading.Event)
+    """Set once there is a listing, or nobody may wait for one."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, query: str, limit: int = 50) -> list[str]:
+        """The best matches of a fuzzy query, best first. Waits for the very first listing only, and
+        not after `close`; so do not call it on the loop's thread."""
+        self._refresh()
+        self._may_search.wait(LIST_TIMEOUT_S)
+        among, known = self._paths, self._narrowed
+        if known is not None and known[0] is among and query.startswith(known[1]):
+            fitting = known[2].matching(query)
+        else:
+            fitting = among.matching(query)
+        self._narrowed = (among, query, fitting)
+        return fitting.best(query, limit)
+
+    def close(self) -> None:
+        """Lets go of everybody who waits for the first listing: leaving must not."""
+        self._may_search.set()
+
+    def _refresh(self) -> None:
+        with self._lock:
+            if self._listing is not None and self._listing.is_alive():
+                return
+            if time.monotonic() - self._listed_at < FRESH_S:
+                return
+            self._listing = threading.Thread(target=self._list, daemon=True)
+            self._listing.start()
+
+    def _list(self) -> None:
+        files = list_files(self.root)
+        self._paths = Paths.of([*folders_of(files), *files])
+        self._listed_at = time.monotonic()
+        self._may_search.set()
+
+
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The folders that hold the files, at any depth, each with a `/` at its end."""
+    found: set[str] = set()
+    for path in files:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(f"{folder}/" for folder in found)
+
+
+def list_files(root: Path) -> list[str]:
+    """Relative paths below `root`, at most `MAX_FILES`; [] when nothing can be listed."""
+    for command in (GIT_FILES, RIPGREP_FILES):
+        program = find_program(command[0], [root])
+        if program is not None:
+            names = _names((program, *command[1:]), root)
+            if names is not None:
+                return names
+    found = itertools.islice(_walk(root), MAX_WALKED)
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _names(command: Sequence[str], root: Path) -> list[str] | None:
+    """What a command lists, as much of it as comes in time; None when it cannot list here."""
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            env=git.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    assert process.stdout is not None
+    clock = threading.Timer(LIST_TIMEOUT_S, process.kill)
+    clock.daemon = True
+    clock.start()
+    with process, process.stdout as output:
+        names: list[str] = []
+        rest = b""
+        while len(names) < MAX_FILES and (data := os.read(output.fileno(), 1 << 20)):
+            *whole, rest = (rest + data).split(b"\0")
+            texts = (name.decode("utf-8", "surrogateescape") for name in whole)
+            names += [text for text in texts if text and text.isprintable()]
+        process.kill()
+    in_time = clock.is_alive()
+    clock.cancel()
+    if not names and in_time and process.returncode not in (0, -signal.SIGKILL):
+        return None
+    return names[:MAX_FILES]
+
+
+def _walk(root: Path) -> Iterator[str]:
+    from kode.tools.walk import walk
+
+    real = os.path.realpath(root)
+    for path in walk(real):
+        name = os.path.relpath(path, real)
+        if name.isprintable():
+            yield name

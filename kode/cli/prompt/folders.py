@@ -1,0 +1,72 @@
+"""A folder that is named after `@`, or with `--ctx`: what is in it, as a part of the message.
+
+Which files there are is `files`, what the model is told of one when it asks is `list_files`.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.cli.prompt.files import list_files
+from kode.cli.prompt.mentions import mentions
+from kode.cli.screen.lines import plural
+from kode.messages import Text
+
+MAX_LISTED = 200
+"""Of a folder with more files, its direct contents are listed, with the number of files in each."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A listing that goes with a message."""
+
+    name: str
+    """As the person wrote it."""
+    files: int
+    text: Text
+
+    @property
+    def told(self) -> str:
+        """In a few words: `12 files in src`."""
+        return f"{plural(self.files, 'file')} in {self.name}"
+
+
+def read_folder(name: str, path: Path) -> Folder | None:
+    """What is in a folder, without what `.gitignore` names; None where `path` is none. Takes a
+    while in a large one."""
+    if not os.path.isdir(path):  # a name that can be no path is none either
+        return None
+    found = list_files(path)
+    lines = sorted(found) if len(found) <= MAX_LISTED else _direct(found)
+    note = []
+    if len(lines) > MAX_LISTED:
+        note = [f"[{len(lines) - MAX_LISTED:,} more: list_files shows them]"]
+    body = "\n".join([*lines[:MAX_LISTED], *note])
+    text = Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
+    return Folder(name, len(found), text)
+
+
+def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
+    """The folders below `cwd` that are named after `@` in a message."""
+    below, seen = cwd.resolve(), set()
+    for name in mentions(text):
+        try:
+            path = (cwd / name).resolve()
+        except (OSError, ValueError):
+            continue
+        if path in seen or not path.is_relative_to(below):
+            continue
+        folder = read_folder(name, path)
+        if folder is not None:
+            seen.add(path)
+            yield folder
+
+
+def _direct(found: list[str]) -> list[str]:
+    """The files of a folder itself, and its folders with the number of files in each."""
+    here = [path for path in found if "/" not in path]
+    folders = Counter(path.partition("/")[0] for path in found if "/" in path)
+    named = [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
+    return sorted(named) + sorted(here)

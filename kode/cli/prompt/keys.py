@@ -1,0 +1,197 @@
+"""The keys of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
+
+import asyncio
+from collections.abc import Sequence
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.filters import Condition, is_searching, vi_mode
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from kode.cli.prompt.background import send_to_background
+from kode.cli.prompt.editor import Editor
+from kode.cli.prompt.pictures import Picture, clipboard_picture, pasted_pictures
+from kode.cli.prompt.shrink import check
+from kode.errors import UserError
+
+FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
+"""Keys that no keyboard has stand for the window coming to the front and leaving it."""
+ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
+
+
+def bindings(editor: Editor) -> KeyBindings:
+    """What the keys of CONTRACT's list do; everything else edits."""
+    keys = KeyBindings()
+    empty = Condition(lambda: not editor.buffer.text)
+    menu = Condition(lambda: editor.buffer.complete_state is not None)
+    asking = Condition(lambda: editor.asking)
+    commands = Condition(lambda: editor.vi_commands)
+
+    @keys.add("enter", filter=~is_searching)
+    def _send(event: KeyPressEvent) -> None:
+        editor.accept()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _new_line(event: KeyPressEvent) -> None:
+        if editor.sends_line_feed():
+            editor.accept()
+            return
+        editor.buffer.insert_text("\n")
+
+    @keys.add("c-c", eager=True, filter=~is_searching)
+    @keys.add(Keys.SIGINT, eager=True)
+    def _interrupt(event: KeyPressEvent) -> None:
+        editor.interrupt()
+
+    @keys.add("c-d", filter=empty)
+    def _leave(event: KeyPressEvent) -> None:
+        if editor.asking:
+            editor.answer(None)
+            return
+        editor.state.beside_work("/quit")
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        # What runs goes on being written to the session when kode does; its commands, which have
+        # groups of their own, are not stopped.
+        event.app.suspend_to_background(suspend_group=False)
+
+    @keys.add("tab")
+    def _complete(event: KeyPressEvent) -> None:
+        if editor.asking:
+            return
+        if editor.buffer.complete_state:
+            _take_or_next(editor)
+            return
+        editor.buffer.start_completion(insert_common_part=True)
+
+    @keys.add("s-tab", filter=menu)
+    def _previous(event: KeyPressEvent) -> None:
+        editor.buffer.complete_previous()
+
+    @keys.add("up", filter=empty & ~asking)
+    def _take_back(event: KeyPressEvent) -> None:
+        if not _take_back_waiting(editor):
+            editor.buffer.auto_up()
+
+    @keys.add("up", filter=asking)
+    @keys.add("down", filter=asking)
+    @keys.add("c-r", filter=asking)
+    @keys.add("c-s", filter=asking)
+    def _nothing(event: KeyPressEvent) -> None:
+        """History is not for answers."""
+
+    @keys.add("escape", filter=menu & ~vi_mode)
+    def _close_menu(event: KeyPressEvent) -> None:
+        editor.buffer.cancel_completion()
+
+    @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode & ~is_searching)
+    def _escape(event: KeyPressEvent) -> None:
+        if not _take_back_waiting(editor):
+            editor.state.interrupt()
+
+    @keys.add("escape", "escape", filter=~asking & ~vi_mode & ~is_searching)
+    @keys.add("escape", filter=commands & ~asking & ~is_searching)
+    def _edit_last(event: KeyPressEvent) -> None:
+        if _take_back_waiting(editor):
+            return
+        last = editor.state.last_message()
+        if last is None:
+            editor.state.hint("There is no message to edit yet.")
+            return
+        editor.state.interrupt()
+        editor.buffer.reset()
+        editor.buffer.insert_text(last)
+        editor.state.replacing = True
+        editor.state.hint("Sending this replaces your last message and what followed it.")
+
+    @keys.add(Keys.BracketedPaste)
+    def _paste(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if editor.asking:
+            # A paste may end in a line feed, but never answers by itself.
+            editor.buffer.insert_text(" ".join(text.split()))
+            return
+        if pictures := pasted_pictures(text, editor.state.folder):
+            take_pictures(editor, pictures)
+            return
+        editor.buffer.insert_text(editor.pastes.fold(text))
+
+    @keys.add("c-v", filter=~asking & ~commands)
+    def _paste_picture(event: KeyPressEvent) -> None:
+        event.app.create_background_task(_from_clipboard(editor))
+
+    @keys.add("c-x", "c-e", filter=~asking)
+    @keys.add("v", filter=commands & ~asking)
+    def _compose(event: KeyPressEvent) -> None:
+        from kode.cli.prompt.compose import compose
+
+        event.app.create_background_task(compose(editor))
+
+    @keys.add(*FOCUS_IN, eager=True)
+    def _in_front(event: KeyPressEvent) -> None:
+        editor.notifier.in_front = True
+
+    @keys.add(*FOCUS_OUT, eager=True)
+    def _not_in_front(event: KeyPressEvent) -> None:
+        editor.notifier.in_front = False
+
+    @keys.add("c-o")
+    def _details(event: KeyPressEvent) -> None:
+        editor.state.beside_work("/details")
+
+    @keys.add("c-b", filter=empty & ~asking)
+    def _to_background(event: KeyPressEvent) -> None:
+        send_to_background(editor.state)
+
+    @keys.add("c-l")
+    def _clear(event: KeyPressEvent) -> None:
+        get_app().renderer.clear()
+
+    return keys
+
+
+def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
+    """Puts the words for pasted pictures into the line, unless they are too large or the model is
+    known to be blind."""
+    state = editor.state
+    provider = state.opened.agent.provider if state.opened is not None else None
+    if provider is not None and provider.info.sees_images is False:
+        state.hint(f"{provider.model} cannot look at pictures. /model NAME uses one that can.")
+        return
+    try:
+        for picture in pictures:
+            check(picture)
+    except UserError as error:
+        state.hint(str(error))
+        return
+    editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
+
+
+async def _from_clipboard(editor: Editor) -> None:
+    picture, why_not = await asyncio.to_thread(clipboard_picture)
+    if picture is None:
+        editor.state.hint(why_not)
+        return
+    take_pictures(editor, [picture])
+
+
+def _take_back_waiting(editor: Editor) -> bool:
+    waiting = editor.state.take_back()
+    if waiting is None:
+        return False
+    editor.buffer.reset()
+    editor.buffer.insert_text(waiting)
+    return True
+
+
+def _take_or_next(editor: Editor) -> None:
+    """Tab in the menu: a single choice is taken, among several it moves on."""
+    menu = editor.buffer.complete_state
+    if menu is not None and len(menu.completions) == 1:
+        editor.buffer.apply_completion(menu.completions[0])
+        return
+    editor.buffer.complete_next()

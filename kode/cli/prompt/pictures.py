@@ -1,0 +1,113 @@
+"""Pictures at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
+
+What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`;
+one that is too large is made smaller by `shrink`.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kode.cli.prompt.mentions import mentions
+from kode.images import NAMED_SO, looks_of
+from kode.programs import find_program
+
+MAX_READ_BYTES = 50_000_000
+CLIPBOARD_TIMEOUT_S = 3.0
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+"""(variable that says that it can work, command that writes the clipboard's picture)"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that will go with a message."""
+
+    name: str
+    data: bytes
+
+
+def read_picture(path: Path) -> Picture | None:
+    """The picture in a file; None for a file that is not there or no picture. One that is too large
+    comes too, so that it can be told."""
+    if not path.name.lower().endswith(NAMED_SO):
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_READ_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return Picture(path.name, data) if looks_of(data) is not None else None
+
+
+def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
+    """The pictures whose paths were pasted or dropped; [] when the text is anything else. Terminals
+    write a dropped path in quotes, with backslashes, or as a file URL, several in one line."""
+    text = text.strip()
+    if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
+        return []
+    whole = read_picture(_path(text, cwd))
+    if whole is not None:
+        return [whole]
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    found = [read_picture(_path(word, cwd)) for word in words]
+    pictures = [picture for picture in found if picture is not None]
+    return pictures if len(pictures) == len(found) else []
+
+
+def _path(written: str, cwd: Path) -> Path:
+    if written.startswith("file://"):
+        return Path(unquote(urlsplit(written).path))
+    return cwd / os.path.expanduser(written)
+
+
+def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
+    """The pictures that are named after `@` in a message."""
+    seen: set[Path] = set()
+    for name in mentions(text):
+        path = cwd / os.path.expanduser(name)
+        picture = read_picture(path) if path not in seen else None
+        if picture is not None:
+            seen.add(path)
+            yield picture
+
+
+def clipboard_picture() -> tuple[Picture | None, str]:
+    """The picture in the clipboard, or None and why there is none. Takes a while: call it in a
+    thread."""
+    commands = [
+        (program, *command[1:])
+        for variable, command in CLIPBOARDS
+        if (not variable or os.environ.get(variable)) and (program := find_program(command[0]))
+    ]
+    if not commands:
+        return None, (
+            "kode can take no picture from the clipboard here. Install wl-paste, xclip or "
+            "pngpaste; or paste or drop the path of a file, or name it after @."
+        )
+    try:
+        done = subprocess.run(
+            commands[0],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=CLIPBOARD_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        name = os.path.basename(commands[0][0])
+        return None, f"{name} did not answer. Try again, or name a file after @."
+    if looks_of(done.stdout) is None:
+        return None, "There is no picture in the clipboard."
+    return Picture("clipboard.png", done.stdout), ""

@@ -1,0 +1,205 @@
+"""The REPL, from the first prompt to the last line: opens, reads lines, leaves in good order.
+
+The prompt itself is `editor` (or `plain` in a terminal that cannot do more); what happens to a line
+is `state`. SIGINT never raises in the middle of anything: it acts as the key does.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode import paths
+from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.state import Opening, PromptState
+from kode.cli.screen.lines import clip
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import Screen
+from kode.errors import EXIT_INTERRUPTED, EXIT_OK
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+
+async def run_repl(
+    conversation: "Conversation | Opening",
+    first_task: str | None = None,
+    *,
+    screen: Screen,
+    renderer: Renderer,
+    cwd: Path | None = None,
+    warm_up: Callable[[], None] | None = None,
+) -> int:
+    """Talks with the person until they leave, then closes the conversation; returns the exit code.
+
+    `conversation` is open, or a function that opens it: that is called once the prompt is on the
+    screen, in `cwd`, and what is typed until then waits. `renderer` is the one whose `emit` the
+    conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
+    is on the screen, for imports that can wait.
+
+    Raises: what the opening raised.
+    """
+    folder = cwd or Path.cwd()
+    state = PromptState(screen, renderer, COMMANDS, folder=folder)
+    if callable(conversation):
+        opening = conversation
+    else:
+        state.opened, folder, opening = conversation, conversation.cwd, None
+    with _signals(state) as ended_by:
+        _greet(screen, folder)
+        if screen.rich_terminal and sys.stdin.isatty():
+            await _run_editor(state, opening, first_task, folder, warm_up)
+        else:
+            await _run_plain(state, opening, first_task, warm_up)
+        await state.finish()
+    if state.fault is not None:
+        raise state.fault
+    return EXIT_INTERRUPTED if ended_by else EXIT_OK
+
+
+def _greet(screen: Screen, folder: Path) -> None:
+    where, home = str(folder), os.path.expanduser("~")
+    if where.startswith(home + "/"):
+        where = "~" + where[len(home) :]
+    screen.print(clip(f"kode in {where} · /help", screen.width), "dim")
+
+
+async def _run_editor(
+    state: PromptState,
+    opening: Opening | None,
+    first_task: str | None,
+    folder: Path,
+    warm_up: Callable[[], None] | None,
+) -> None:
+    from kode.cli.prompt.choices import choices_of
+    from kode.cli.prompt.complete import ReplCompleter
+    from kode.cli.prompt.editor import Editor
+    from kode.cli.prompt.files import FileIndex
+    from kode.cli.prompt.history import open_history
+    from kode.cli.prompt.keys import bindings
+
+    files = FileIndex(folder)
+    completer = ReplCompleter(
+        commands={name: command.summary for name, command in COMMANDS.items()},
+        arguments=choices_of(state),
+        files=files,
+    )
+    editor = state.editor = Editor(
+        state,
+        history=open_history(paths.history_file(paths.home())),
+        completer=completer,
+        live=state.live,
+        status=state.status,
+        color=state.screen.color,
+        busy=lambda: state.busy,
+        keys=bindings,
+    )
+
+    def drawn() -> None:
+        if opening is not None:
+            state.open(opening)
+        if first_task:
+            state.submit(first_task)
+        _warm(warm_up)
+
+    state.screen.flush()
+    state.screen.editor = editor
+    try:
+        await editor.run(drawn)
+    finally:
+        files.close()
+        state.screen.flush()
+        state.screen.editor = None
+        state.leave()
+
+
+async def _run_plain(
+    state: PromptState,
+    opening: Opening | None,
+    first_task: str | None,
+    warm_up: Callable[[], None] | None,
+) -> None:
+    from kode.cli.screen.plain import read_line
+
+    _warm(warm_up)
+    if opening is not None:
+        state.open(opening)
+        await state.idle()
+    line = first_task
+    while not state.leaving:
+        if line is None:
+            state.screen.write("> ")
+            state.reading = asyncio.ensure_future(read_line(sys.stdin))
+            await asyncio.wait([state.reading])
+            line = None if state.reading.cancelled() else state.reading.result()
+            if line is None:
+                state.screen.print()
+                return
+        while line.endswith("\\"):
+            state.screen.write("  ")
+            line = line[:-1] + "\n" + (await read_line(sys.stdin) or "")
+        if line.strip():
+            state.submit(line)
+            await state.idle()
+        line = None
+
+
+def _warm(warm_up: Callable[[], None] | None) -> None:
+    """In a daemon thread: leaving must never wait for an import."""
+    threading.Thread(target=_import_what_can_wait, args=(warm_up,), daemon=True).start()
+
+
+def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
+    # A fault of an import is told by whoever needs it, not over the prompt.
+    with contextlib.suppress(Exception):
+        if warm_up is not None:
+            warm_up()
+        from kode.cli.screen.markdown import markdown
+        from kode.cli.screen.syntax import pieces
+
+        # The first rendering loads rich and its parser, which would hold up the first reply; the
+        # first code looks for lexers.
+        markdown("")
+        pieces("a.py", "")
+
+
+@contextlib.contextmanager
+def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
+    """SIGINT acts as Ctrl-C, SIGTERM and SIGHUP as leaving: nothing is torn out of its course.
+    Gives those that made kode leave."""
+    loop = asyncio.get_running_loop()
+    ended_by: list[signal.Signals] = []
+
+    def leave(number: signal.Signals) -> None:
+        ended_by.append(number)
+        state.leave()
+
+    actions: dict[signal.Signals, Callable[[], object]] = {
+        signal.SIGINT: lambda: _sigint(state),
+        signal.SIGTERM: lambda: leave(signal.SIGTERM),
+        signal.SIGHUP: lambda: leave(signal.SIGHUP),
+    }
+    before = {number: signal.getsignal(number) for number in actions}
+    for number, action in actions.items():
+        loop.add_signal_handler(number, action)
+    try:
+        yield ended_by
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _sigint(state: PromptState) -> None:
+    if state.editor is not None and state.screen.editor is not None:
+        if state.editor.away:  # it was meant for the pager
+            return
+        state.editor.interrupt()
+        return
+    if not state.interrupt():
+        state.screen.write("\n(Ctrl-D leaves)\n> ")

@@ -1,0 +1,438 @@
+"""What is going on at the prompt: the work that runs, what waits for it, what was sent last.
+
+Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is `repl`, `editor` and
+`plain`; which commands there are is `slash`; what is shown of a turn is `render`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kode.cli.parser import nearest
+from kode.cli.prompt.attach import attach
+from kode.cli.prompt.paste import Pastes
+from kode.cli.screen.lines import clip, one_line, plural
+from kode.cli.screen.notify import LONG_TURN_S
+from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import Editor, Screen
+from kode.errors import KodeError
+from kode.messages import Text
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation, StatusLine
+
+Opening = Callable[[], Awaitable["Conversation"]]
+"""Opens the conversation. Raises: KodeError when that is not possible."""
+
+SECOND_CANCEL_S = 2.0
+"""A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
+
+LEAVE_GRACE_S = 10.0
+ENDED_WITH_CHARS = 300
+"""Of the last answer, when a session goes on."""
+CLOSING_IS_SHOWN_AFTER_S = 0.5
+CLOSING_IS_SHOWN_EVERY_S = 0.1
+OPENING_IS_SHOWN_AFTER_S = 1.0
+PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
+"""On a terminal that cannot paint over, what goes on is told after so long, then so often."""
+
+
+ELSEWHERE = {"/exit": "/quit", "/q": "/quit", "/clear": "/new", "/mode": "/permissions"}
+"""What other programs call a command: nearer in meaning than in letters."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a line that begins with `/` does."""
+
+    name: str
+    summary: str
+    run: Callable[["PromptState", str], Awaitable[None]]
+    while_busy: bool = False
+    """Whether it runs beside a turn; the others wait for its end."""
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a line that is a command; None for a message. A path is a message:
+    `/usr/bin/env is missing`."""
+    if not text.startswith("/") or "\n" in text.strip():
+        return None
+    name, _, argument = text.strip().partition(" ")
+    return None if "/" in name[1:] else (name, argument.strip())
+
+
+class Prompt(Editor, Protocol):
+    """What is needed of the prompt that is below; without one, lines are read plainly."""
+
+    pastes: Pastes
+
+    def use_vi(self) -> None: ...
+
+    def stop(self) -> None:
+        """Takes it off the screen."""
+
+    def put_back(self, text: str) -> None:
+        """Puts a text into the line again, before what is being typed."""
+
+    def interrupt(self) -> None:
+        """As Ctrl-C."""
+
+    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
+        """Runs a program that takes the whole terminal, and returns what it returned."""
+
+
+@dataclass
+class PromptState:
+    """What is going on: the work that runs, what waits, what was sent last."""
+
+    screen: Screen
+    renderer: Renderer
+    commands: Mapping[str, "Command"]
+    """Name, with its `/`, → what it does."""
+    opened: "Conversation | None" = None
+    """None while it is being opened."""
+    fault: Exception | None = None
+    """Why it could not be opened."""
+    editor: Prompt | None = None
+    waiting: list[str] = field(default_factory=list)
+    """Messages typed while work runs, folded as they were typed; sent in order at its end."""
+    folder: Path = field(default_factory=Path.cwd)
+    """Where names of files begin, until the conversation is open."""
+    work: "asyncio.Task[None] | None" = None
+    beside: set["asyncio.Task[None]"] = field(default_factory=set)
+    """Commands that run while a turn runs."""
+    pressed: set[str] = field(default_factory=set)
+    """Commands begun by a key that are not done: a key that is held down begins one."""
+    reading: "asyncio.Task[str | None] | None" = None
+    """The line that is read where there is no editor."""
+    leaving: bool = False
+    sent: str | None = None
+    unsent: str | None = None
+    """What was typed and not begun with: who stops before that gets it back into the line."""
+    replacing: bool = False
+    """Whether the next message takes the place of the last one (Esc Esc)."""
+    doing: str = ""
+    """What runs when it is no turn."""
+    unfinished: str | None = None
+    """While the person's own shell command runs: the line that it has not finished."""
+    work_since: float = 0.0
+    cancelled_at: float | None = None
+    closing: "asyncio.Task[None] | None" = None
+    _status: "StatusLine | None" = None
+    _seen_replies: int = 0
+
+    @property
+    def conversation(self) -> "Conversation":
+        """The open conversation; nothing that needs one runs before."""
+        assert self.opened is not None
+        return self.opened
+
+    @property
+    def busy(self) -> bool:
+        return self.work is not None and not self.work.done()
+
+    def submit(self, text: str) -> None:
+        """Starts what was typed, or lets it wait for the end of what runs."""
+        if not self.busy:
+            self._start(text)
+            return
+        command = command_of(text) if self.opened is not None else None
+        if command and (known := self.commands.get(command[0])) and known.while_busy:
+            self._echo(text)
+            self._beside(self._command, *command)
+            return
+        self.waiting.append(text)
+        self.screen.redraw()
+
+    def beside_work(self, command: str) -> None:
+        """A key that stands for a command: runs it at once, whatever else runs, without an echo."""
+        if self.opened is None and command == "/quit":
+            self.leave()
+        elif self.opened is not None and command not in self.pressed:
+            self.pressed.add(command)
+            self._beside(self._pressed, command)
+
+    def _beside(self, doing: Callable[..., Awaitable[object]], *arguments: str) -> None:
+        task = asyncio.ensure_future(self._guarded(doing, *arguments))
+        self.beside.add(task)
+        task.add_done_callback(self.beside.discard)
+
+    async def _pressed(self, command: str) -> None:
+        try:
+            await self._run(command, "")
+        finally:
+            self.pressed.discard(command)
+
+    def interrupt(self) -> bool:
+        """Stops the work that runs; False when nothing did."""
+        if self.closing is not None:
+            return self.closing.cancel()
+        if self.work is None or self.work.done():
+            return False
+        now = time.monotonic()
+        if self.cancelled_at is None or now - self.cancelled_at > SECOND_CANCEL_S:
+            self.cancelled_at = now
+            self.work.cancel()
+        self.screen.redraw()
+        return True
+
+    def leave(self) -> None:
+        """Ends the REPL; a turn that runs is stopped first."""
+        self.leaving = True
+        self.interrupt()
+        if self.editor is not None:
+            self.editor.stop()
+        if self.reading is not None:
+            self.reading.cancel()
+
+    def take_back(self) -> str | None:
+        """The newest waiting message, no longer waiting."""
+        return self.waiting.pop() if self.waiting else None
+
+    def last_message(self) -> str | None:
+        """What was last sent, folded as it was typed."""
+        return self.sent
+
+    def hint(self, text: str) -> None:
+        self.screen.print(text, "dim")
+
+    def refresh(self) -> None:
+        self.screen.flush()
+        self.screen.redraw()
+
+    async def read_answer(self, label: str) -> str | None:
+        """For commands that ask for a choice."""
+        return await self.screen.read_answer(label)
+
+    def live(self, width: int, height: int) -> list[tuple[str, str]]:
+        """What is shown over the prompt: what runs, and what waits."""
+        if not self.busy:
+            return []
+        waiting = [
+            ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
+            for text in self.waiting[-3:]
+        ]
+        now = time.monotonic()
+        lines = self.renderer.live(width, max(height - len(waiting), 1))
+        if self.cancelled_at is not None:
+            what, since, stop = "Stopping", self.cancelled_at, ""
+        elif lines:
+            return lines + waiting
+        else:
+            ran_s = now - self.work_since if self.unfinished is not None else 0.0
+            what, since = self.doing or "Working", self.work_since
+            stop = how_to_stop(ran_s, width)
+        if self.opened is None and now - since < OPENING_IS_SHOWN_AFTER_S:
+            return waiting
+        shown = lines[:-1]
+        if self.unfinished:
+            shown.append(("", clip(self.unfinished, width)))
+        return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
+
+    def status(self, width: int) -> str:
+        """Model, context, cost and permission mode, as much of it as fits."""
+        if self.opened is None:
+            return ""
+        if self._status is None or self._seen_replies != self.renderer.replies:
+            self._seen_replies = self.renderer.replies
+            self._status = self.conversation.status()
+        return status_line(self._status, width)
+
+    async def idle(self) -> None:
+        """Returns when nothing runs and nothing waits. Where nothing can be painted over, a line
+        now and then says what goes on."""
+        pause_s = PLAIN_FIRST_S
+        while self.work is not None and not self.work.done():
+            done, _ = await asyncio.wait([self.work], timeout=pause_s)
+            if not done and self.opened is not None and not self.screen.asking:
+                progress, now = self.renderer.progress, time.monotonic()
+                if progress.idle:
+                    line = spinner_line(self.doing or "Working", now, self.work_since, 80)
+                else:
+                    line = progress.line(now, self.screen.width)
+                self.screen.print(line.split(" ", 1)[1], "dim")
+                pause_s = PLAIN_EVERY_S
+
+    async def finish(self) -> None:
+        """Waits for what was stopped, closes the conversation, says how to resume."""
+        if self.work is not None:
+            await asyncio.wait([self.work], timeout=LEAVE_GRACE_S)
+        for task in self.beside:
+            task.cancel()
+        if self.opened is None:
+            return
+        session_id = self.conversation.session.id
+        used = self.conversation.status().turns > 0
+        self.closing = asyncio.ensure_future(self._guarded(self.conversation.close))
+        done, _ = await asyncio.wait([self.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
+        if not done:
+            await self._show_closing(self.closing)
+        if session_id is not None and used:
+            self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
+        self.screen.flush()
+
+    async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
+        """Says what is waited for until it is done."""
+        what, stop = "Saving what is worth remembering", "Ctrl-C skips"
+        if not self.screen.rich_terminal:
+            self.screen.print(f"{what}… ({stop})")
+            await asyncio.wait([closing])
+            return
+        since = time.monotonic()
+        while not closing.done():
+            now = time.monotonic()
+            self.screen.show_line(spinner_line(what, now, since, self.screen.width - 1, stop))
+            await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
+        self.screen.clear_line()
+
+    def open(self, opening: Opening) -> None:
+        """Opens the conversation as the first work; what is typed meanwhile waits."""
+        self.doing, self.work_since = "Opening", time.monotonic()
+        self.work = asyncio.ensure_future(self._open(opening))
+        self.work.add_done_callback(self._done)
+
+    async def _open(self, opening: Opening) -> None:
+        try:
+            self.opened = await opening()
+            if self.editor is not None:
+                self.editor.notifier.setting = self.opened.config.repl.notify
+                if self.opened.config.repl.vi_mode:
+                    self.editor.use_vi()
+            if self.opened.status().turns:
+                self.tell_resumed()
+        except asyncio.CancelledError:
+            self.leave()
+        except Exception as error:
+            # Without a conversation there is nothing to do here; `main` tells of the fault.
+            self.fault = error
+            self.leave()
+
+    def tell_resumed(self) -> None:
+        """Which session goes on, and where it was."""
+        talk = self.conversation
+        turns = plural(talk.status().turns, "turn")
+        self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
+        if answer := talk.last_answer():
+            self.screen.print(clip(f"It ended with: {one_line(answer)}", ENDED_WITH_CHARS), "dim")
+
+    def _start(self, text: str) -> None:
+        self.cancelled_at, self.work_since, self.unsent = None, time.monotonic(), text
+        self.work = asyncio.ensure_future(self._guarded(self._do, text))
+        self.work.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        stopped = self.cancelled_at is not None
+        self.cancelled_at, self.doing, self._status = None, "", None
+        self.renderer.progress.rest()
+        self.screen.redraw()
+        if self.leaving:
+            return
+        if stopped and self.editor is not None:
+            # Who stops a turn wants to think: what was not begun with goes back to the line.
+            unsent = [self.unsent] if self.unsent is not None else []
+            if back := [*unsent, *self.waiting]:
+                self.editor.put_back("\n".join(back))
+            self.waiting.clear()
+        elif self.waiting:
+            self._start(self.waiting.pop(0))
+
+    async def _guarded(self, doing: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Runs something to its end: a fault becomes a text on the screen, a stop becomes quiet.
+        Given as a function: a task that is stopped before it began would leave a coroutine over."""
+        try:
+            await doing(*arguments)
+        except asyncio.CancelledError:
+            return
+        except KodeError as error:
+            self.screen.print(f"Error: {error}", "error")
+        except Exception as error:
+            from kode.fault_reports import write_report
+
+            self.screen.print(f"A fault in kode itself. {write_report(error)}", "error")
+
+    async def _do(self, text: str) -> None:
+        self._echo(text)
+        if text.startswith("!"):
+            self.unsent = None
+            await self._shell(text[1:].strip())
+            return
+        command = command_of(text)
+        if command is not None:
+            self.unsent = None
+            await self._command(*command)
+            return
+        if self.replacing:
+            self.replacing = False
+            self.conversation.take_back_last_message()
+        self.sent = text
+        pastes = self.editor.pastes if self.editor is not None else None
+        whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
+        await attach(self.conversation, self.screen, text, pasted)
+        self.unsent = None
+        ended = await self.conversation.turn(whole)
+        if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
+            outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
+            self.screen.notify(f"{one_line(text)} {outcome}")
+
+    def _echo(self, text: str) -> None:
+        """What was sent stays in the scrollback; a plain terminal has shown it already."""
+        if self.editor is None:
+            return
+        first, *rest = text.split("\n")
+        self.screen.print()
+        self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+
+    async def _command(self, name: str, argument: str) -> None:
+        self.doing = f"Running {one_line(name)}"
+        await self._run(name, argument)
+        self._status = None
+
+    async def _run(self, name: str, argument: str) -> None:
+        """One that does not exist is reported with the nearest. Raises: KodeError."""
+        command = self.commands.get(name)
+        if command is not None:
+            await command.run(self, argument)
+            return
+        other = ELSEWHERE.get(name)
+        near = f" Did you mean {other}?" if other else nearest(name, self.commands, cutoff=0.4)
+        what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
+        self.screen.print(f"{what} /help lists the commands.", "error")
+
+    async def _shell(self, command: str) -> None:
+        if not command:
+            self.screen.print("! runs a shell command: !ls", "error")
+            return
+        from kode.cli.prompt.shell_line import run_shell_line
+
+        self.doing, talk = f"Running {one_line(command)}", self.conversation
+        try:
+            ran = await run_shell_line(
+                command,
+                talk.cwd,
+                self._show_output,
+                talk.commands,
+                session_id=talk.session.id,
+                output_dir=talk.agent.output_dir,
+            )
+        finally:
+            self.unfinished = None
+        if ran.exit_code is None:
+            ended = f"runs on in the background as {ran.name}"
+            shown = f"{ended} · /bg read {ran.name} shows its output"
+            ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
+        else:
+            ended = f"exit code {ran.exit_code}"
+            shown = f"exit {ran.exit_code}"
+        style = "warning" if ran.exit_code else "dim"
+        self.screen.print(f"{shown} · goes with your next message", style)
+        note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
+        talk.attachments += (Text(text=note, source="attachment"),)
+
+    def _show_output(self, text: str, unfinished: str) -> None:
+        self.unfinished = unfinished
+        if text:
+            self.screen.print(text)

@@ -1,0 +1,169 @@
+"""What `/details` shows: the last calls of the model, whole, and what it thought.
+
+Collects from events and renders to painted text, in bounded memory. The one line that each call has
+on the screen is `lines`; paging is `pager`.
+"""
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from kode.cli.screen.event_lines import VERBS
+from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line, plural
+from kode.cli.screen.screen import Screen
+from kode.events import (
+    Event,
+    Replied,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnStarted,
+)
+from kode.messages import Thinking, calls_of
+
+MAX_ENTRIES = 50
+MAX_CHARS = 100_000
+"""Of each text of an entry."""
+
+_SHOWN_BY_DIFF = ("content", "old_text", "new_text", "edits")
+"""Arguments that a diff of what changed shows better."""
+
+
+@dataclass
+class CallDetails:
+    """A call and what came of it."""
+
+    name: str
+    subject: str
+    arguments: str = ""
+    """As the model wrote them: JSON, or what it took for JSON."""
+    output: str = ""
+    """What has come so far, while it runs."""
+    finished: ToolFinished | None = None
+
+
+@dataclass
+class ThoughtDetails:
+    text: str
+
+
+@dataclass
+class Details:
+    """The last calls and thoughts of a session. Bounded, whatever comes."""
+
+    entries: deque[CallDetails | ThoughtDetails] = field(
+        default_factory=lambda: deque(maxlen=MAX_ENTRIES)
+    )
+    _thinking: str = ""
+    _asked: dict[str, str] = field(default_factory=dict)
+    """Id of a call that has not begun → its arguments."""
+    _running: dict[str, CallDetails] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """Keeps what is worth opening later."""
+        match event:
+            case TurnStarted():
+                self._asked.clear()
+                self._running.clear()
+                self._settle()
+            case ThinkingDelta():
+                self._thinking = (self._thinking + event.text)[-MAX_CHARS:]
+            case Replied():
+                self._replied(event)
+            case ToolStarted():
+                self._running[event.call_id] = self._begun(event)
+            case ToolOutput():
+                if call := self._running.get(event.call_id):
+                    call.output = (call.output + event.text)[-MAX_CHARS:]
+            case ToolFinished():
+                call = self._running.pop(event.call_id, None) or self._begun(event)
+                call.finished, call.output = event, ""
+
+    def _replied(self, event: Replied) -> None:
+        if not self._thinking:
+            thoughts = (part.text for part in event.message.parts if isinstance(part, Thinking))
+            self._thinking = "\n".join(thoughts)[-MAX_CHARS:]
+        self._settle()
+        self._asked = {call.id: call.arguments[:MAX_CHARS] for call in calls_of(event.message)}
+
+    def _settle(self) -> None:
+        if self._thinking.strip():
+            self.entries.append(ThoughtDetails(self._thinking))
+        self._thinking = ""
+
+    def _begun(self, event: ToolStarted | ToolFinished) -> CallDetails:
+        call = CallDetails(event.name, event.subject, self._asked.pop(event.call_id, ""))
+        self.entries.append(call)
+        return call
+
+    def rendered(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
+        """The entries as painted text, the newest last, and the number of the line, from 1, where
+        the last call begins. `newest` calls and what was thought since, or all."""
+        chosen = list(self.entries)
+        if self._thinking.strip():
+            chosen.append(ThoughtDetails(self._thinking))
+        calls = [at for at, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
+        if newest and calls:
+            first = calls[-newest:][0]
+            chosen, calls = chosen[first:], [at - first for at in calls[-newest:]]
+        texts = [_entry(screen, entry) for entry in chosen]
+        before = texts[: calls[-1]] if calls else []
+        return "\n\n".join(texts), sum(text.count("\n") + 2 for text in before) + 1
+
+
+def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
+    if isinstance(entry, ThoughtDetails):
+        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', clean(entry.text).strip())}"
+    finished = entry.finished
+    verbs = VERBS.get(entry.name, (entry.name, entry.name))
+    title = [f"{verbs[1 if finished else 0]} {one_line(entry.subject)}".strip()]
+    if finished:
+        title.append(one_line(finished.summary))
+        title.append(duration(finished.duration_ms / 1000))
+    parts = [_title(screen, " · ".join(part for part in title if part))]
+    diff = finished.diff if finished else ""
+    parts += _arguments(entry.arguments, without=_SHOWN_BY_DIFF if diff else ())
+    if diff:
+        from kode.cli.screen.diffs import painted_diff
+
+        parts.append("\n" + painted_diff(screen, diff).rstrip("\n"))
+    elif text := clean((finished.text if finished else entry.output)[:MAX_CHARS]).strip("\n"):
+        error = finished is not None and finished.is_error
+        parts.append("\n" + (screen.paint("error", text) if error and len(text) < 500 else text))
+    return "\n".join(parts)
+
+
+def _title(screen: Screen, text: str) -> str:
+    shown = clip(text, max(screen.width - 6, 10))
+    line = "─" * max(screen.width - cell_width(shown) - 5, 0)
+    return screen.paint("title", f"── {shown} {line}".rstrip())
+
+
+def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
+    """One line an argument; a text of several lines is indented below its name."""
+    if not text.strip():
+        return []
+    try:
+        arguments = json.loads(text)
+    except ValueError:
+        return [clean(text)]
+    if not isinstance(arguments, dict):
+        return [clean(text)]
+    lines = []
+    for name, value in arguments.items():
+        if name in without:
+            lines.append(f"{clean(name)}: ({_size(value)}, see the diff)")
+            continue
+        shown = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        if "\n" in shown:
+            shown = "\n" + "\n".join(f"    {line}" for line in shown.rstrip("\n").split("\n"))
+        lines.append(f"{clean(name)}: {shown}")
+    return lines
+
+
+def _size(value: Any) -> str:
+    if isinstance(value, list):
+        return plural(len(value), "edit")
+    return plural(len(str(value).splitlines()) or 1, "line")

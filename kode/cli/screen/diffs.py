@@ -1,0 +1,236 @@
+"""Unified diffs in colour: for a question as they are, for an outcome with line numbers.
+
+Lines that came are green and lines that went are red, with the colours of their syntax laid over
+that; within a changed line the part that differs stands out. Nothing here reads files or makes
+diffs; what is code is `syntax`.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from kode.cli.screen.lines import cell_width, clean, head, plural
+from kode.cli.screen.screen import Screen
+
+MAX_ROWS = 4
+"""Rows of the screen that one line of an outcome may take; a minified file has very long ones."""
+
+NUMBERED_FROM_COLUMNS = 50
+"""Where it is narrower, line numbers would take the room of the text."""
+
+MAX_COMPARED_CHARS = 400
+MAX_COMPARED_LINES = 30
+"""Longer lines, and longer runs of changed lines, are not compared word by word."""
+
+MAX_CODE_CHARS = 60_000
+"""Of a diff, so much is coloured by syntax: about a tenth of a second."""
+
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_STYLE = {"+": "added", "-": "removed"}
+
+Part = tuple[str, str]
+"""(style, text)"""
+
+
+@dataclass
+class Line:
+    kind: str
+    """`+`, `-`, ` ` (context), `@` (between hunks), `\\` (no line feed at the end), `h` (a
+    header)."""
+    text: str
+    """Without its sign."""
+    number: int = 0
+    """Of the new file; of the old one for `-`. 0 where there is none."""
+    file: str = ""
+    """The name of the file it is of, as the header has it."""
+    parts: list[Part] = field(default_factory=list)
+    """The text in pieces, where a part of it stands out."""
+
+
+def painted_diff(screen: Screen, diff: str) -> str:
+    """A whole diff as it is, in colour."""
+    lines = _parsed(clean(diff).rstrip("\n").expandtabs(4))
+    _colour(screen, lines)
+    painted = []
+    for line in lines:
+        if line.kind == "h":
+            painted.append(screen.paint("dim", line.text))
+        elif line.kind == "@":
+            painted.append(screen.paint("place", line.text))
+        else:
+            painted.append(_painted(screen, [(_STYLE.get(line.kind, ""), line.kind), *line.parts]))
+    return "\n".join(painted)
+
+
+def outcome_diff(screen: Screen, diff: str, max_lines: int, indent: int = 2) -> str:
+    """What a call has changed: numbered lines without headers, at most `max_lines` of them; what
+    goes beyond is counted."""
+    lines = _parsed(clean(diff).rstrip("\n").expandtabs(4))
+    several = sum(line.kind == "h" and line.text.startswith("+++ ") for line in lines) > 1
+    lines = [line for line in lines if line.kind != "h" or several]
+    if lines and lines[0].kind == "@":
+        lines = lines[1:]
+    cut = len(lines) - max_lines + 1 if len(lines) > max_lines else 0
+    shown = lines[: len(lines) - cut]
+    _colour(screen, shown)
+    numbers = max((len(str(line.number)) for line in shown), default=1)
+    if screen.width < NUMBERED_FROM_COLUMNS:
+        numbers = 0
+    rows = [" " * indent + row for line in shown for row in _rows(screen, line, numbers, indent)]
+    if cut:
+        rest = f"… {plural(cut, 'more line')} (/details)"
+        rows.append(" " * indent + screen.paint("dim", rest))
+    return "\n".join(rows)
+
+
+def _rows(screen: Screen, line: Line, numbers: int, indent: int) -> list[str]:
+    """A line as rows of the screen: its number, its sign, its text."""
+    gutter = f"{line.number or '':>{numbers}} " if numbers else ""
+    if line.kind in "h@":
+        return [screen.paint("dim", line.text if line.kind == "h" else " " * len(gutter) + "⋮")]
+    style = _STYLE.get(line.kind, "")
+    room = max(screen.width - indent - len(gutter) - 2, 4)
+    rows = _wrapped(line.parts, room)
+    if len(rows) > MAX_ROWS:
+        rows = [*rows[: MAX_ROWS - 1], [("dim", "… (the line goes on)"[:room])]]
+    sign = screen.paint(style, line.kind) if style else " "
+    first = screen.paint(style or "dim", gutter) + sign + " "
+    later = " " * (len(gutter) + 2)
+    painted = []
+    for number, row in enumerate(rows):
+        start = later if number else first
+        painted.append(start + _painted(screen, row) if row else start.rstrip())
+    return painted
+
+
+def _painted(screen: Screen, parts: list[Part]) -> str:
+    return "".join(screen.paint(style, text) for style, text in parts)
+
+
+def _wrapped(parts: list[Part], width: int) -> list[list[Part]]:
+    """Rows of at most `width` columns, broken at the column."""
+    rows: list[list[Part]] = [[]]
+    room = width
+    for style, text in parts:
+        while text:
+            piece = head(text, room)
+            if piece:
+                rows[-1].append((style, piece))
+                room -= cell_width(piece)
+                text = text[len(piece) :]
+            if text:
+                rows.append([])
+                room = width
+    return rows
+
+
+def _parsed(diff: str) -> list[Line]:
+    """The lines of a diff. Signs count only within a hunk: a removed `-- x` is no header."""
+    lines: list[Line] = []
+    old = new = old_left = new_left = 0
+    file = ""
+    for text in diff.split("\n"):
+        if old_left <= 0 and new_left <= 0:
+            if match := _HUNK.match(text):
+                old, new = int(match[1]), int(match[3])
+                old_left, new_left = int(match[2] or 1), int(match[4] or 1)
+                lines.append(Line("@", text))
+                continue
+            lines.append(Line("\\" if text.startswith("\\") else "h", text.removeprefix("\\")))
+            if text.startswith(("--- ", "+++ ")) and text[4:] != "/dev/null":
+                file = text[4:]
+            continue
+        sign, rest = text[:1] or " ", text[1:]
+        if sign == "-":
+            lines.append(Line("-", rest, old, file))
+        elif sign == "+":
+            lines.append(Line("+", rest, new, file))
+        elif sign == "\\":
+            lines.append(Line("\\", rest))
+            continue
+        else:
+            lines.append(Line(" ", rest, new, file))
+        old, old_left = (old + 1, old_left - 1) if sign != "+" else (old, old_left)
+        new, new_left = (new + 1, new_left - 1) if sign != "-" else (new, new_left)
+    for removed, added in _pairs(lines):
+        _mark_changes(removed, added)
+    return lines
+
+
+def _colour(screen: Screen, lines: list[Line]) -> None:
+    """Cuts the text of each line into parts, by what differs and, in colour, by syntax."""
+    for line in lines:
+        line.parts = line.parts or [(_STYLE.get(line.kind, ""), line.text)]
+    if not screen.color:
+        return
+    left = MAX_CODE_CHARS
+    for file, hunk in groupby(lines, key=lambda line: line.file):
+        found = list(hunk)
+        left -= sum(len(line.text) for line in found)
+        if not file or left < 0:
+            continue
+        # What was there and what is there now are code, each by itself.
+        for went_or_came in "-+":
+            side = [line for line in found if line.kind in (went_or_came, " ")]
+            _colour_code(file, side, without=" " if went_or_came == "-" else "")
+
+
+def _colour_code(file: str, lines: list[Line], without: str) -> None:
+    from kode.cli.screen.syntax import pieces
+
+    coloured = pieces(file, "\n".join(line.text for line in lines))
+    for line, code in zip(lines, coloured or (), strict=False):
+        if line.kind != without:
+            line.parts = list(_laid_over(line.parts, code))
+
+
+def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
+    """The parts in the styles of both; a part that stands out stays in one piece."""
+    at = 0
+    styles = [style for style, text in code for _ in text]
+    for style, text in parts:
+        of_text = styles[at : at + len(text)]
+        at += len(text)
+        if style.endswith("_part"):
+            yield style, text
+            continue
+        start = 0
+        for syntax, run in groupby(of_text):
+            end = start + len(list(run))
+            yield f"{style} {syntax}".strip(), text[start:end]
+            start = end
+
+
+def _pairs(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
+    """Lines that took each other's place: runs of as many removed as added ones."""
+    at = 0
+    while at < len(lines):
+        start = at
+        while at < len(lines) and lines[at].kind == "-":
+            at += 1
+        middle = at
+        while at < len(lines) and lines[at].kind == "+":
+            at += 1
+        if 0 < middle - start == at - middle <= MAX_COMPARED_LINES:
+            yield from zip(lines[start:middle], lines[middle:at], strict=True)
+        if at == start:
+            at += 1
+
+
+def _mark_changes(removed: Line, added: Line) -> None:
+    if max(len(removed.text), len(added.text)) > MAX_COMPARED_CHARS:
+        return
+    old, new = _WORD.findall(removed.text), _WORD.findall(added.text)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # Of lines that have little in common all would stand out, and so nothing.
+    if matcher.ratio() < 0.5:
+        return
+    for kind, a, b, c, d in matcher.get_opcodes():
+        suffix = "" if kind == "equal" else "_part"
+        if b > a:
+            removed.parts.append(("removed" + suffix, "".join(old[a:b])))
+        if d > c:
+            added.parts.append(("added" + suffix, "".join(new[c:d])))

@@ -1,0 +1,163 @@
+"""Events as short plain texts: what one line on the screen says of them, without any style.
+
+Pure functions. Placement is `render` in the REPL and `run_render` elsewhere.
+"""
+
+from kode.cli.screen.lines import (
+    cell_width,
+    clean,
+    clip,
+    clip_middle,
+    count,
+    duration,
+    money,
+    one_line,
+    plural,
+)
+from kode.events import (
+    AgentFinished,
+    ContextReduced,
+    MemoryChanged,
+    Notice,
+    RetryScheduled,
+    ToolFinished,
+    TurnEnded,
+)
+
+VERBS = {
+    "read_file": ("Reading", "Read"),
+    "write_file": ("Writing", "Wrote"),
+    "edit_file": ("Editing", "Edited"),
+    "search_files": ("Searching", "Searched"),
+    "list_files": ("Listing", "Listed"),
+    "shell": ("Running", "Ran"),
+    "fetch_url": ("Fetching", "Fetched"),
+    "todo": ("Planning", "Planned"),
+    "delegate_tasks": ("Delegating", "Delegated"),
+    "memory": ("Remembering", "Memory"),
+}
+"""Tool name → what it is doing, what it did. A tool without verbs shows its name."""
+
+
+def doing(name: str, subject: str, width: int) -> str:
+    """What a running tool does: `Running pytest -q`."""
+    verb = VERBS.get(name, (name, name))[0]
+    return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
+
+
+def tool_line(event: ToolFinished, width: int) -> str:
+    """Verb, subject, outcome, time in one line of at most `width` columns.
+
+    Where it is narrow the subject gives way first: the outcome is what one looks for.
+    """
+    # What failed was not done.
+    verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
+    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
+    time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
+    end = "".join(f" · {part}" for part in (outcome, time) if part)
+    end = clip(end, max(width - len(verb) - 8, width // 2))
+    room = width - cell_width(verb) - cell_width(end) - 1
+    subject = _subject(event.name, event.subject, room) if room >= 4 else ""
+    return clip(f"{verb} {subject}".rstrip() + end, width)
+
+
+def command_failed(event: ToolFinished) -> bool:
+    """Whether a command ran and ended otherwise than well, which is no error of the call."""
+    ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
+    return event.name == "shell" and ill and event.summary != "exit status 0"
+
+
+def command_output(text: str) -> str:
+    """The output of a command without the notes on how it ended."""
+    lines = text.rstrip("\n").split("\n")
+    while lines and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _subject(name: str, subject: str, width: int) -> str:
+    """A command says most at its beginning, a path at both ends."""
+    shorten = clip if name in ("shell", "delegate_tasks") else clip_middle
+    return shorten(one_line(subject), width)
+
+
+def agent_line(event: AgentFinished, width: int) -> str:
+    """A finished subagent in one line of at most `width` columns."""
+    end = f" · {event.status} · {duration(event.elapsed_s)} · {count(event.tokens)} tokens"
+    head = f"Agent {event.index + 1}: "
+    room = width - len(head) - len(end)
+    return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
+
+
+MIN_SAME_CHARS = 40
+NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
+
+
+def summary_line(event: TurnEnded) -> str:
+    """What a turn took, in one line."""
+    changed = len(event.files_changed)
+    parts = (
+        duration(event.duration_ms / 1000),
+        plural(event.steps, "step"),
+        f"{count(event.usage.input_tokens)} in, {count(event.usage.output_tokens)} out",
+        money(event.cost_usd),
+        plural(changed, "file") + " changed" if changed else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def ending_line(event: TurnEnded) -> str:
+    if event.status == "interrupted":
+        return "Stopped. What was done so far is saved: say how to go on."
+    if event.status == "timeout":
+        return f"Out of time. {event.error or 'Say `go on` to continue, or raise --timeout.'}"
+    return f"Error: {event.error or 'the turn failed without a reason; see /sessions.'}"
+
+
+def retry_line(event: RetryScheduled, said: str) -> str:
+    """`said` is the reason that was told before: the same one is not told again."""
+    nth = f"{event.attempt + 1} of {event.max_attempts}"
+    why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
+    return f"{why}Asking again in {duration(event.delay_s)} ({nth})."
+
+
+def reduced_line(event: ContextReduced) -> str:
+    what = "compacted" if event.kind == "compaction" else "old tool output dropped"
+    return f"context: {what}, {count(event.tokens_before)} → {count(event.tokens_after)} tokens"
+
+
+def memory_line(event: MemoryChanged) -> str:
+    undo = " · /memory undo" if event.change_id else ""
+    return f"memory: {one_line(event.text)}{undo}"
+
+
+def notice_line(event: Notice) -> str:
+    return {"info": "", "warning": "Warning: ", "error": "Error: "}[event.level] + event.text
+
+
+def mark(event: ToolFinished) -> tuple[str, str]:
+    """The sign before a call's line, and its style."""
+    if event.is_error:
+        return "✗", "error"
+    return ("✗", "warning") if command_failed(event) else ("●", "good")
+
+
+def was_told(event: ToolFinished, memory: str) -> bool:
+    """Whether what a call did is what was just told of memory: one line for it is enough."""
+    said = one_line(memory)[:MIN_SAME_CHARS]
+    return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
+
+
+def same_beginning(text: str, summary: str) -> bool:
+    """Whether a summary is but the beginning of the text, cut."""
+    said = one_line(summary).rstrip("…").rstrip()
+    return bool(said) and one_line(text).startswith(said)
+
+
+def indented(text: str, limit: int, *, tail: bool = False) -> str:
+    """The first or last lines of a text, indented under the line they explain."""
+    lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
+    if len(lines) > limit:
+        rest = f"… {plural(len(lines) - limit, 'more line')}"
+        lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
+    return "\n".join("  " + line for line in lines)

@@ -1,0 +1,93 @@
+"""Telling a person who has gone elsewhere: a long turn has ended, or a question waits.
+
+By the terminal's own notification where it is known to have one, else by its bell; and only when
+its window is not in front, as far as it says so. What is worth telling is `state`'s and `ask`'s
+business.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kode.cli.screen.lines import clip, one_line
+
+LONG_TURN_S = 30.0
+AWAY_AFTER_S = 15.0
+"""Where the terminal does not say whether its window is in front: who has pressed no key for so
+long may be elsewhere."""
+
+MAX_COLUMNS = 120
+
+FOCUS_ON, FOCUS_OFF = "\x1b[?1004h", "\x1b[?1004l"
+"""Asks the terminal to send `ESC [ I` and `ESC [ O` when its window comes to the front or leaves
+it. One that does not know them ignores them."""
+
+BELL = "\a"
+
+Way = Literal["osc9", "osc99", "osc777", "bell"]
+Setting = bool | Literal["bell"]
+
+
+def way_of(environ: Mapping[str, str]) -> Way:
+    """How this terminal is told. Within tmux or screen it is the bell, which they pass on."""
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if environ.get("TMUX") or environ.get("STY") or term.startswith(("screen", "tmux")):
+        return "bell"
+    if environ.get("KITTY_WINDOW_ID") or term == "xterm-kitty":
+        return "osc99"
+    if program in ("iTerm.app", "WezTerm", "ghostty"):
+        return "osc9"
+    if term.startswith(("foot", "rxvt-unicode")):
+        return "osc777"
+    return "bell"
+
+
+def sequence(way: Way, text: str) -> str:
+    """The escape sequence that shows `text`, cleaned and shortened, as a notification of kode."""
+    said = clip(one_line(text), MAX_COLUMNS)
+    match way:
+        case "osc9":
+            return f"\x1b]9;kode: {said}\x1b\\"
+        case "osc99":
+            return f"\x1b]99;;kode: {said}\x1b\\"
+        case "osc777":
+            # A semicolon would end the text here.
+            return f"\x1b]777;notify;kode;{said.replace(';', ',')}\x1b\\"
+        case "bell":
+            return BELL
+
+
+@dataclass
+class Notifier:
+    """One terminal and whether its window is in front."""
+
+    send: Callable[[str], None]
+    """Writes a sequence of kode's own to the terminal."""
+    last_key_at: Callable[[], float]
+    way: Way = "bell"
+    setting: Setting = True
+    clock: Callable[[], float] = time.monotonic
+    in_front: bool | None = None
+    """None until the terminal has told."""
+
+    @property
+    def away(self) -> bool:
+        """Whether the person is, for all that is known, not looking."""
+        if self.in_front is not None:
+            return not self.in_front
+        return self.clock() - self.last_key_at() >= AWAY_AFTER_S
+
+    def tell(self, text: str) -> None:
+        """Tells a person who is away, unless the setting says no."""
+        if self.setting is False or not self.away:
+            return
+        with contextlib.suppress(OSError):  # a terminal that has gone
+            self.send(sequence("bell" if self.setting == "bell" else self.way, text))
+
+
+def open_notifier(send: Callable[[str], None], last_key_at: Callable[[], float]) -> Notifier:
+    """The notifier of the terminal that the environment names."""
+    return Notifier(send, last_key_at, way_of(os.environ))

@@ -1,0 +1,188 @@
+"""What goes on right now, and since when: the spinner's line, the last output of running tools, the
+status line.
+
+Made from events; holds nothing of what is settled. Where it is shown is `render` and `editor`.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kode.cli.screen.event_lines import doing
+from kode.cli.screen.lines import clean, clip, count, duration, money, one_line
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    Event,
+    Replied,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Working,
+)
+
+if TYPE_CHECKING:
+    from kode.conversation import StatusLine
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+ASKING = "Waiting for the model"
+OUTPUT_LINES = 5
+"""Lines of a running tool's output that are shown while it runs."""
+MAX_OUTPUT_CHARS = 4000
+BACKGROUND_IS_OFFERED_AFTER_S = 5.0
+"""For so long a shell command runs before the line says that it could go to the background."""
+ROOM_FOR_AN_OFFER = 70
+"""Columns."""
+
+
+@dataclass
+class RunningCall:
+    name: str
+    subject: str
+    since: float
+    output: str = ""
+    partial: str = ""
+    """The line that is not finished yet."""
+
+
+@dataclass
+class Progress:
+    """What goes on, by the events so far. Times are those of the caller's clock, in seconds."""
+
+    running: dict[str, RunningCall] = field(default_factory=dict)
+    agents: dict[int, AgentProgress] = field(default_factory=dict)
+    since: float | None = None
+    """When the turn began; None between turns."""
+    _what: str = ""
+    """What is done when no call runs: `Thinking`."""
+    _what_since: float = 0.0
+    _again_at: float = 0.0
+    """When the request that failed is sent again."""
+
+    @property
+    def idle(self) -> bool:
+        return self.since is None and not self._what
+
+    def take(self, event: Event, now: float) -> None:
+        match event:
+            case TurnStarted():
+                self.since = now
+                self._begin("", now)
+            case StepStarted():
+                self._begin(ASKING, now)
+            case Replied() | ContextReduced():
+                self._begin("", now)
+            case ThinkingDelta():
+                self._begin("Thinking", now)
+            case TextDelta():
+                self._begin("Answering", now)
+            case RetryScheduled():
+                self._again_at = now + event.delay_s
+                self._begin(ASKING, self._again_at)
+            case Working():
+                self._begin(event.what, now)
+            case ToolStarted():
+                self.running[event.call_id] = RunningCall(event.name, event.subject, now)
+            case ToolOutput():
+                self._output(event)
+            case ToolFinished():
+                self.running.pop(event.call_id, None)
+            case AgentProgress():
+                self.agents[event.index] = event
+            case AgentFinished():
+                self.agents.pop(event.index, None)
+            case TurnEnded():
+                self.rest()
+            case _:
+                pass
+
+    def rest(self) -> None:
+        """Nothing goes on any more."""
+        self.running.clear()
+        self.agents.clear()
+        self.since, self._what, self._again_at = None, "", 0.0
+
+    def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
+        """The spinner, what is done, for how long, and how to stop it."""
+        what, since = self._what or "Working", self._what_since if self._what else self.since
+        if self.running:
+            *others, last = self.running.values()
+            more = f" (+{len(others)})" if others else ""
+            room = max(width - len(stop) - len(more) - 12, 10)
+            what, since = doing(last.name, last.subject, room) + more, last.since
+        elif now < self._again_at:
+            what, since = f"Asking again in {math.ceil(self._again_at - now)}s", self.since
+        return spinner_line(what, now, since, width, stop)
+
+    def commands_since(self) -> float | None:
+        """When the last of the running shell commands began; None when none runs."""
+        begun = [call.since for call in self.running.values() if call.name == "shell"]
+        return begun[-1] if begun else None
+
+    def output(self, width: int) -> list[str]:
+        """The last lines of what running calls have written, of at most `width` columns."""
+        lines = []
+        for call in self.running.values():
+            text = clean(call.output + call.partial).expandtabs(4).rstrip("\n")
+            last = [line for line in text.split("\n") if line.strip()][-OUTPUT_LINES:]
+            lines += [clip("  " + line, width) for line in last]
+        return lines
+
+    def agent_lines(self, width: int) -> list[str]:
+        """One line a subagent that runs."""
+        lines = []
+        for agent in self.agents.values():
+            end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
+            room = max(width - len(end) - 2, 12)
+            text = clip(f"agent {agent.index + 1}: {one_line(agent.activity)}", room) + end
+            lines.append(clip("  " + text, width))
+        return lines
+
+    def _begin(self, what: str, now: float) -> None:
+        if what != self._what or what == ASKING:
+            self._what, self._what_since = what, now
+
+    def _output(self, event: ToolOutput) -> None:
+        if call := self.running.get(event.call_id):
+            call.output = (call.output + event.text)[-MAX_OUTPUT_CHARS:]
+            call.partial = event.partial
+
+
+def how_to_stop(command_runs_s: float, width: int) -> str:
+    """What the person can do about what runs, where it is a shell command and takes long."""
+    if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
+        return "Ctrl-C stops"
+    return "Ctrl-C stops · Ctrl-B: background"
+
+
+def spinner_line(
+    what: str, now: float, since: float | None, width: int, stop: str = "Ctrl-C stops"
+) -> str:
+    """`⠋ Thinking… 4s · Ctrl-C stops`; where it is narrow, what is done gives way."""
+    frame = SPINNER[int(now * 10) % len(SPINNER)]
+    end = f" {int(now - since)}s" if since is not None else ""
+    if stop:
+        end += f" · {stop}"
+    room = width - len(end) - 3
+    shown = clip(what, room) if room >= 8 else what
+    dots = "" if shown.endswith("…") else "…"
+    return clip(f"{frame} {shown}{dots}{end}", width)
+
+
+def status_line(status: "StatusLine", width: int) -> str:
+    """The most telling parts that fit into `width` columns."""
+    used = status.context_tokens / status.context_window if status.context_window else 0.0
+    context = f"{used:.0%} of {count(status.context_window)}"
+    cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
+    parts = [status.mode, status.model, context, cost]
+    # Where it is narrow the cost goes first, then the window, then the model.
+    while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
+        parts.pop()
+    return clip(" · ".join(filter(None, parts)), width)

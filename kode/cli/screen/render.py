@@ -1,0 +1,273 @@
+"""From events to the screen of the REPL: settled text above the prompt, and the live lines just
+over it.
+
+Decides nothing; the words of a line are `event_lines`, the blocks of a reply are `markdown`. What
+`kode run` shows is `run_render`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from kode.cli.screen.details import Details
+from kode.cli.screen.diffs import outcome_diff
+from kode.cli.screen.event_lines import (
+    NOTICE_STYLE,
+    agent_line,
+    command_failed,
+    command_output,
+    ending_line,
+    indented,
+    mark,
+    memory_line,
+    notice_line,
+    reduced_line,
+    retry_line,
+    same_beginning,
+    summary_line,
+    tool_line,
+    was_told,
+)
+from kode.cli.screen.lines import clean, clip, duration, one_line, wrap
+from kode.cli.screen.markdown import Block, BlockSplitter, markdown
+from kode.cli.screen.progress import Progress, how_to_stop
+from kode.cli.screen.screen import Screen
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    Replied,
+    RetryScheduled,
+    SessionStarted,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Working,
+)
+from kode.messages import Text, Thinking
+
+MAX_DIFF_LINES = 40
+MAX_ERROR_LINES = 6
+MAX_FAILED_LINES = 3
+"""Of the output of a command that did not end well."""
+MAX_TAIL_LINES = 10
+MAX_THINKING_CHARS = 400
+"""Of thinking, both ends are kept for the screen; all of it is in `details`."""
+
+Kind = Literal["start", "person", "text", "tool", "line"]
+
+
+@dataclass
+class Renderer:
+    """An `Emit` for the REPL. One thread, the loop's."""
+
+    screen: Screen
+    clock: Callable[[], float] = time.monotonic
+    replies: int = 0
+    """How many replies were shown: who caches what a reply changes looks at this."""
+    details: Details = field(default_factory=Details)
+    """What `/details` opens."""
+    progress: Progress = field(default_factory=Progress)
+    """What goes on right now."""
+    held: list[MemoryChanged] | None = None
+    """While a command about memory runs: changes that it tells of itself. None: they are shown."""
+    _splitter: BlockSplitter = field(default_factory=BlockSplitter)
+    _last: Kind = "start"
+    _memory: str = ""
+    """What was last told of memory."""
+    _why_again: str = ""
+    """Why the present request was last sent again: it is said once."""
+    _streamed: bool = False
+    """Whether text of the present step has come as deltas."""
+    _thinking: str = ""
+    """The beginning of what is thought: its first line stays."""
+    _thinking_tail: str = ""
+    _thinking_since: float = 0.0
+    _thought: bool = False
+    """Whether thinking of the present step has come as deltas."""
+
+    def emit(self, event: Event) -> None:
+        """Shows one event. Never raises: a fault of the screen must not end a turn."""
+        try:
+            self.details.take(event)
+            self.progress.take(event, self.clock())
+            self._show(event)
+            self.screen.redraw()
+        except Exception as error:  # the promise of `Emit`
+            self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
+
+    def live(self, width: int, height: int) -> list[tuple[str, str]]:
+        """What happens right now, as (style, line): the unfinished tail of the reply, running
+        tools, the spinner. At most `height` lines of at most `width` columns."""
+        progress = self.progress
+        if progress.idle:
+            return []
+        lines: list[tuple[str, str]] = []
+        tail = self._splitter.tail(MAX_TAIL_LINES)
+        if tail:
+            lines += [("", line) for line in wrap(clean(tail), width)[-MAX_TAIL_LINES:]]
+        elif self._thinking:
+            lines += [("dim", line) for line in wrap(clean(self._thinking_tail), width)[-2:]]
+        lines += [("dim", line) for line in progress.output(width)]
+        lines = lines[-max(height - 1 - len(progress.agents), 1) :]
+        lines += [("dim", line) for line in progress.agent_lines(width)]
+        if self.screen.asking:
+            spinner = clip("Waiting for your answer · Ctrl-C stops", width)
+        else:
+            now, since = self.clock(), progress.commands_since()
+            stop = how_to_stop(now - since if since is not None else 0.0, width)
+            spinner = progress.line(now, width, stop)
+        gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
+        return [*gap, *lines, ("", spinner)][-max(height, 1) :]
+
+    def _will_stand_apart(self, is_text: bool) -> bool:
+        """Whether a blank line will come before what goes on now, once it is settled: without it
+        here too, all would move down by a line then."""
+        if is_text and self._last == "text":
+            return not self._splitter.joined
+        kind = "text" if is_text else "line" if self._thinking else "tool"
+        undecided = kind == "tool" and not self.progress.running
+        return self._last == "person" if undecided else self._last not in (kind, "start")
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case SessionStarted() | StepStarted():
+                self._streamed = self._thought = False
+                self._why_again = ""
+            case TurnStarted():
+                self._streamed = False
+                self._last = "person"
+            case TextDelta():
+                self._settle_thinking()
+                self._streamed = True
+                self._blocks(self._splitter.feed(event.text))
+            case ThinkingDelta():
+                if not self._thinking:
+                    self._thinking_since = self.clock()
+                self._think(event.text)
+                self._thought = True
+            case RetryScheduled():
+                self._retry(event)
+            case Replied():
+                self._replied(event)
+            case ToolFinished():
+                self._finished(event)
+            case ContextReduced():
+                self._line(reduced_line(event), "dim")
+            case TurnEnded():
+                self._ended(event)
+            case MemoryChanged() if self.held is not None:
+                self.held.append(event)
+            case MemoryChanged():
+                self._line(memory_line(event), "dim")
+                self._memory = event.text
+            case ToolStarted() | ToolOutput() | AgentProgress() | Working():
+                pass  # of the moment: `progress`
+            case AgentFinished():
+                self._agent_finished(event)
+            case Notice():
+                self._line(notice_line(event), NOTICE_STYLE[event.level])
+            case _:
+                assert_never(event)
+
+    def _gap(self, kind: Kind) -> None:
+        """A blank line where one kind of thing follows another."""
+        if self._last != kind and self._last != "start":
+            self.screen.print()
+        self._last = kind
+
+    def _line(self, text: str, style: str) -> None:
+        self._gap("line")
+        self.screen.print(one_line(text), style)
+
+    def _blocks(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            if self._last == "text" and not block.joined:
+                self.screen.print()
+            self._gap("text")
+            rendered = markdown(clean(block.text), links=self.screen.links)
+            self.screen.print_painted(self.screen.rendered(rendered))
+
+    def _think(self, text: str) -> None:
+        self._thinking = (self._thinking + text)[:MAX_THINKING_CHARS]
+        self._thinking_tail = (self._thinking_tail + text)[-MAX_THINKING_CHARS:]
+
+    def _settle_thinking(self) -> None:
+        if not self._thinking:
+            return
+        seconds = self.clock() - self._thinking_since
+        took = f" for {duration(seconds)}" if seconds >= 1 else ""
+        first = one_line(self._thinking.strip().split("\n", 1)[0].strip("*# "))
+        self._thinking = self._thinking_tail = ""
+        self._gap("line")
+        self.screen.print(clip(f"Thought{took}: {first}", self.screen.width), "dim")
+
+    def _retry(self, event: RetryScheduled) -> None:
+        said = self._streamed or bool(self._thinking)
+        self._thinking = self._thinking_tail = ""
+        if event.discards_text:
+            self._splitter.drop()
+            self._streamed = False
+        again = " The reply starts again." if event.discards_text and said else ""
+        self._line(retry_line(event, self._why_again) + again, "warning")
+        self._why_again = event.reason
+
+    def _replied(self, event: Replied) -> None:
+        self.replies += 1
+        self._settle_thinking()
+        if not self._streamed:
+            for part in event.message.parts:
+                if isinstance(part, Thinking) and part.text and not self._thought:
+                    self._thinking, self._thinking_since = part.text, self.clock()
+                    self._settle_thinking()
+                if isinstance(part, Text):
+                    self._blocks(self._splitter.feed(part.text))
+        self._blocks(self._splitter.finish())
+        self._streamed = False
+
+    def _finished(self, event: ToolFinished) -> None:
+        screen, memory, self._memory = self.screen, self._memory, ""
+        if was_told(event, memory):
+            return
+        self._gap("tool")
+        sign, style = mark(event)
+        told_below = event.is_error and same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if told_below else event
+        line = tool_line(shown, screen.width - 2)
+        screen.print_painted(f"{screen.paint(style, sign)} {line}")
+        if event.diff and event.diff.strip() == screen.approved:
+            screen.approved = ""
+        elif event.diff:
+            screen.print_painted(outcome_diff(screen, event.diff, MAX_DIFF_LINES))
+        elif event.name == "todo" and not event.is_error:
+            screen.print(indented(event.text, 20), "dim")
+        elif event.is_error:
+            screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+        elif command_failed(event):
+            screen.print(indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
+
+    def _agent_finished(self, event: AgentFinished) -> None:
+        self._gap("tool")
+        ok = event.status == "success"
+        mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
+        self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
+        if event.summary and not ok:
+            self.screen.print(indented(event.summary, MAX_ERROR_LINES), "dim")
+
+    def _ended(self, event: TurnEnded) -> None:
+        self._settle_thinking()
+        self._blocks(self._splitter.finish())
+        if event.status != "success":
+            self._gap("line")
+            self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
+        self._line(summary_line(event), "dim")
+        self._last = "line"

@@ -1,0 +1,137 @@
+"""From events to plain lines on stderr: what `kode run` shows while it works.
+
+Decides nothing; the words of a line are `event_lines`. The REPL's screen is `render`.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from kode.cli.screen.event_lines import (
+    NOTICE_STYLE,
+    agent_line,
+    indented,
+    mark,
+    notice_line,
+    reduced_line,
+    retry_line,
+    same_beginning,
+    tool_line,
+    was_told,
+)
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.progress import Progress
+from kode.cli.screen.screen import Screen, open_screen
+from kode.events import (
+    AgentFinished,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    Replied,
+    RetryScheduled,
+    StepStarted,
+    ThinkingDelta,
+    ToolFinished,
+)
+
+MAX_ERROR_LINES = 6
+LINE_EVERY_S = 0.1
+
+
+class ProgressRenderer:
+    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
+    and on a terminal, below them a line on what goes on. The answer itself is not shown here: it
+    belongs to stdout."""
+
+    def __init__(
+        self,
+        *,
+        verbose: bool = False,
+        quiet: bool = False,
+        no_color: bool = False,
+        live: bool = False,
+        screen: Screen | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
+        self.verbose = verbose
+        self.quiet = quiet
+        self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
+        self.progress = Progress()
+        self._clock = clock
+        self._memory = ""
+        self._why_again = ""
+        self._live = live and not quiet and self.screen.rich_terminal
+        self._tick: asyncio.TimerHandle | None = None
+        self._thinking: list[str] = []
+
+    def emit(self, event: Event) -> None:
+        """Shows one event as a line, or not at all. Never raises."""
+        try:
+            if self._live:
+                self.progress.take(event, self._clock())
+                self._show_line()
+            self._show(event)
+        except Exception as error:  # the promise of `Emit`
+            self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
+
+    def _show_line(self) -> None:
+        """Shows what goes on, again and again for as long as something does."""
+        if self.progress.idle:
+            self.screen.clear_line()
+            return
+        in_turn = self.progress.since is not None
+        stop = "Ctrl-C stops" if in_turn else "Ctrl-C skips"
+        self.screen.show_line(self.progress.line(self._clock(), self.screen.width - 1, stop))
+        if self._tick is None:
+            self._tick = asyncio.get_running_loop().call_later(LINE_EVERY_S, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick = None
+        self._show_line()
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case Notice():
+                if not (self.quiet and event.level == "info"):
+                    self.screen.print(one_line(notice_line(event)), NOTICE_STYLE[event.level])
+            case RetryScheduled():
+                self.screen.print(one_line(retry_line(event, self._why_again)), "warning")
+                self._why_again = event.reason
+            case StepStarted():
+                self._why_again = ""
+            case _ if self.quiet:
+                return
+            case ThinkingDelta() if self.verbose:
+                self._thinking.append(event.text)
+            case Replied() if self._thinking:
+                self.screen.print(indented("".join(self._thinking), 1000), "dim")
+                self._thinking.clear()
+            case ToolFinished():
+                self._tool(event)
+            case AgentFinished():
+                sign = "●" if event.status == "success" else "✗"
+                self.screen.print(f"{sign} {agent_line(event, max(self.screen.width - 2, 60))}")
+            case ContextReduced():
+                self.screen.print(reduced_line(event), "dim")
+            case MemoryChanged():
+                self.screen.print(f"memory: {one_line(event.text)}", "dim")
+                self._memory = event.text
+            case _:
+                return
+
+    def _tool(self, event: ToolFinished) -> None:
+        memory, self._memory = self._memory, ""
+        if was_told(event, memory) and not self.verbose:
+            return
+        sign, _ = mark(event)
+        told_below = event.is_error and same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if told_below else event
+        self.screen.print(f"{sign} {tool_line(shown, max(self.screen.width - 2, 60))}")
+        if told_below and not self.verbose:
+            self.screen.print(indented(event.text, MAX_ERROR_LINES), "dim")
+        if self.verbose and event.text:
+            self.screen.print(indented(event.text, 20), "dim")

@@ -1,0 +1,311 @@
+"""The screen: where texts go, how wide it is, and which styles it may use.
+
+Texts only ever go above the prompt and stay there; what lives below (prompt, spinner, status) is
+`editor`. What is said is `lines`, `markdown` and `render`. Nothing heavy is imported here: `rich`
+comes with the first Markdown, prompt_toolkit with the editor.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from kode.cli.screen.lines import clean, clip, fold
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from kode.cli.screen.notify import Notifier
+
+SGR = {
+    "bold": "1",
+    "dim": "2",
+    "title": "1;36",
+    "good": "32",
+    "warning": "33",
+    "error": "1;31",
+    "added": "32",
+    "removed": "31",
+    "added_part": "7;32",
+    "removed_part": "7;31",
+    "place": "36",
+    "keyword": "94",
+    "builtin": "96",
+    "decorator": "95",
+    "string": "33",
+    "comment": "2",
+}
+"""Style name → the parameters of its escape sequence: the terminal's own colours, so that light
+and dark themes both stay readable."""
+
+FLUSH_S = 0.03
+"""Texts that come within this time are painted at once: streaming repaints the prompt less."""
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
+_END = re.compile(rf"(?: |{_STYLES.pattern})+$")
+
+QUIET_S = 0.3
+"""Keys typed this shortly before a question appears were not meant for it."""
+
+
+class Editor(Protocol):
+    """What the screen needs of the prompt that is below it."""
+
+    @property
+    def asking(self) -> bool: ...
+
+    @property
+    def away(self) -> bool: ...
+
+    def print_above(self, text: str) -> None: ...
+
+    @property
+    def notifier(self) -> "Notifier": ...
+
+    def redraw(self) -> None: ...
+
+    def control(self, sequence: str) -> None: ...
+
+    async def quiet(self, pause_s: float) -> None:
+        """Returns when no key was pressed for `pause_s`."""
+
+    async def read_answer(self, label: str) -> str | None:
+        """One line that is an answer and no message; None at end of input."""
+
+
+@dataclass
+class Screen:
+    """One screen, used by everything that prints in a process."""
+
+    stream: TextIO
+    rich_terminal: bool
+    """Whether escape sequences are understood; without it nothing but plain text is written."""
+    color: bool
+    columns: Callable[[], int]
+    rows: Callable[[], int]
+    links: bool = False
+    """Whether a link can be made of a text (OSC 8)."""
+    editor: Editor | None = None
+    """The prompt on the screen, while there is one."""
+    approved: str = ""
+    """The preview a person has just said yes to: it need not be shown again as the outcome."""
+    _line_shown: bool = False
+    """Whether the last line of the stream is one that goes away again."""
+    _reading: bool = False
+    """Whether a question waits for its answer where there is no editor."""
+    _pending: list[str] = field(default_factory=list)
+    _flush: asyncio.TimerHandle | None = None
+    _console: "Console | None" = None
+
+    @property
+    def width(self) -> int:
+        """Columns of text that fit beside each other; at least 10."""
+        return max(self.columns(), 10)
+
+    def paint(self, style: str, text: str) -> str:
+        """`text` in a style of `SGR`, or in several parted by spaces (of two colours the last
+        counts); as it is without one, and where colours are not wanted. The style is set anew on
+        each line, so that a pager or a cut never leaves it open."""
+        if not self.color or not text or not style:
+            return text
+        start, end = f"\x1b[{';'.join(SGR[name] for name in style.split())}m", "\x1b[0m"
+        return "\n".join(f"{start}{line}{end}" if line else line for line in text.split("\n"))
+
+    @property
+    def asking(self) -> bool:
+        """Whether a question waits for its answer below."""
+        return self._reading or (self.editor is not None and self.editor.asking)
+
+    def print(self, text: str = "", style: str = "") -> None:
+        """Puts whole lines above the prompt. `text` is cleaned of everything that could control
+        the terminal; never raises and never blocks on the prompt."""
+        body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
+        self.print_painted(self.paint(style, body) if style else body)
+
+    def print_painted(self, text: str) -> None:
+        """As `print`, for text that was cleaned and then painted by kode itself."""
+        self._pending.append(text + "\n")
+        if self.editor is None:
+            self.flush()
+            return
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
+
+    def flush(self) -> None:
+        """Writes what waits, in one go."""
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        if not self._pending or (self.editor is not None and self.editor.away):
+            return
+        text = "".join(self._pending)
+        self._pending.clear()
+        if self.editor is not None:
+            self.editor.print_above(text)
+            return
+        self.clear_line()
+        self.write(text)
+
+    def show_line(self, text: str) -> None:
+        """Shows a line that goes away again, painted over the one before: what goes on right now.
+        Only where there is a terminal and no prompt, and no question waits for its answer."""
+        if not self.rich_terminal or self.editor is not None or self._reading:
+            return
+        # One column is left free: a full last column makes some terminals wrap.
+        self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
+        self._line_shown = True
+
+    def clear_line(self) -> None:
+        """Takes the line away that goes away."""
+        if self._line_shown:
+            self._line_shown = False
+            self.write("\r\x1b[K")
+
+    def write(self, text: str) -> None:
+        """Writes to the stream itself; a reader that has gone is no error here."""
+        encoding = self.stream.encoding or "utf-8"
+        try:
+            self.stream.write(text.encode(encoding, "replace").decode(encoding))
+            self.stream.flush()
+        except (OSError, ValueError):
+            pass
+
+    def control(self, sequence: str) -> None:
+        """Sends an escape sequence of kode's own to the terminal."""
+        if self.editor is not None:
+            self.editor.control(sequence)
+            return
+        self.write(sequence)
+
+    def redraw(self) -> None:
+        """Paints what is below anew, soon; with what waits to be printed, never before it."""
+        if self.editor is not None and self._flush is None:
+            self.editor.redraw()
+
+    def rendered(self, renderable: "RenderableType") -> str:
+        """What `rich` makes of something at the present width: no blank lines around it, and no
+        padding at the ends of lines, which would wrap when the window gets narrower."""
+        console = self._rich_console()
+        console.width = self.width
+        with console.capture() as capture:
+            console.print(renderable)
+        lines = [_END.sub(_without_padding, line) for line in capture.get().split("\n")]
+        while lines and not _STYLES.sub("", lines[-1]).strip():
+            lines.pop()
+        while lines and not _STYLES.sub("", lines[0]).strip():
+            lines.pop(0)
+        return "\n".join(lines)
+
+    def _rich_console(self) -> "Console":
+        if self._console is None:
+            from rich.console import Console
+            from rich.theme import Theme
+
+            # The default paints inline code on black, which hurts on a light terminal.
+            theme = Theme(
+                {
+                    "markdown.code": "cyan",
+                    "markdown.h1": "bold",
+                    "markdown.a": "bright_blue",
+                    "markdown.url": "underline blue",
+                }
+            )
+            self._console = Console(
+                file=self.stream,
+                theme=theme,
+                force_terminal=self.rich_terminal,
+                color_system="256" if self.color else None,
+                no_color=not self.color,
+                legacy_windows=False,
+                highlight=False,
+                markup=False,
+                emoji=False,
+            )
+        return self._console
+
+    def notify(self, text: str) -> None:
+        """Tells a person whose window is not in front."""
+        if self.editor is not None:
+            self.editor.notifier.tell(text)
+
+    async def quiet(self) -> None:
+        """Waits until nothing was typed for `QUIET_S`, so that a question meets no stray key."""
+        if self.editor is not None:
+            await self.editor.quiet(QUIET_S)
+            return
+        from kode.cli.screen.plain import drop_typed
+
+        drop_typed(sys.stdin)
+
+    async def read_answer(self, label: str) -> str | None:
+        """One line from the person; None at end of input, or when nobody can be read."""
+        if self.editor is not None:
+            self.flush()
+            return await self.editor.read_answer(label)
+        from kode.cli.screen.plain import read_line
+
+        self.clear_line()
+        self.write(label)
+        self._reading = True
+        try:
+            return await read_line(sys.stdin)
+        finally:
+            self._reading = False
+
+
+def _without_padding(end: re.Match[str]) -> str:
+    return "".join(_STYLES.findall(end[0]))
+
+
+def links_work(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to understand links (OSC 8), or to ignore them in silence:
+    others print them as text."""
+    program, term = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
+    if environ.get("TMUX"):
+        return True
+    if term.startswith(("screen", "linux")):
+        return False
+    named = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "ALACRITTY_LOG")
+    if any(environ.get(name) for name in named):
+        return True
+    if program in ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio"):
+        return True
+    vte = environ.get("VTE_VERSION", "")
+    return term.startswith(("foot", "alacritty", "xterm-kitty", "xterm-ghostty")) or (
+        vte.isdecimal() and int(vte) >= 5000
+    )
+
+
+def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> Screen:
+    """The screen of this process. `color` None: as the terminal and `NO_COLOR` say."""
+    out = stream or sys.stdout
+    terminal = _is_terminal(out) and os.environ.get("TERM", "dumb") not in ("dumb", "")
+    wanted = not os.environ.get("NO_COLOR") if color is None else color
+    return Screen(
+        stream=out,
+        rich_terminal=terminal,
+        color=terminal and wanted,
+        columns=lambda: _size(out).columns,
+        rows=lambda: _size(out).lines,
+        links=terminal and links_work(os.environ),
+    )
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _size(stream: TextIO) -> os.terminal_size:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return shutil.get_terminal_size((80, 24))
+    # Some terminals report 0 columns before they know their size.
+    return size if size.columns > 0 else os.terminal_size((80, 24))

@@ -1,0 +1,133 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.cli.commands.config import main
+from kode.config import Config, flat
+from kode.errors import ConfigError
+
+KEY = "abcdefgh12345678"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    here, home = tmp_path / "here", tmp_path / "home"
+    here.mkdir()
+    home.mkdir()
+    monkeypatch.chdir(here)
+    for name in ("MODEL", "PROVIDER", "BASE_URL", "API_KEY", "MAX_STEPS", "MEMORY"):
+        monkeypatch.delenv(f"KODE_{name}", raising=False)
+    monkeypatch.delenv("KODE_PERMISSION_MODE", raising=False)
+    monkeypatch.setenv("KODE_HOME", str(home))
+    return home
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
+    assert main(argv) == code
+    return capsys.readouterr().out
+
+
+def test_show_has_every_key_with_its_origin_and_no_secret(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config.json").write_text(json.dumps({"api_key": KEY, "model": "m"}))
+    monkeypatch.setenv("KODE_MAX_STEPS", "7")
+
+    out = said(capsys, "show")
+    document = json.loads(said(capsys, "show", "--json"))
+
+    assert KEY not in out
+    assert f'"m"  ({home}/config.json:1)' in out
+    assert set(document) == set(flat(Config()))
+    assert document["max_steps"] == {"value": 7, "from": "KODE_MAX_STEPS"}
+    assert document["api_key"]["value"] == "set, ends in …5678"
+    assert document["repl.notify"] == {"value": True, "from": "default"}
+
+
+def test_path_names_both_files_and_says_which_is_missing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.json").write_text("{}")
+
+    own, project = said(capsys, "path").splitlines()
+
+    assert own == str(home / "config.json")
+    assert project == f"{Path.cwd() / 'kode.json'}  (not there)"
+
+
+def test_check_names_every_fault_and_exits_3(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.json").write_text('{"max_steps": 0,\n"modle": "x"}')
+
+    out = said(capsys, "check", code=3)
+
+    assert "config.json:1: `max_steps` is 0" in out
+    assert "config.json:2: there is no key `modle`. Did you mean `model`?" in out
+    assert "2 faults" in out
+
+
+def test_check_names_rules_that_are_none(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = {"allow": ["shell(ls:*)", "shel(rm)"], "deny": ["edit("]}
+    (home / "config.json").write_text(json.dumps({"permissions": rules}))
+
+    out = said(capsys, "check", code=3)
+
+    assert "`permissions.allow`: 'shel(rm)' is not a permission rule" in out
+    assert "`permissions.deny`: 'edit('" in out
+
+
+def test_check_of_a_good_config_says_so_and_what_is_ignored(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.json").write_text("{}")
+    (Path.cwd() / "kode.json").write_text('{"base_url": "http://x"}')
+
+    out = said(capsys, "check")
+
+    assert "may not set base_url" in out
+    assert "no faults" in out
+
+
+def test_an_unknown_command_names_the_nearest(home: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean show"):
+        main(["shwo"])
+
+
+def test_check_names_rules_that_can_never_match_and_why(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = {
+        "deny": ["shell(git push:*)", "fetch(*.example.com)"],
+        "ask": ["edit(src/**)"],
+        "allow": [
+            "shell(git push origin:*)",
+            "shell(ls | wc:*)",
+            "fetch(docs.example.com)",
+            "edit(src/a/**)",
+            f"edit({home}/config.json)",
+            "shell(git status)",
+        ],
+    }
+    (home / "config.json").write_text(json.dumps({"permissions": rules}))
+
+    out = said(capsys, "check")
+
+    remarks = [line for line in out.splitlines() if "can never match" in line]
+    assert len(remarks) == 5
+    assert "`deny shell(git push:*)` decides first" in remarks[0]
+    assert "one by one" in remarks[1]
+    assert "`deny fetch(*.example.com)` decides first" in remarks[2]
+    assert "`ask edit(src/**)` decides first" in remarks[3]
+    assert "no tool writes in the folder that kode keeps" in remarks[4]
+
+
+def test_check_names_a_tool_that_there_is_not(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.json").write_text(json.dumps({"permissions": {"allow": ["bash(ls)"]}}))
+
+    assert main(["check"]) == 3
+    captured = capsys.readouterr()
+    assert "bash(ls)" in captured.out + captured.err

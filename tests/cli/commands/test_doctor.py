@@ -1,0 +1,211 @@
+"""Each thing that `kode doctor` looks at, really at fault."""
+
+import http.server
+import shutil
+import threading
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kode.cli.commands import doctor, machine_checks
+from kode.cli.commands.diagnosis import Case, Finding
+from kode.cli.commands.doctor import examine
+from tests.scripted_server import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    for name in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.delenv(f"{name}_API_KEY", raising=False)
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+
+
+def found(tmp_path: Path, what: str) -> Finding:
+    return next(finding for finding in examine(tmp_path) if finding.what == what)
+
+
+def configured(tmp_path: Path, text: str) -> None:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.json").write_text(text)
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, bytes]]]:
+    """A server that answers everything with the (status, body) that a test puts in."""
+    answers: list[tuple[int, bytes]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers[0]
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")
+    yield answers
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KODE_HOME", "/proc/kode")
+    finding = found(tmp_path, "home")
+    assert finding.state == "missing"
+    assert "KODE_HOME" in finding.next_step
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1, 1, 5_000_000))
+    finding = found(tmp_path, "disk")
+    assert (finding.state, "0.0 GB free" in finding.detail) == ("missing", True)
+    assert "session cleanup" in finding.next_step
+
+
+def test_a_config_with_a_fault_is_told_once(tmp_path: Path) -> None:
+    configured(tmp_path, '{"max_steps": "many"}')
+    findings = list(examine(tmp_path))
+    assert [finding.what for finding in findings if finding.state == "missing"] == ["config"]
+    config = next(finding for finding in findings if finding.what == "config")
+    assert "config.json:1" in config.detail
+    assert "kode config check" in config.next_step
+
+
+def test_no_key(tmp_path: Path) -> None:
+    finding = found(tmp_path, "key")
+    assert finding.state == "missing"
+    assert "kode init" in finding.next_step
+
+
+def test_a_key_that_the_server_refuses(tmp_path: Path, answering: list[tuple[int, bytes]]) -> None:
+    answering.append((401, b"{}"))
+    finding = found(tmp_path, "key")
+    assert finding.state == "missing"
+    assert "refuses the key (HTTP 401)" in finding.detail
+    assert "kode init --force" in finding.next_step
+    assert "sk-wrong" not in str(finding)
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    finding = found(tmp_path, "server")
+    assert finding.state == "missing"
+    assert "cannot be reached" in finding.detail
+    assert "firewall" in finding.next_step
+
+
+@pytest.mark.parametrize("answer", [(404, b"nothing here"), (200, b"<html>"), (302, b"")])
+def test_a_url_that_leads_elsewhere(
+    tmp_path: Path, answering: list[tuple[int, bytes]], answer: tuple[int, bytes]
+) -> None:
+    answering.append(answer)
+    finding = found(tmp_path, "server")
+    assert finding.state == "optional"
+    assert "no list of models" in finding.detail
+    assert "check the base URL" in finding.next_step
+
+
+def test_a_model_that_the_server_does_not_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        configured(tmp_path, '{"model": "no-such-model", "provider": "openai"}')
+        finding = found(tmp_path, "model")
+        configured(tmp_path, '{"model": "scripted-model", "provider": "openai"}')
+        offered = found(tmp_path, "model")
+        server_finding = found(tmp_path, "server")
+    assert finding.state == "missing"
+    assert "one of: scripted-model" in finding.next_step
+    assert offered.state == "ok"
+    assert server_finding.state == "ok"
+
+
+def test_a_memory_that_cannot_be_opened(tmp_path: Path) -> None:
+    configured(tmp_path, "{}")
+    (tmp_path / "home" / "memory").write_text("a file where a folder should be")
+    finding = found(tmp_path, "memory")
+    assert finding.state == "missing"
+    assert "no folder that can be written" in finding.detail
+    assert finding.next_step
+
+
+def test_a_memory_whose_database_is_damaged(tmp_path: Path) -> None:
+    configured(tmp_path, '{"memory": {"system": "notes"}}')
+    folder = tmp_path / "home" / "memory" / "notes"
+    folder.mkdir(parents=True)
+    (folder / "notes.db").write_bytes(b"no database" * 1000)
+    finding = found(tmp_path, "memory")
+    assert finding.state != "ok"
+    assert "notes.db" in finding.detail
+    assert finding.next_step
+
+
+def test_a_memory_with_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "memory" / "facts"
+    folder.mkdir(parents=True)
+    (folder / "user.md").write_bytes(b"\xff\xfe bad")
+    finding = found(tmp_path, "memory")
+    assert finding.state == "optional"
+    assert "user.md is not UTF-8 text" in finding.detail
+
+
+def test_a_memory_with_files_that_were_set_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "memory" / "facts"
+    folder.mkdir(parents=True)
+    (folder / "user.md.damaged-1").write_text("x")
+    assert "user.md.damaged-1" in found(tmp_path, "memory").detail
+
+
+@pytest.mark.parametrize(("program", "what"), [("git", "git"), ("rg", "ripgrep")])
+def test_programs_that_are_missing_or_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, what: str
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    missing = found(tmp_path, what)
+    assert (missing.state, missing.detail.split(";")[0]) == ("optional", "not found")
+    assert missing.next_step.startswith("install")
+
+    (folder / program).write_text("#!/bin/sh\nexit 1\n")
+    (folder / program).chmod(0o755)
+    assert "cannot be run" in found(tmp_path, what).detail
+
+
+def test_a_terminal_that_can_do_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    finding = found(tmp_path, "terminal")
+    assert finding.state == "optional"
+    assert "xterm-256color" in finding.next_step
+
+
+def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(case: Case) -> Finding:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(doctor, "CHECKS", (machine_checks.python, fails))
+    fine, fault = examine(tmp_path)
+    assert (fine.state, fault.state) == ("ok", "missing")
+    assert (fault.what, fault.detail) == ("fails", "RuntimeError: boom")
+
+
+def test_every_finding_that_is_not_ok_has_a_next_step_or_waits_for_another(
+    tmp_path: Path,
+) -> None:
+    for finding in examine(tmp_path):
+        waits = "not tried" in finding.detail or "none chosen" in finding.detail
+        assert finding.state == "ok" or finding.next_step or waits, finding

@@ -1,0 +1,169 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.cli.commands.session import main
+from kode.errors import ConfigError, SessionError
+from kode.messages import user_message
+from kode.session.entries import MessageEntry
+from tests.session.stories import new_session, plain_turn, whole_story
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def made(home: Path, *tasks: str, cwd: Path | None = None) -> str:
+    session = new_session(home, cwd)
+    for task in tasks:
+        plain_turn(session, task)
+    session.close()
+    return str(session.id)
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
+    assert main(argv) == code
+    return capsys.readouterr().out
+
+
+def test_list_names_each_session_whole_with_its_task(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session_id = made(home, "fix the tests", "and more")
+
+    out = said(capsys, "list")
+
+    assert out.startswith(session_id)
+    assert "2 turns" in out
+    assert "fix the tests" in out
+
+
+def test_list_of_this_directory_leaves_out_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = made(home, "a", cwd=Path.cwd())
+    other = made(home, "b")
+
+    assert other not in said(capsys, "list", "--here")
+    assert {mine, other} == {line.split()[0] for line in said(capsys, "list").splitlines()}
+
+
+def test_list_shows_the_last_used_and_says_how_to_see_all(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(22):
+        made(home, f"task {number}")
+
+    assert len(said(capsys, "list").splitlines()) == 21
+    assert "--all" in said(capsys, "list")
+    assert len(said(capsys, "list", "--all").splitlines()) == 22
+    assert len(json.loads(said(capsys, "list", "--json"))) == 22
+
+
+def test_list_cannot_be_used_to_control_the_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(home, "a\x1b]0;owned\x07 \x1b[2J task")
+
+    assert "\x1b" not in said(capsys, "list")
+
+
+def test_a_damaged_session_is_listed_with_the_next_step(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session_id = made(home, "a")
+    (home / "sessions" / f"{session_id}.jsonl").write_bytes(b"\0\0\0")
+
+    assert f"kode session check {session_id}" in said(capsys, "list")
+
+
+def test_show_has_the_ids_that_fork_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = whole_story(home)
+    first = next(entry for entry in session.entries if isinstance(entry, MessageEntry))
+
+    out = said(capsys, "show", str(session.id)[:-2])
+    forked = said(capsys, "fork", str(session.id), "--at", first.id).strip()
+
+    assert first.id in out
+    assert json.loads(said(capsys, "show", forked, "--json"))["turns"] == 1
+
+
+def test_trim_keeps_the_last_messages(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id = made(home, "one", "two")
+
+    assert "1 message kept, 3 dropped" in said(capsys, "trim", session_id, "1")
+    document = json.loads(said(capsys, "export", session_id))
+    assert [m["content"] for m in document["messages"]] == ["re: two"]
+    assert document["turns"] == 2
+
+
+def test_export_as_markdown_is_a_transcript(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id = made(home, "one")
+
+    out = said(capsys, "export", session_id, "--format", "markdown")
+
+    assert out.startswith(f"# Session {session_id}")
+    assert "one" in out
+
+
+def test_delete_and_cleanup_say_what_they_did(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session_id = made(home, "one")
+
+    assert "deleted 0 sessions" in said(capsys, "cleanup", "30")
+    assert f"would delete {session_id}" in said(capsys, "cleanup", "0", "--dry-run")
+    assert f"deleted {session_id}" in said(capsys, "delete", session_id)
+    assert said(capsys, "list") == "No sessions yet. `kode` starts one.\n"
+
+
+def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id = made(home, "one")
+    with (home / "sessions" / f"{session_id}.jsonl").open("ab") as file:
+        file.write(b'{"type":"mess')
+
+    assert "cut short" in said(capsys, "check", code=1)
+    assert "1 session mended" in said(capsys, "check", "--repair")
+    assert "no faults" in said(capsys, "check")
+
+
+def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
+    for command in (["show"], ["delete"], ["export"], ["trim", "3"], ["fork"], ["check"]):
+        with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
+            main([command[0], "zz", *command[1:]])
+        assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["lst"], "Did you mean list?"),
+        (["list", "--al"], "unknown flag --al"),
+        (["trim", "x", "-1"], "kode session trim"),
+        (["cleanup", "soon"], "'soon' is not a whole number from 0"),
+        (["export", "x", "--format", "pdf"], "--format"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_allowed(home: Path, argv: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        main(argv)
+
+
+def test_a_session_open_in_another_kode_is_shown_and_not_deleted(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kode.errors import BusyError
+
+    session = new_session(home)
+    session.append_message(user_message("one"))
+
+    assert "one" in said(capsys, "show", str(session.id))
+    with pytest.raises(BusyError):
+        main(["delete", str(session.id)])
+    session.close()

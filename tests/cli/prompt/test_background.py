@@ -1,0 +1,237 @@
+import asyncio
+import io
+from pathlib import Path
+
+import pytest
+
+from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import Screen
+from kode.events import TurnEnded
+from kode.messages import Usage
+from tests.cli.fake_conversation import FakeConversation
+
+
+class Command:
+    """A command that runs until it is told to end."""
+
+    def __init__(self, command="npm run dev", output="ready\non 3000\n", path=None):
+        self.command = command
+        self.output_path = path
+        self._output = output
+        self.over = asyncio.Event()
+
+    def output(self):
+        return self._output
+
+    async def ended(self):
+        await self.over.wait()
+        return "exit status 0"
+
+    async def end(self):
+        self.over.set()
+
+
+class Typist:
+    asking = False
+    away = False
+
+    def __init__(self, stream, *answers):
+        self.stream = stream
+        self.answers = list(answers)
+        self.labels = []
+        self.told = []
+        self.notifier = self
+        self.stopped = False
+
+    def tell(self, text):
+        self.told.append(text)
+
+    def print_above(self, text):
+        self.stream.write(text)
+
+    def redraw(self):
+        pass
+
+    def stop(self):
+        self.stopped = True
+
+    async def read_answer(self, label):
+        self.labels.append(label)
+        return self.answers.pop(0)
+
+
+class Room:
+    def __init__(self, folder):
+        self.stream = io.StringIO()
+        screen = Screen(
+            stream=self.stream,
+            rich_terminal=False,
+            color=False,
+            columns=lambda: 80,
+            rows=lambda: 24,
+        )
+        renderer = Renderer(screen)
+        self.talk = FakeConversation(folder, folder, emit=renderer.emit, pause_s=0)
+        self.state = PromptState(screen, renderer, COMMANDS, opened=self.talk)
+
+    async def type(self, line):
+        before = len(self.stream.getvalue())
+        self.state.submit(line)
+        while self.state.busy or self.state.beside:
+            await asyncio.sleep(0.001)
+        self.state.screen.flush()
+        return self.stream.getvalue()[before:]
+
+
+@pytest.fixture
+async def room(tmp_path):
+    room = Room(tmp_path)
+    yield room
+    await room.talk.commands.close()
+
+
+async def test_with_nothing_there_it_says_how_to_use_it(room):
+    text = await room.type("/bg")
+
+    assert "Nothing is in the background." in text
+    assert "/bg read ID, /bg kill ID" in text
+
+
+async def test_the_list_has_state_time_command_and_last_line(room):
+    room.talk.commands.take(Command(), None)
+    done = Command("make", "all\nbuilt\n")
+    room.talk.commands.take(done, None)
+    done.over.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    lines = (await room.type("/bg list")).split("\n")
+
+    assert lines[0].startswith("bg1  running · 0.0s · npm run dev")
+    assert lines[1] == "     on 3000"
+    assert lines[2].startswith("bg2  exit status 0 · 0.0s · make")
+
+
+async def test_reading_shows_the_end_of_the_output_and_where_all_of_it_is(room):
+    output = "".join(f"line {n}\n" for n in range(60)) + "\x1b[2Jevil"
+    room.talk.commands.take(Command(output=output, path=Path("/tmp/x.txt")), None)
+
+    text = await room.type("/bg read 1")
+
+    assert "… 21 lines before\nline 21\n" in text
+    assert "evil" in text
+    assert "\x1b" not in text
+    assert "The whole of it is in /tmp/x.txt" in text
+
+
+async def test_killing_ends_it_once(room):
+    command = Command()
+    room.talk.commands.take(command, None)
+
+    assert "bg1 is ended: npm run dev" in await room.type("/bg kill bg1")
+    assert command.over.is_set()
+    assert "had ended before: killed by the person" in await room.type("/bg kill bg1")
+
+
+@pytest.mark.parametrize("line", ["/bg stop 1", "/bg read", "/bg kill", "/bg list all"])
+async def test_what_it_does_not_know_is_answered_with_what_it_does(room, line):
+    text = await room.type(line)
+
+    assert "Error: /bg does not know" in text
+    assert "/bg kill ID" in text
+
+
+@pytest.mark.parametrize(("answer", "leaves"), [("", False), ("n", False), ("y", True)])
+async def test_leaving_is_asked_about_while_something_runs(room, answer, leaves):
+    room.talk.commands.take(Command(), None)
+    room.state.screen.editor = typist = Typist(room.stream, answer)
+
+    text = await room.type("/quit")
+
+    assert "1 command in the background would end with kode:\nbg1  running" in text
+    assert typist.labels == ["leave and end them? [y/N] "]
+    assert room.state.leaving is leaves
+
+
+async def test_leaving_is_not_asked_about_otherwise(room):
+    command = Command()
+    room.talk.commands.take(command, None)
+    await room.type("/bg kill 1")
+
+    await room.type("/quit")
+
+    assert room.state.leaving
+
+
+async def test_a_key_that_is_held_down_begins_a_command_once(room):
+    room.talk.commands.take(Command(), None)
+    room.state.screen.editor = typist = Typist(room.stream, "n")
+
+    room.state.beside_work("/quit")
+    room.state.beside_work("/quit")
+    while room.state.beside:
+        await asyncio.sleep(0.001)
+
+    assert len(typist.labels) == 1
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "status", "told"),
+    [
+        (31_000, "success", ["go is done"]),
+        (31_000, "error", ["go ended: error"]),
+        (29_000, "success", []),
+    ],
+)
+async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
+    async def turn(text):
+        return TurnEnded(
+            status=status,
+            result="",
+            error=None,
+            steps=1,
+            usage=Usage(),
+            cost_usd=None,
+            files_changed=(),
+            duration_ms=duration_ms,
+        )
+
+    room.talk.turn = turn
+    room.state.screen.editor = typist = Typist(room.stream)
+
+    await room.type("go")
+
+    assert typist.told == told
+
+
+async def test_details_want_a_number_and_say_when_there_is_nothing(room):
+    assert "/details takes a number of calls" in await room.type("/details all")
+    assert "The model has called no tool yet." in await room.type("/details")
+
+
+async def test_without_a_pager_the_newest_call_is_printed(room):
+    await room.type("fix it")
+
+    text = await room.type("/details")
+
+    assert "── Running pytest -q" in text or "── Ran pytest -q" in text
+    assert "E  assert 1 == 2" in text
+    assert "Edited calc.py" not in text
+
+
+async def test_where_nothing_can_be_painted_over_a_line_now_and_then_says_what_goes_on(
+    room, monkeypatch
+):
+    monkeypatch.setattr("kode.cli.prompt.state.PLAIN_FIRST_S", 0.05)
+    room.state.submit("slow")
+    idle = asyncio.ensure_future(room.state.idle())
+
+    while "Running sleep 60…" not in room.stream.getvalue():
+        await asyncio.sleep(0.01)
+    room.state.interrupt()
+    await idle
+
+    assert room.stream.getvalue().count("Running sleep 60…") == 1
+    assert "\r" not in room.stream.getvalue()

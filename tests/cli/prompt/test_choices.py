@@ -1,0 +1,108 @@
+from types import SimpleNamespace
+
+import pytest
+
+from kode.cli.prompt.choices import (
+    ServedModels,
+    choices_of,
+    memory_choices,
+    model_choices,
+    session_choices,
+)
+from kode.cli.prompt.state import PromptState
+from kode.messages import user_message
+from kode.session import log
+from tests.cli.fake_conversation import FakeConversation
+from tests.scripted_server import ScriptedServer
+
+
+def test_the_models_of_the_provider_and_of_the_config_are_offered():
+    offered = dict(model_choices("anthropic", ["my-own"]))
+
+    assert next(iter(offered)) == "my-own"
+    assert offered["claude-sonnet-5-5"] == "1M tokens · $2 in, $10 out"
+    assert not any(name.startswith("gpt") for name in offered)
+
+
+def test_a_server_of_ones_own_says_which_models_it_has():
+    with ScriptedServer() as server:
+        names = ServedModels().of(server.openai_url)
+
+        assert [name for name, _ in model_choices("openai", [], names)] == list(names)
+        assert names
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "http://127.0.0.1:9/v1", "http://10.0.0.1/v1", "junk"]
+)
+def test_other_servers_are_not_asked_and_faults_are_quiet(url):
+    assert ServedModels().of(url) == ()
+
+
+def test_a_server_is_asked_once_in_a_while():
+    served = ServedModels()
+    with ScriptedServer() as server:
+        served.of(server.openai_url)
+        served.of(server.openai_url)
+
+        assert server.count == 1
+
+
+def test_sessions_are_offered_with_what_was_asked(tmp_path):
+    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    session.append_message(user_message("fix the parser"))
+    session.close()
+    empty = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+
+    assert session_choices(tmp_path, tmp_path) == [(session.id, "1 turn · fix the parser")]
+    empty.close()
+
+
+def test_the_words_of_memory_are_those_of_its_commands():
+    first = dict(memory_choices(()))
+
+    assert {"show", "search", "log", "undo", "add", "reload"} <= set(first)
+    assert {"user", "env", "rule", "soul", "memory", "episodes"} <= dict(
+        memory_choices(("add",))
+    ).keys()
+    assert list(memory_choices(("add", "user"))) == []
+    assert list(memory_choices(("nonsense",))) == []
+
+
+def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tmp_path):
+    state = PromptState(screen=None, renderer=None, commands={})
+    state.opened = FakeConversation(tmp_path, tmp_path)
+    state.opened.commands = SimpleNamespace(
+        commands=[
+            SimpleNamespace(name="b1", command="make test", runs=True),
+            SimpleNamespace(name="b2", command="make", runs=False),
+        ]
+    )
+    offered = choices_of(state)["/bg"]
+
+    assert [word for word, _ in offered(())] == ["list", "read", "kill"]
+    assert offered(("read",)) == [("b1", "make test"), ("b2", "make")]
+    assert offered(("kill",)) == [("b1", "make test")]
+    assert list(offered(("list",))) == []
+
+
+def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatch):
+    state = PromptState(screen=None, renderer=None, commands={})
+    offered = choices_of(state)
+
+    assert list(offered["/model"](())) == []
+    assert list(offered["/resume"](())) == []
+
+    state.opened = FakeConversation(tmp_path, tmp_path)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    assert "claude-sonnet-5-5" in dict(offered["/model"](()))
+    with ScriptedServer() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        served = ServedModels().of(server.openai_url)
+        assert list(dict(offered["/model"](()))) == ["big-model", *served]
+    assert [mode for mode, _ in offered["/permissions"](())] == [
+        "ask",
+        "auto-edit",
+        "plan",
+        "full",
+    ]

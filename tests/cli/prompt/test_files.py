@@ -1,0 +1,120 @@
+import os
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from kode.cli.prompt import files
+from kode.cli.prompt.files import FileIndex, list_files
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in ("src/app.py", "src/app_test.py", "docs/a b.md", "build/out.o", ".hidden/x"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    return tmp_path
+
+
+def test_git_names_what_is_not_ignored(project):
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+
+    found = list_files(project)
+
+    assert "src/app.py" in found
+    assert "build/out.o" not in found
+
+
+def test_without_git_and_ripgrep_the_folder_is_walked(project, monkeypatch):
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
+
+    found = list_files(project)
+
+    assert {"src/app.py", "docs/a b.md", ".hidden/x"} <= set(found)
+    assert "build/out.o" not in found
+
+
+@pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep (apt install ripgrep)")
+def test_ripgrep_lists_where_there_is_no_repository(project):
+    found = list_files(project)
+
+    assert {"src/app.py", "docs/a b.md", ".hidden/x"} <= set(found)
+    assert "build/out.o" not in found
+
+
+def test_a_listing_that_takes_too_long_is_used_as_far_as_it_came(project, monkeypatch):
+    slow = ("sh", "-c", "printf 'one\\0two\\0'; exec sleep 60")
+    monkeypatch.setattr(files, "GIT_FILES", slow)
+    monkeypatch.setattr(files, "LIST_TIMEOUT_S", 0.3)
+
+    assert list_files(project) == ["one", "two"]
+
+
+def test_a_listing_ends_at_its_cap(project, monkeypatch):
+    monkeypatch.setattr(files, "GIT_FILES", ("sh", "-c", "yes | tr '\\n' '\\0'"))
+    monkeypatch.setattr(files, "MAX_FILES", 7)
+
+    assert len(list_files(project)) == 7
+
+
+def test_a_walk_stops_at_its_cap_and_never_follows_links(project, monkeypatch):
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
+    monkeypatch.setattr(files, "MAX_WALKED", 2)
+    os.symlink(project, project / "loop")
+
+    assert len(list_files(project)) == 2
+
+
+def test_a_name_that_could_control_the_terminal_is_not_offered(project, monkeypatch):
+    monkeypatch.setattr(files, "find_program", lambda name, work: None)
+    (project / "evil\x1b[2J").write_text("x")
+
+    assert not any("\x1b" in path for path in list_files(project))
+
+
+def test_an_index_lists_in_a_thread_and_keeps_the_listing(project):
+    index = FileIndex(project)
+
+    assert "src/app.py" in index.find("app")
+    (project / "src/new.py").write_text("x")
+    assert index.find("new.py") == []
+
+
+def test_a_repository_s_settings_run_nothing(project, tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    ran = tmp_path / "ran"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    evil.chmod(0o755)
+    for key in ("core.fsmonitor", "diff.external", "core.pager", "core.sshCommand"):
+        subprocess.run(["git", "config", key, str(evil)], cwd=project, check=True)
+    subprocess.run(["git", "ls-files", "-co"], cwd=project, check=True, capture_output=True)
+    assert ran.exists()
+    ran.unlink()
+
+    assert "src/app.py" in list_files(project)
+
+    assert not ran.exists()
+
+
+def test_who_waits_for_the_first_listing_gets_it_and_nobody_waits_after_the_end(
+    project, monkeypatch
+):
+    listed = threading.Event()
+    monkeypatch.setattr(files, "list_files", lambda root: listed.wait(30) and ["app.py"])
+    index = FileIndex(project)
+    closed = FileIndex(project)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(index.find("app")))
+    waiting.start()
+
+    closed.close()
+    assert closed.find("app") == []
+    assert found == []
+
+    listed.set()
+    waiting.join(10)
+    assert found == [["app.py"]]

@@ -1,0 +1,56 @@
+import subprocess
+
+import pytest
+
+from kode.cli.prompt import folders
+from kode.cli.prompt.folders import mentioned_folders, read_folder
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in ("src/app.py", "src/deep/a.py", "src/deep/b.py", "my docs/x.md", "src/out.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def named(text, cwd):
+    return [folder.name for folder in mentioned_folders(text, cwd)]
+
+
+def test_a_folder_is_a_list_of_its_files_without_those_git_ignores(project):
+    folder = read_folder("src/", project / "src")
+
+    assert folder.told == "3 files in src/"
+    assert folder.text.source == "attachment"
+    assert folder.text.text == ('<folder path="src/">\napp.py\ndeep/a.py\ndeep/b.py\n</folder>')
+
+
+def test_of_a_large_folder_the_direct_contents_are_listed(project, monkeypatch):
+    monkeypatch.setattr(folders, "MAX_LISTED", 2)
+
+    text = read_folder("src", project / "src").text.text
+
+    assert text == '<folder path="src">\ndeep/ (2 files)\napp.py\n</folder>'
+
+
+def test_what_goes_beyond_even_that_is_counted(project, monkeypatch):
+    monkeypatch.setattr(folders, "MAX_LISTED", 1)
+
+    assert "\ndeep/ (2 files)\n[1 more: " in read_folder("src", project / "src").text.text
+
+
+def test_folders_are_found_as_they_are_named_each_once(project):
+    said = 'in @src, @src/ and @"my docs/" but not @src/app.py, @none or me@src/deep'
+
+    assert named(said, project) == ["src", "my docs/"]
+    assert named("what is in @.?", project) == ["."]
+
+
+@pytest.mark.parametrize("said", ["@/etc", "@..", "@src/../../", "@link", "@" + "x" * 5000])
+def test_what_is_not_below_the_working_directory_is_only_a_name(project, said, tmp_path_factory):
+    (project / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+
+    assert named(said, project) == []

@@ -1,0 +1,119 @@
+import multiprocessing
+import os
+import stat
+
+from prompt_toolkit.history import InMemoryHistory
+
+from kode.cli.prompt import history
+from kode.cli.prompt.history import open_history
+
+
+def test_the_history_is_shared_and_private(tmp_path):
+    path = tmp_path / "home" / "history"
+
+    open_history(path).append_string("first\nmessage")
+
+    assert list(open_history(path).load_history_strings()) == ["first\nmessage"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_history_that_others_could_read_is_made_private(tmp_path):
+    path = tmp_path / "history"
+    path.write_text("")
+    path.chmod(0o644)
+
+    open_history(path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_credentials_do_not_reach_the_history_file(tmp_path):
+    path = tmp_path / "history"
+    key = "sk-ant-api03-" + "Ab3dE9xQ" * 6
+
+    open_history(path).append_string(f"use {key} please")
+
+    assert key not in path.read_text()
+    assert "please" in path.read_text()
+
+
+def test_where_it_cannot_be_written_the_history_is_kept_in_memory(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    kept = open_history(tmp_path / "file" / "history")
+
+    assert isinstance(kept, InMemoryHistory)
+
+
+def _append_many(path, name):
+    kept = open_history(path)
+    for number in range(50):
+        kept.append_string(f"{name} {number}\n" + "x" * 9_000)
+
+
+def test_several_kodes_append_whole_entries(tmp_path):
+    path = tmp_path / "history"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_append_many, args=(path, name)) for name in "ab"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+    kept = list(open_history(path).load_history_strings())
+
+    assert {len(entry.split("\n")[1]) for entry in kept} == {9_000}
+    assert {entry.split("\n")[0] for entry in kept} == {
+        f"{name} {number}" for name in "ab" for number in range(50)
+    }
+
+
+def test_what_begins_with_a_space_is_kept_nowhere(tmp_path):
+    kept = open_history(tmp_path / "history")
+
+    kept.append_string(" between us")
+
+    assert kept.get_strings() == []
+    assert "between us" not in (tmp_path / "history").read_text()
+
+
+def test_the_same_message_twice_in_a_row_is_kept_once(tmp_path):
+    kept = open_history(tmp_path / "history")
+
+    for message in ("one", "one", "two", "one"):
+        kept.append_string(message)
+
+    assert list(open_history(tmp_path / "history").load_history_strings()) == ["one", "two", "one"]
+
+
+def test_a_long_history_loses_its_oldest_half_and_stays_readable(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "MAX_BYTES", 2_000)
+    path = tmp_path / "history"
+    kept = open_history(path)
+    for number in range(100):
+        kept.append_string(f"message {number}\nand more")
+
+    strings = list(open_history(path).load_history_strings())
+
+    assert os.stat(path).st_size <= 1_000
+    assert strings[0] == "message 99\nand more"
+    assert all(string.endswith("\nand more") for string in strings[:-1])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_entry_is_not_lost_when_another_kode_shortens_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "history"
+    kept = open_history(path)
+    kept.append_string("x" * 3_000)
+    monkeypatch.setattr(history, "MAX_BYTES", 2_000)
+    open_history(path)
+
+    kept.append_string("after")
+
+    assert next(iter(open_history(path).load_history_strings())) == "after"
+
+
+def test_letters_that_no_file_takes_do_not_fail(tmp_path):
+    open_history(tmp_path / "history").append_string("half \ud83d")
+
+    assert "half ?" in (tmp_path / "history").read_text()

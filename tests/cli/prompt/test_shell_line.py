@@ -1,0 +1,172 @@
+import asyncio
+import os
+import time
+
+import pytest
+
+from kode.cli.prompt.shell_line import run_shell_line
+from kode.errors import UserError
+from kode.tools.background import BackgroundCommands
+from kode.tools.orphans import WATCH
+from tests.tools.conftest import lives
+
+
+class Room:
+    """Where a command is run: a folder, a background, and what was shown."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.background = BackgroundCommands()
+        self.shown = []
+        self.unfinished = []
+
+    def show(self, text, unfinished):
+        self.shown += text.split("\n") if text else []
+        self.unfinished.append(unfinished)
+
+    async def run(self, command):
+        return await run_shell_line(
+            command,
+            self.folder,
+            self.show,
+            self.background,
+            session_id="s",
+            output_dir=self.folder / "outputs",
+        )
+
+    async def running(self, command):
+        """Starts a command and waits until it has written something."""
+        task = asyncio.ensure_future(self.run(command))
+        while not self.shown:
+            await asyncio.sleep(0.01)
+        return task
+
+
+@pytest.fixture
+async def room(tmp_path):
+    room = Room(tmp_path)
+    yield room
+    await room.background.close()
+
+
+async def test_output_is_shown_as_it_comes_and_given_back(room):
+    ran = await room.run("echo a; echo b >&2; exit 3")
+
+    assert ran.exit_code == 3
+    assert room.shown == ["a", "b"]
+    assert ran.output == "a\nb\n"
+
+
+async def test_it_runs_in_the_working_directory_and_reads_nothing(room):
+    ran = await room.run("pwd; cat")
+
+    assert (ran.exit_code, ran.output.strip()) == (0, os.path.realpath(room.folder))
+
+
+async def test_a_line_that_is_not_finished_is_shown_as_such(room):
+    ran = await room.run("printf 'Go on? '; sleep 0.05; echo; printf end")
+
+    assert "Go on? " in room.unfinished
+    assert room.shown == ["Go on? ", "end"]
+    assert ran.output == "Go on? \nend"
+
+
+async def test_of_a_long_output_both_ends_are_given_back_and_the_whole_is_in_a_file(room):
+    ran = await room.run("seq 100000")
+
+    assert ran.output.startswith("1\n2\n")
+    assert ran.output.endswith("99999\n100000\n")
+    (path,) = (room.folder / "outputs").iterdir()
+    assert str(path) in ran.output
+    assert path.read_text().count("\n") == 100_000
+
+
+async def test_where_no_shell_can_start_it_is_told(room):
+    room.folder = room.folder / "gone"
+
+    with pytest.raises(UserError, match="could not be started in"):
+        await room.run("ls")
+
+
+@pytest.mark.parametrize("command", ["sleep 60 & echo $!; wait", "sleep 60 & echo $!"])
+async def test_stopping_it_stops_all_that_it_started(room, command):
+    task = await room.running(command)
+
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert task.cancelled()
+    assert gone(int(room.shown[0]))
+
+
+async def test_what_does_not_want_to_end_is_killed(room, monkeypatch):
+    monkeypatch.setattr("kode.cli.prompt.shell_line.KILL_AFTER_S", 0.05)
+    task = await room.running("trap '' TERM; echo $$; sleep 60; sleep 60")
+
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert gone(int(room.shown[0]))
+
+
+async def test_it_goes_to_the_background_and_is_read_and_killed_there(room):
+    task = await room.running("echo $$; echo more; sleep 60")
+
+    assert room.background.move()
+    ran = await task
+
+    assert (ran.exit_code, ran.name) == (None, "bg1")
+    assert not room.background.movable
+    known = room.background.find("1")
+    assert known.runs
+    assert "more" in known.running.output()
+    await room.background.kill(known)
+    assert gone(int(room.shown[0]))
+    assert room.shown[0] in ran.output_path.read_text()
+
+
+async def test_what_it_writes_in_the_background_is_kept_and_not_shown(room):
+    task = await room.running("echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 4")
+
+    room.background.move()
+    await task
+    (room.folder / "go").touch()
+    known = room.background.find("1")
+    await asyncio.wait([known.watch])
+
+    assert room.shown == ["a"]
+    assert known.outcome == "exit status 4"
+    assert known.running.output_path.read_text() == "a\nb\n"
+    assert "has ended: exit status 4" in room.background.news("s")
+
+
+async def test_one_that_has_closed_its_output_is_ended_too(room):
+    task = await room.running("echo $$; exec >&- 2>&-; touch closed; sleep 60")
+    while not (room.folder / "closed").exists():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert gone(int(room.shown[0]))
+
+
+def gone(process_id):
+    """Whether a process ends; one that only waits to be reaped has ended."""
+    deadline = time.monotonic() + 20
+    while lives(process_id) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not lives(process_id)
+
+
+async def test_it_is_watched_while_it_runs_so_that_it_ends_should_kode_be_killed(room):
+    watched = {}
+    room.show = lambda text, unfinished: watched.update({text: dict(WATCH.open)} if text else {})
+
+    await room.run("echo $$")
+
+    ((group, watched),) = watched.items()
+    assert group in watched.values()
+    assert group not in WATCH.open.values()

@@ -1,0 +1,112 @@
+import io
+import sys
+
+import pytest
+from PIL import Image
+
+from kode.cli.prompt import shrink
+from kode.cli.prompt.pictures import Picture
+from kode.cli.prompt.shrink import check, fitting
+from kode.errors import UserError
+from kode.images import looks_of
+from tests.pictures import png
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch):
+    """As with the real limits, on pictures that are made in no time."""
+    monkeypatch.setattr(shrink, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(shrink, "MAX_SIDE", 800)
+    monkeypatch.setattr(shrink, "SIDE", 200)
+
+
+def drawn(form, size=(400, 300), mode="RGB", noise=0, **options):
+    """A picture; `noise` fills it with what cannot be packed."""
+    picture = Image.effect_noise(size, noise).convert(mode) if noise else Image.new(mode, size)
+    file = io.BytesIO()
+    picture.save(file, form, **options)
+    return Picture(f"shot.{form.lower()}", file.getvalue())
+
+
+def opened(picture):
+    return Image.open(io.BytesIO(picture.data))
+
+
+def test_a_picture_that_servers_take_is_sent_byte_for_byte():
+    picture = drawn("PNG")
+
+    assert fitting(picture) is picture
+
+
+def test_a_photograph_is_made_smaller_and_stays_one():
+    small = fitting(drawn("JPEG", noise=90))
+
+    looks = looks_of(small.data)
+    assert (looks.media_type, looks.width, looks.height) == ("image/jpeg", 200, 150)
+    assert len(small.data) <= shrink.MAX_BYTES
+
+
+def test_a_picture_of_the_screen_loses_nothing_but_size():
+    small = fitting(drawn("PNG", size=(1600, 1200)))
+
+    looks = looks_of(small.data)
+    assert (looks.media_type, looks.width, looks.height) == ("image/png", 200, 150)
+
+
+def test_what_stays_too_large_as_png_becomes_a_jpeg_on_white():
+    picture = drawn("PNG", mode="RGBA", noise=120)
+    assert len(picture.data) > shrink.MAX_BYTES
+
+    small = fitting(picture)
+
+    assert looks_of(small.data).media_type == "image/jpeg"
+
+
+def test_a_moving_picture_becomes_its_first_frame():
+    frames = [Image.new("P", (900, 900), color) for color in (1, 2)]
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+
+    small = fitting(Picture("move.gif", file.getvalue()))
+
+    assert looks_of(small.data).media_type == "image/png"
+    assert opened(small).size == (200, 200)
+
+
+def test_a_photograph_is_upright_and_says_nothing_of_where_it_was_taken():
+    turned = Image.Exif()
+    turned[0x0112] = 6  # a quarter turn
+    turned[0x010F] = "a maker"
+
+    small = fitting(drawn("JPEG", noise=90, exif=turned))
+
+    assert opened(small).size == (150, 200)
+    assert not opened(small).getexif()
+
+
+def test_a_damaged_picture_is_told_with_the_next_step():
+    picture = drawn("PNG", size=(900, 900), noise=90)
+
+    with pytest.raises(UserError, match=r"could not be made smaller: .* cut out the part"):
+        fitting(Picture("shot.png", picture.data[:50_000]))
+
+
+def test_what_is_too_large_even_for_that_is_told_before_anything_is_opened(monkeypatch):
+    with pytest.raises(UserError, match="too large, 30000×30000 pixels"):
+        check(Picture("shot.png", png(30_000, 30_000)))
+    monkeypatch.setattr(shrink, "MAX_READ_BYTES", 50)
+    with pytest.raises(UserError, match="too large, 900×900 pixels"):
+        check(drawn("PNG", size=(900, 900)))
+
+
+def test_what_is_no_picture_is_refused():
+    with pytest.raises(UserError, match="no picture that a model can look at"):
+        check(Picture("x.png", b"text"))
+
+
+def test_without_pillow_it_is_named(monkeypatch):
+    picture = drawn("JPEG", noise=90)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+
+    with pytest.raises(UserError, match="pip install pillow"):
+        fitting(picture)

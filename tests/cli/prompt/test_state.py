@@ -1,0 +1,502 @@
+import asyncio
+import io
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.state import PromptState, command_of
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import Screen
+from kode.errors import SessionError
+from kode.events import MemoryChanged
+from kode.messages import Text
+from kode.session.entries import Header, MessageEntry
+from tests.cli.fake_conversation import FakeConversation
+
+
+class Room:
+    """A REPL without a terminal: what is printed is a string, what is typed a call."""
+
+    def __init__(self, tmp_path, width=80):
+        self.stream = io.StringIO()
+        screen = Screen(
+            stream=self.stream,
+            rich_terminal=False,
+            color=False,
+            columns=lambda: width,
+            rows=lambda: 24,
+        )
+        renderer = Renderer(screen)
+        self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
+        self.state = PromptState(screen, renderer, COMMANDS, opened=self.talk)
+
+    @property
+    def text(self):
+        return self.stream.getvalue()
+
+    async def type(self, *lines):
+        for line in lines:
+            self.state.submit(line)
+        await self.settled()
+        return self.text
+
+    async def settled(self):
+        while self.state.busy or self.state.beside:
+            await asyncio.sleep(0.001)
+
+    async def running(self):
+        self.state.submit("slow")
+        while not self.talk.turns:
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def room(tmp_path):
+    return Room(tmp_path)
+
+
+async def test_a_message_becomes_a_turn(room):
+    text = await room.type("echo")
+
+    assert room.talk.asked == ["echo"]
+    assert "You said: echo" in text
+
+
+async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
+    await room.type("echo", "second", "third")
+
+    assert room.talk.asked == ["echo", "second", "third"]
+
+
+async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
+    await room.running()
+    room.state.submit("later")
+    room.state.submit("last")
+
+    shown = [line for style, line in room.state.live(80, 10) if style == "queued"]
+    assert [line.split(" (")[0] for line in shown] == ["queued: later", "queued: last"]
+    assert room.state.take_back() == "last"
+    assert room.state.take_back() == "later"
+    assert room.state.take_back() is None
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
+    go = asyncio.Event()
+
+    async def opening():
+        await go.wait()
+        return room.talk
+
+    room.state.opened = None
+    room.state.open(opening)
+    room.state.submit("echo")
+    room.state.submit("/cost")
+    assert room.state.status(80) == ""
+    assert [line.split(" (")[0] for _, line in room.state.live(80, 9)] == [
+        "queued: echo",
+        "queued: /cost",
+    ]
+    go.set()
+    await room.settled()
+
+    assert room.talk.asked == ["echo"]
+    assert "this session" in room.text
+
+
+async def test_a_session_that_goes_on_says_which_it_is_and_where_it_was(room):
+    async def opening():
+        return room.talk
+
+    room.state.opened = None
+    room.state.open(opening)
+    await room.settled()
+    assert room.text == ""
+
+    room.talk.turns = 3
+    room.state.open(opening)
+    await room.settled()
+    assert "Resumed 20260101-000000-abcdef (3 turns).\n" in room.text
+
+
+async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
+    async def opening():
+        raise SessionError("No key. Run `kode init`.")
+
+    room.state.opened = None
+    room.state.open(opening)
+    await room.settled()
+    await room.state.finish()
+
+    assert room.state.leaving
+    assert str(room.state.fault) == "No key. Run `kode init`."
+
+
+async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
+    await room.running()
+
+    assert room.state.interrupt()
+    assert room.state.interrupt()
+    await room.settled()
+
+    assert room.talk.cancelled == 1
+    assert "Stopped." in room.text
+    assert not room.state.interrupt()
+    assert "You said: echo" in await room.type("echo")
+
+
+async def test_who_stops_before_a_message_was_begun_with_has_it_back_in_the_line(room):
+    line = []
+    room.state.editor = SimpleNamespace(put_back=line.append)
+
+    room.state.submit("read it")
+    room.state.submit("then this")
+    room.state.interrupt()
+    await room.settled()
+
+    assert line == ["read it\nthen this"]
+    assert room.talk.asked == []
+    assert room.text == ""
+
+
+async def test_what_was_begun_with_does_not_come_back_into_the_line(room):
+    line = []
+    await room.running()
+    room.state.editor = SimpleNamespace(put_back=line.append)
+
+    room.state.submit("later")
+    room.state.interrupt()
+    await room.settled()
+
+    assert line == ["later"]
+
+
+async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
+    await room.running()
+    room.state.submit("/cost")
+    room.state.submit("/compact")
+    await asyncio.sleep(0.01)
+
+    assert "last turn · big-model" in room.text
+    assert room.state.waiting == ["/compact"]
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
+    await room.running()
+
+    room.state.leave()
+    await room.state.finish()
+
+    assert room.talk.cancelled == 1
+    assert room.talk.closed
+    assert room.text.endswith("Resume with: kode continue --id 20260101-000000-abcdef\n")
+
+
+async def test_a_session_without_a_turn_offers_no_resume(room):
+    await room.state.finish()
+
+    assert "Resume" not in room.text
+
+
+async def test_an_error_of_a_command_is_one_line_that_says_what_to_do(room):
+    async def fail(argv):
+        raise SessionError("There is no such entry. Try `/memory show`.")
+
+    room.talk.memory_command = fail
+
+    assert "Error: There is no such entry. Try `/memory show`.\n" in await room.type("/memory x")
+
+
+async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_path):
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    room.talk.diffs = lambda: 1 // 0
+
+    assert "A fault in kode itself." in await room.type("/diff")
+    assert "You said" in await room.type("echo")
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("/hlp", "/help"), ("/modle x", "/model"), ("/exit", "/quit")]
+)
+async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
+    text = await room.type(typed)
+
+    assert f"There is no command {typed.split()[0]}. Did you mean {nearest}?" in text
+    assert room.talk.asked == []
+
+
+async def test_a_path_is_no_command(room):
+    await room.type("/usr/bin/env is missing")
+
+    assert room.talk.asked == ["/usr/bin/env is missing"]
+    assert command_of("/help me") == ("/help", "me")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("/", "It needs a name. /help lists"), ("!", "!ls"), ("! ", "!ls")]
+)
+async def test_a_sign_alone_says_what_it_begins_and_is_no_message(room, typed, said):
+    assert said in await room.type(typed)
+    assert room.talk.asked == []
+
+
+async def test_help_names_every_command_and_key(room):
+    text = await room.type("/help")
+
+    assert all(name in text for name in COMMANDS)
+    assert "Esc Esc" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/new", "A new session."),
+        ("/model", "Model: big-model (fake), a window of 200k tokens."),
+        ("/model small", "Model: small (fake)"),
+        ("/memory search 'two words'", "memory: search two words"),
+        ("/memory", "memory: show"),
+        ("/memory 'open", "Close the quotes"),
+        ("/context", "20k 10.0%"),
+        ("/context", "24k of 200k tokens are used (12%)."),
+        ("/context", "/compact would free about 15k tokens"),
+        ("/compact", "nothing to compact"),
+        ("/undo", "restored calc.py"),
+        ("/redo", "brought back calc.py"),
+        ("/undo redo", "brought back calc.py"),
+        ("/undo 3", "takes back whole turns"),
+        ("/diff", "1 file changed, +1 -1\n  calc.py  +1 -1  also changed by you or a program"),
+        ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
+        ("/diff calc", "+    return a + b"),
+        ("/diff", "+    return a + b"),
+        ("/permissions", "allow shell(ls:*)"),
+        ("/permissions plan", "Mode: plan. Nothing is changed:"),
+        ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
+        ("/copy", "There is no answer to copy yet."),
+    ],
+)
+async def test_commands_do_what_they_say(room, typed, said):
+    assert said in await room.type(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("claude-sonet-5-5", " Did you mean claude-sonnet-5-5?"), ("my-own", ""), ("big-model", None)],
+)
+async def test_a_model_that_kode_does_not_know_is_used_and_that_is_said(
+    room, monkeypatch, typed, near
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    room.talk.known = ("big-model",)
+
+    text = await room.type(f"/model {typed}")
+
+    assert f"Model: {typed}" in text
+    unknown = f"kode does not know {typed}.{near} If the name is right, `context.window`"
+    assert (unknown in text.replace("\n", " ")) is (near is not None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "begins"),
+    [
+        ("/export", "kode-20260101-000000-abcdef.md", "# Session 20260101-000000-abcdef\n"),
+        ("/export 'my notes.md'", "my notes.md", "# Session"),
+        ("/export all.json", "all.json", '{\n  "id": "20260101-000000-abcdef"'),
+    ],
+)
+async def test_a_session_is_written_to_a_new_file(room, tmp_path, typed, name, begins):
+    room.talk.session = written_session(tmp_path)
+
+    assert f"Written to {tmp_path / name}" in (await room.type(typed)).replace("\n", "")
+    text = (tmp_path / name).read_text()
+    assert text.startswith(begins)
+    assert "fix it with [redacted" in text
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    assert "File exists. /export NAME takes another." in (await room.type(typed)).replace("\n", " ")
+
+
+async def test_a_compaction_is_told_what_to_keep(room):
+    await room.type("/compact the port numbers")
+
+    assert room.talk.wish == "the port numbers"
+
+
+async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
+    text = await room.type("!echo hi; exit 2")
+
+    assert "hi\nexit 2 · goes with your next message\n" in text
+    (note,) = room.talk.attachments
+    assert note.source == "attachment"
+    assert "$ echo hi; exit 2\nhi" in note.text
+    assert room.talk.asked == []
+
+
+async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/app.py").write_text("x")
+
+    text = await room.type("what is in @src/ ?")
+
+    assert "with a list of the 1 file in src/" in text
+    assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in room.talk.attachments]
+    assert room.talk.asked == ["what is in @src/ ?"]
+
+
+async def test_a_picture_that_is_too_large_is_made_smaller_and_that_is_said(room, tmp_path):
+    from PIL import Image
+
+    Image.new("1", (8192 * 2, 32)).save(tmp_path / "shot.png")
+
+    text = await room.type("look at @shot.png")
+
+    assert "with the picture shot.png, 2048×4, 1 KB, made smaller" in text
+    assert "I see shot.png." in text
+
+
+async def test_own_shell_commands_go_to_the_background_too(room):
+    room.state.submit("!printf 'serving\\nGo on? '; sleep 60")
+    while not room.state.unfinished:
+        await asyncio.sleep(0.001)
+    assert next(line for _, line in room.state.live(80, 9)) == "Go on? "
+
+    room.state.submit("/bg")
+    await room.settled()
+
+    assert "serving\nruns on in the background as bg1 · /bg read bg1 shows its output" in room.text
+    (note,) = room.talk.attachments
+    assert "runs on in the background as bg1; its output is in /" in note.text
+    assert not room.state.busy
+    await room.type("/bg kill bg1")
+    assert "bg1 is ended: printf 'serving" in room.text
+
+
+async def test_quit_leaves(room):
+    await room.type("/quit")
+
+    assert room.state.leaving
+
+
+def written_session(folder):
+    header = Header(
+        id="20260101-000000-abcdef",
+        created_at="2026-01-01T00:00:00Z",
+        cwd=str(folder),
+        model="m",
+        provider="openai",
+    )
+    text = "fix it with sk-ant-api03-" + "Ab3dE9xQ" * 6
+    said = MessageEntry(role="user", parts=(Text(text=text),))
+    return SimpleNamespace(id=header.id, header=header, entries=(said,))
+
+
+def kept_session(home, cwd, session_id, task):
+    lines = [
+        {
+            "type": "session",
+            "version": 1,
+            "id": session_id,
+            "created_at": "2026-01-01T00:00:00Z",
+            "cwd": str(cwd),
+            "model": "m",
+            "provider": "p",
+        },
+        {
+            "type": "message",
+            "role": "user",
+            "id": "a",
+            "at": "2026-01-01T00:00:01Z",
+            "parts": [{"type": "text", "text": task}],
+        },
+        {
+            "type": "turn",
+            "id": "b",
+            "at": "2026-01-01T00:00:02Z",
+            "number": 1,
+            "status": "success",
+            "steps": 1,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+            "duration_ms": 5,
+            "total_usage": {"input_tokens": 1, "output_tokens": 1},
+            "total_cost_usd": 0.0,
+        },
+    ]
+    folder = home / "sessions"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{session_id}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+class Typist:
+    """Answers the questions of commands."""
+
+    asking = False
+    away = False
+    notifier = SimpleNamespace(tell=lambda text: None)
+
+    def __init__(self, stream, *answers):
+        self.stream = stream
+        self.answers = list(answers)
+
+    def print_above(self, text):
+        self.stream.write(text)
+
+    def redraw(self):
+        pass
+
+    async def read_answer(self, label):
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answers"),
+    [("/resume", ["1"]), ("/resume 1", []), ("/resume 20260101-000000-aaa", [])],
+)
+async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
+    room, tmp_path, typed, answers
+):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    room.state.screen.editor = Typist(room.stream, *answers)
+
+    await room.type(typed)
+    room.state.screen.flush()
+
+    assert room.talk.resumed == "20260101-000000-aaaaaa"
+    assert "Resumed 20260101-000000-aaaaaa" in room.text
+
+
+async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    room.state.screen.editor = Typist(room.stream, "7")
+
+    await room.type("/resume")
+    room.state.screen.flush()
+
+    assert room.talk.resumed is None
+    assert "'7' is not in the list." in room.text
+
+
+async def test_a_command_about_memory_tells_of_its_change_once(room):
+    async def add(argv):
+        for text in ("added to user", "merged elsewhere"):
+            room.talk.emit(MemoryChanged(text=text, change_id="1"))
+        return "added to user\nundo with: kode memory undo 1\n"
+
+    room.talk.memory_command = add
+    text = await room.type("/memory add user x")
+    assert text.count("added to user") == 1
+    assert "undo with: /memory undo 1" in text
+    assert text.count("memory: merged elsewhere") == 1
+
+
+async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
+    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
+    kept_session(tmp_path, tmp_path / "other", "20260101-000000-bbbbbb", "something else")
+
+    text = await room.type("/sessions")
+
+    assert "1  20260101-000000-aaaaaa  " in text
+    assert "      1     -  fix the parser\n" in text
+    assert "bbbbbb" not in text

@@ -1,0 +1,98 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.cli.screen.lines import (
+    bars,
+    cell_width,
+    clean,
+    clip,
+    clip_middle,
+    count,
+    duration,
+    explained,
+    fold,
+    money,
+    one_line,
+    wrap,
+)
+
+
+def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
+    pairs = [("/a", "one two three four five six seven"), ("/longer", "short")]
+
+    assert explained(pairs, 44).split("\n") == [
+        "  /a       one two three four five six seven",
+        "  /longer  short",
+    ]
+    assert explained(pairs, 41).split("\n") == [
+        "  /a       one two three four five six",
+        "           seven",
+        "  /longer  short",
+    ]
+    assert explained(pairs, 30).split("\n") == [
+        "  /a",
+        "      one two three four five",
+        "      six seven",
+        "  /longer",
+        "      short",
+    ]
+
+
+def test_escape_sequences_of_every_kind_are_removed():
+    evil = "a\x1b[31mb\x1b]0;title\x07c\x1bPq\x1b\\d\x9b2Je\x1bcf\x08g\u202eh"
+
+    assert clean(evil) == "abcd2Jefgh"
+
+
+def test_tabs_and_line_feeds_stay():
+    assert clean("a\tb\r\nc\rd") == "a\tb\nc\nd"
+
+
+@given(st.text())
+def test_clean_text_holds_no_control_character(text):
+    cleaned = clean(text)
+
+    assert all(c in "\t\n" or (c >= " " and not "\x7f" <= c <= "\x9f") for c in cleaned)
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+
+
+@given(st.text(), st.integers(0, 40))
+def test_clipped_text_fits(text, width):
+    assert cell_width(clip(one_line(text), width)) <= width
+    assert cell_width(clip_middle(one_line(text), width)) <= width
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(2, 30))
+def test_wrapping_loses_nothing_and_fits(text, width):
+    lines = wrap(text, width)
+
+    assert "".join(lines) == text
+    assert all(cell_width(line) <= width for line in lines)
+
+
+def test_numbers_are_short():
+    assert [duration(s) for s in (0.04, 12.2, 185, 3720)] == ["0.0s", "12s", "3m 05s", "1h 02m"]
+    assert [count(n) for n in (950, 12_345, 200_000, 1_200_000)] == ["950", "12.3k", "200k", "1.2M"]
+    assert [money(m) for m in (None, 0.0, 0.0123, 0.5, 12.5)] == [
+        "",
+        "$0.00",
+        "$0.0123",
+        "$0.50",
+        "$12.50",
+    ]
+
+
+def test_bars_show_each_kind_with_its_share_and_fit():
+    lines = bars([("tools", 50_000), ("free", 150_000)], 200_000, 60)
+
+    assert "50k 25.0%" in lines[0]
+    assert 0 < lines[0].count("█") < lines[1].count("█")
+    assert all(cell_width(line) <= 20 for line in bars([("a long name", 5)], 10, 20))
+
+
+def test_folded_lines_break_between_words_and_keep_their_indent() -> None:
+    assert fold("  one two three four", 10) == "  one two\n  three\n  four"
+
+
+def test_a_word_longer_than_the_line_stays_whole() -> None:
+    assert fold("see /a/very/long/path now", 8) == "see\n/a/very/long/path\nnow"

@@ -1,0 +1,78 @@
+import pytest
+
+from kode.cli.screen.notify import AWAY_AFTER_S, MAX_COLUMNS, Notifier, sequence, way_of
+
+
+@pytest.mark.parametrize(
+    ("environ", "way"),
+    [
+        ({"TERM": "xterm-256color"}, "bell"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "osc9"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "osc9"),
+        ({"TERM": "xterm-kitty"}, "osc99"),
+        ({"TERM": "foot"}, "osc777"),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "iTerm.app", "TMUX": "/tmp/x"}, "bell"),
+        ({}, "bell"),
+    ],
+)
+def test_the_way_is_the_terminal_s(environ, way):
+    assert way_of(environ) == way
+
+
+@pytest.mark.parametrize("way", ["osc9", "osc99", "osc777"])
+def test_a_notification_is_one_sequence_whatever_it_says(way):
+    text = sequence(way, "done\x1b\\\x07\n; rm " + "long " * 100)
+
+    assert text.startswith("\x1b]")
+    assert text.endswith("\x1b\\")
+    assert text.count("\x1b") == 2
+    assert "\x07" not in text
+    assert "\n" not in text
+    assert len(text) < MAX_COLUMNS + 40
+
+
+class Place:
+    def __init__(self, **options):
+        self.sent = []
+        self.now = 100.0
+        self.notifier = Notifier(self.sent.append, lambda: 100.0, clock=lambda: self.now, **options)
+
+
+def test_who_is_looking_is_not_told():
+    place = Place()
+    place.now += AWAY_AFTER_S * 2
+    place.notifier.in_front = True
+
+    place.notifier.tell("done")
+
+    assert place.sent == []
+
+
+def test_who_has_gone_elsewhere_is_told():
+    place = Place(way="osc9")
+    place.notifier.in_front = False
+
+    place.notifier.tell("done")
+
+    assert place.sent == ["\x1b]9;kode: done\x1b\\"]
+
+
+def test_where_the_terminal_does_not_say_the_last_key_tells():
+    place = Place()
+    place.notifier.tell("done")
+    assert place.sent == []
+
+    place.now += AWAY_AFTER_S
+    place.notifier.tell("done")
+
+    assert place.sent == ["\a"]
+
+
+@pytest.mark.parametrize(("setting", "sent"), [(False, []), ("bell", ["\a"])])
+def test_the_setting_says_no_or_only_the_bell(setting, sent):
+    place = Place(way="osc9", setting=setting)
+    place.notifier.in_front = False
+
+    place.notifier.tell("done")
+
+    assert place.sent == sent

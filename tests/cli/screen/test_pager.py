@@ -1,0 +1,29 @@
+from kode.cli.screen.pager import pager_command
+
+
+def test_less_begins_where_the_newest_is(monkeypatch, tmp_path):
+    for name in ("less", "most"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PAGER", raising=False)
+
+    assert pager_command(7) == [str(tmp_path / "less"), "+7g"]
+    monkeypatch.setenv("PAGER", "most -s")
+    assert pager_command(7) == [str(tmp_path / "most"), "-s"]
+
+
+def test_without_a_pager_there_is_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PAGER", raising=False)
+
+    assert pager_command() is None
+    monkeypatch.setenv("PAGER", "it's broken")
+    assert pager_command() is None
+
+
+def test_what_fits_or_is_piped_is_not_paged(monkeypatch, capsys):
+    from kode.cli.screen.pager import page
+
+    assert not page("long\n" * 1000)

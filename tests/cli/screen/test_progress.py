@@ -1,0 +1,140 @@
+from types import SimpleNamespace
+
+import pytest
+
+from kode.cli.screen.lines import cell_width
+from kode.cli.screen.progress import Progress, spinner_line, status_line
+from kode.events import (
+    ContextReduced,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Working,
+)
+from kode.messages import Usage
+
+ENDED = TurnEnded(
+    status="success",
+    result="",
+    error=None,
+    steps=1,
+    usage=Usage(),
+    cost_usd=None,
+    files_changed=(),
+    duration_ms=1,
+)
+FINISHED = ToolFinished(
+    call_id="1", name="shell", subject="make", is_error=False, summary="", text=""
+)
+
+
+def after(*timed):
+    progress = Progress()
+    for at, event in timed:
+        progress.take(event, at)
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("events", "shown"),
+    [
+        ([(5, StepStarted(step=1))], "Waiting for the model… 15s · Ctrl-C stops"),
+        ([(5, StepStarted(step=1)), (8, ThinkingDelta(text="x"))], "Thinking… 12s"),
+        ([(8, ThinkingDelta(text="x")), (9, ThinkingDelta(text="y"))], "Thinking… 12s"),
+        ([(8, ThinkingDelta(text="x")), (10, TextDelta(text="y"))], "Answering… 10s"),
+        ([(11, Working(what="Compacting the conversation"))], "Compacting the conversation… 9s"),
+        (
+            [
+                (11, Working(what="Compacting the conversation")),
+                (12, ContextReduced(kind="compaction", tokens_before=9, tokens_after=1)),
+            ],
+            "Working… 20s",
+        ),
+        ([(11, Working(what="Noting")), (12, Working(what=""))], "Working… 20s"),
+        ([(4, ToolStarted(call_id="1", name="shell", subject="make"))], "Running make… 16s"),
+        (
+            [(19, RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="busy"))],
+            "Asking again in 3s…",
+        ),
+    ],
+)
+def test_the_line_says_what_goes_on_and_since_when(events, shown):
+    progress = after((0, TurnStarted(text="x")), *events)
+
+    assert progress.line(20, 80)[2:].startswith(shown)
+
+
+def test_after_a_call_it_is_not_what_goes_on():
+    started = ToolStarted(call_id="1", name="shell", subject="make")
+    progress = after(
+        (0, TurnStarted(text="x")),
+        (1, started),
+        (2, ToolOutput(call_id="1", text="a\n", partial="b")),
+    )
+    assert progress.output(80) == ["  a", "  b"]
+
+    progress.take(FINISHED, 3)
+
+    assert progress.output(80) == []
+    assert "make" not in progress.line(4, 80)
+
+
+def test_between_turns_nothing_goes_on_but_what_kode_is_at():
+    progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ENDED))
+    assert progress.idle
+
+    progress.take(Working(what="Saving what is worth remembering"), 3)
+
+    assert not progress.idle
+    assert "Saving what is worth remembering… 2s" in progress.line(5, 80)
+
+
+def test_output_of_a_running_call_is_bounded_and_cannot_control_the_terminal():
+    started = ToolStarted(call_id="1", name="shell", subject="make")
+    progress = after((0, TurnStarted(text="x")), (1, started))
+    for _ in range(100):
+        progress.take(ToolOutput(call_id="1", text="\x1b[2Jx\t\x07" * 1000 + "\n"), 2)
+
+    assert len(progress.running["1"].output) < 10_000
+    for line in progress.output(40):
+        assert cell_width(line) <= 40
+        assert line.isprintable()
+
+
+@pytest.mark.parametrize("width", [20, 30, 80])
+def test_the_line_fits_and_says_how_to_stop_where_there_is_room(width):
+    line = spinner_line("Running " + "long " * 30, 12.0, 0.0, width)
+
+    assert cell_width(line) <= width
+    if width >= 30:
+        assert line.endswith("12s · Ctrl-C stops")
+        assert "……" not in line
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (79, "ask · big-model · 12% of 200k · $0.0123"),
+        (40, "ask · big-model · 12% of 200k · $0.0123+"),
+        (30, "ask · big-model · 12% of 200k"),
+        (19, "ask · big-model"),
+        (3, "ask"),
+    ],
+)
+def test_the_status_line_shows_what_fits(width, line):
+    status = SimpleNamespace(
+        mode="ask",
+        model="big-model",
+        context_tokens=24_000,
+        context_window=200_000,
+        cost_usd=0.0123,
+        cost_is_partial=width == 40,
+    )
+
+    assert status_line(status, width) == line

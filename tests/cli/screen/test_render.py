@@ -1,0 +1,384 @@
+import io
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.cli.screen.lines import cell_width
+from kode.cli.screen.render import MAX_DIFF_LINES, Renderer
+from kode.cli.screen.screen import Screen
+from kode.events import (
+    ContextReduced,
+    MemoryChanged,
+    Notice,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnStarted,
+)
+from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+
+
+class PromptState:
+    """A renderer on a screen that is a string, with a clock of its own."""
+
+    def __init__(self, *, width=80, color=False):
+        self.stream = io.StringIO()
+        self.now = 100.0
+        screen = Screen(
+            stream=self.stream,
+            rich_terminal=color,
+            color=color,
+            columns=lambda: width,
+            rows=lambda: 24,
+        )
+        self.renderer = Renderer(screen, clock=lambda: self.now)
+
+    def show(self, *events):
+        for event in events:
+            self.renderer.emit(event)
+        return self.text
+
+    @property
+    def text(self):
+        return self.stream.getvalue()
+
+    def live(self, width=80, height=20):
+        return [line for _, line in self.renderer.live(width, height)]
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_tool_lines_and_text_fit_the_width(width):
+    state = PromptState(width=width)
+
+    state.show(TurnStarted(text="x"), tool(subject="a long command " * 9))
+    state.show(
+        TextDelta(text="A long sentence that has to be wrapped somewhere. " * 3), replied("")
+    )
+
+    assert all(cell_width(line) <= width for line in state.text.split("\n"))
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_live_lines_fit_width_and_height_at_every_moment(width):
+    state = PromptState(width=width)
+
+    for event in ALL_EVENTS:
+        state.show(event)
+        for height in (1, 3, 18):
+            lines = state.live(width - 1, height)
+            assert len(lines) <= height
+            assert all(cell_width(line) <= width - 1 for line in lines)
+
+
+def test_without_colour_no_escape_sequence_is_written():
+    assert "\x1b" not in PromptState().show(*ALL_EVENTS)
+
+
+def test_with_colour_diffs_are_coloured():
+    text = PromptState(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
+
+    assert "\x1b[31mx\x1b[0m" in text
+    assert "\x1b[32my\x1b[0m" in text
+
+
+def test_what_tools_and_models_say_cannot_control_the_terminal():
+    evil = "\x1b[2Jx\x1b]0;t\x07\x9b1m"
+    state = PromptState()
+
+    state.show(
+        TurnStarted(text="x"),
+        ToolStarted(call_id="1", name="shell", subject=evil),
+        ToolOutput(call_id="1", text=evil),
+        TextDelta(text=evil),
+    )
+    live = "".join(state.live())
+    state.show(
+        tool(subject=evil, is_error=True, text=evil, diff=evil),
+        replied(evil),
+        Notice(text=evil),
+        MemoryChanged(text=evil),
+        ended("error", evil),
+    )
+
+    assert not {"\x1b", "\x07", "\x9b"} & set(state.text + live)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_split_of_a_reply_gives_the_same_screen(data):
+    text = "# Title\n\nSome *text* here.\n\n- a\n- b\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| 1 |\n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    edges = [0, *cuts, len(text)]
+    deltas = [TextDelta(text=text[a:b]) for a, b in itertools.pairwise(edges)]
+
+    split = PromptState().show(TurnStarted(text="x"), *deltas, replied(text))
+
+    assert split == PromptState().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
+
+
+def test_a_reply_that_was_not_streamed_is_shown_whole():
+    assert "Hello" in PromptState().show(TurnStarted(text="x"), replied("Hello"))
+
+
+def test_a_streamed_reply_is_shown_once():
+    text = PromptState().show(TurnStarted(text="x"), TextDelta(text="Hello"), replied("Hello"))
+
+    assert text.count("Hello") == 1
+
+
+def test_the_unfinished_tail_is_live_and_settles():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
+
+    assert "half a sen" in state.live()
+    assert "half" not in state.text
+
+    state.show(TextDelta(text="tence\n\n"))
+
+    assert "half a sentence" in state.text
+    assert len(state.live()) == 1
+
+
+def test_the_spinner_says_what_runs_and_how_long():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    state.now += 2
+
+    assert state.live()[-1].endswith("Running make… 2s · Ctrl-C stops")
+
+
+def test_what_takes_long_says_that_it_can_go_to_the_background():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    state.now += 12
+
+    assert state.live()[-1].endswith("Running make… 12s · Ctrl-C stops · Ctrl-B: background")
+    assert state.live(width=60)[-1].endswith("Running make… 12s · Ctrl-C stops")
+
+
+def test_output_of_a_running_tool_is_live_only():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    state.show(ToolOutput(call_id="1", text="1\n2\n3\n4\n5\n6\n"))
+
+    assert state.live()[:-1] == ["", "  2", "  3", "  4", "  5", "  6"]
+    assert state.text == ""
+
+
+def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+    state.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
+    assert state.live()[:-1] == ["", "  one", "  10%"]
+
+    state.show(ToolOutput(call_id="1", text="", partial="20%"))
+    assert state.live()[:-1] == ["", "  one", "  20%"]
+    state.show(ToolOutput(call_id="1", text="done\n"))
+
+    assert state.live()[:-1] == ["", "  one", "  done"]
+
+
+def test_thinking_is_folded_to_one_line():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
+    state.now += 4
+
+    text = state.show(TextDelta(text="Hi\n\n"))
+
+    assert "Thought for 4.0s: First this." in text
+    assert "Then that" not in text
+
+
+def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ThinkingDelta(text="First this. " + "and that " * 500))
+    state.show(ThinkingDelta(text="so in the end: yes."))
+
+    assert state.live()[-2].endswith("so in the end: yes.")
+    assert len(state.live()) == 4
+    assert "Thought: First this." in state.show(TextDelta(text="Hi\n\n"))
+
+
+def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
+    state = PromptState()
+    retry = RetryScheduled(
+        attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded.", discards_text=True
+    )
+
+    text = state.show(
+        TurnStarted(text="x"), TextDelta(text="Hal"), retry, TextDelta(text="Hello"), replied("")
+    )
+
+    assert "overloaded. Asking again in 2.0s (2 of 3). The reply starts again." in text
+    assert "Hal\n" not in text
+    assert text.endswith("Hello\n")
+
+
+def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
+    state = PromptState()
+    call = {"name": "read_file", "subject": "a.py"}
+
+    state.show(TurnStarted(text="x"), StepStarted(step=1))
+    assert len(state.live()) == 2
+    state.show(TextDelta(text="One.\n\nTw"))
+    assert state.live()[:2] == ["", "Tw"]
+    state.show(replied("One.\n\nTwo."), ToolStarted(call_id="1", **call))
+    assert state.live()[0] == ""
+    state.show(ToolFinished(call_id="1", is_error=False, summary="", text="", **call))
+    assert state.live()[0] != ""
+    state.show(ToolStarted(call_id="2", **call))
+    assert state.live()[0] != ""
+
+
+def test_why_a_request_is_sent_again_is_said_once_in_a_row():
+    state = PromptState()
+    begun = (TurnStarted(text="x"), StepStarted(step=1))
+    down, slow = (
+        [
+            RetryScheduled(attempt=at, max_attempts=5, delay_s=2.0, reason=reason)
+            for at in range(1, 3)
+        ]
+        for reason in ("No server answers", "Slow down")
+    )
+
+    text = state.show(*begun, *down, *slow, StepStarted(step=2), slow[0])
+
+    assert [line for line in text.splitlines() if line] == [
+        "No server answers. Asking again in 2.0s (2 of 5).",
+        "Asking again in 2.0s (3 of 5).",
+        "Slow down. Asking again in 2.0s (2 of 5).",
+        "Asking again in 2.0s (3 of 5).",
+        "Slow down. Asking again in 2.0s (2 of 5).",
+    ]
+
+
+def test_the_spinner_counts_down_to_the_next_attempt():
+    state = PromptState()
+    state.show(
+        TurnStarted(text="x"),
+        RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="overloaded"),
+    )
+    state.now += 1.5
+    assert "Asking again in 3s…" in state.live()[-1]
+
+    state.now += 3
+    assert "Waiting for the model…" in state.live()[-1]
+
+
+def test_a_diff_that_was_just_approved_is_not_shown_again():
+    state = PromptState()
+    diff = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
+    state.renderer.screen.approved = diff.strip()
+
+    assert "+ y" not in state.show(tool("edit_file", "a", diff=diff))
+    assert "+ y" in state.show(tool("edit_file", "a", diff=diff))
+
+
+def test_a_failed_tool_shows_the_end_of_what_it_said():
+    text = PromptState().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
+
+    assert "✗ Running pytest -q · exit 1 · 1.5s" in text
+    assert "  … 24 more lines\n  line 24" in text
+    assert "line 29" in text
+
+
+def test_a_long_diff_is_cut_and_says_so():
+    diff = "@@ -0,0 +1,200 @@\n" + "+x\n" * 200
+
+    text = PromptState().show(tool("edit_file", "a", diff=diff))
+
+    assert text.count("+ x") == MAX_DIFF_LINES - 1
+    assert f"… {200 - MAX_DIFF_LINES + 1} more lines (/details)" in text
+
+
+def test_what_a_call_changed_in_memory_is_told_once():
+    told = 'added to user "Wants the edge cases named in every summary"'
+    call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
+    done = ToolFinished(**call, is_error=False, summary=told + " …")
+    state = PromptState()
+
+    text = state.show(MemoryChanged(text=told, change_id="c1"), done)
+    assert " ".join(text.split()) == f"memory: {told} · /memory undo"
+    assert "● Memory add" in state.show(done)
+
+    failed = replace(done, is_error=True)
+    assert "✗" in PromptState().show(MemoryChanged(text=told, change_id="c1"), failed)
+
+
+def test_memory_and_context_are_one_quiet_line_each():
+    text = PromptState().show(
+        MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),
+        ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
+    )
+
+    assert 'memory: merged into env "uses pytest" · /memory undo\n' in text
+    assert "context: old tool output dropped, 90k → 40k tokens\n" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        ("error", "No key. Run `kode init`.", "Error: No key. Run `kode init`."),
+        ("interrupted", None, "say how to go on"),
+        ("timeout", None, "raise --timeout"),
+    ],
+)
+def test_a_turn_that_failed_says_what_to_do(status, error, said):
+    assert said in PromptState().show(TurnStarted(text="x"), ended(status, error))
+
+
+def test_the_end_of_a_turn_takes_everything_live_away():
+    state = PromptState()
+    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
+
+    text = state.show(ended(files=("/a", "/b")))
+
+    assert state.live() == []
+    assert "2.5s · 2 steps · 1.2k in, 30 out · $0.01 · 2 files changed" in text
+
+
+def test_a_fault_of_the_screen_never_reaches_the_turn():
+    state = PromptState()
+    state.renderer.screen.columns = lambda: 1 // 0
+
+    state.renderer.emit(tool())
+
+    assert "could not show tool_finished" in state.text
+
+
+def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
+    output = "\n".join(f"line {n}" for n in range(9))
+    state = PromptState(color=True)
+    failed = ToolFinished(
+        call_id="1",
+        name="shell",
+        subject="make",
+        is_error=False,
+        summary="exit status 2",
+        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+    )
+
+    text = state.show(failed)
+
+    assert text.startswith("\x1b[33m✗\x1b[0m Ran make · exit status 2\n")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")[1:-1] == [
+        "  … 6 more lines",
+        "  line 6",
+        "  line 7",
+        "  line 8",
+    ]
+
+
+@pytest.mark.parametrize("summary", ["exit status 0", "runs on in the background as bg1"])
+def test_a_command_that_ended_well_or_runs_on_is_one_line(summary):
+    finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
+
+    assert PromptState().show(finished).count("\n") == 1

@@ -1,0 +1,158 @@
+import asyncio
+import io
+from dataclasses import replace
+
+import pytest
+
+from kode.cli.screen.run_render import ProgressRenderer
+from kode.cli.screen.screen import Screen
+from kode.events import (
+    MemoryChanged,
+    Notice,
+    StepStarted,
+    ThinkingDelta,
+    ToolStarted,
+    TurnStarted,
+)
+from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+
+
+def progress(**options):
+    stream = io.StringIO()
+    screen = Screen(
+        stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
+    )
+    return ProgressRenderer(screen=screen, **options), stream
+
+
+def test_progress_is_a_plain_line_for_each_tool_call():
+    renderer, stream = progress()
+
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+
+    assert stream.getvalue().splitlines() == [
+        "overloaded. Asking again in 2.0s (2 of 3).",
+        "✗ Running pytest -q · exit 1 · 1.5s",
+        "● Edited a.py · exit 0 · 1.5s",
+        "context: compacted, 90k → 9k tokens",
+        'memory: merged into env "a"',
+        "✗ Agent 1: g · error · 1.0s · 10 tokens",
+        "Warning: careful",
+    ]
+
+
+def test_what_a_call_changed_in_memory_is_told_once():
+    renderer, stream = progress()
+    told = 'added to user "Wants the edge cases named in every summary"'
+
+    renderer.emit(MemoryChanged(text=told))
+    renderer.emit(replace(tool("memory", "add"), summary=told))
+
+    assert stream.getvalue() == f"memory: {told}\n"
+
+
+def test_quiet_progress_leaves_warnings():
+    renderer, stream = progress(quiet=True)
+
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+    renderer.emit(Notice(text="by the way", level="info"))
+
+    assert stream.getvalue().splitlines() == [
+        "overloaded. Asking again in 2.0s (2 of 3).",
+        "Warning: careful",
+    ]
+
+
+def test_verbose_progress_adds_thinking_and_output():
+    renderer, stream = progress(verbose=True)
+
+    renderer.emit(ThinkingDelta(text="hm"))
+    renderer.emit(replied("x"))
+    renderer.emit(tool(text="all passed"))
+
+    assert stream.getvalue().splitlines() == [
+        "  hm",
+        "● Ran pytest -q · exit 0 · 1.5s",
+        "  all passed",
+    ]
+
+
+class Progress:
+    """A renderer of `kode run` on a terminal that is a string."""
+
+    def __init__(self, *, terminal=True, live=True, quiet=False):
+        self.stream = io.StringIO()
+        self.stream.isatty = lambda: terminal
+        self.now = 100.0
+        self.screen = Screen(
+            stream=self.stream,
+            rich_terminal=terminal,
+            color=False,
+            columns=lambda: 60,
+            rows=lambda: 24,
+        )
+        self.renderer = ProgressRenderer(
+            screen=self.screen, live=live, quiet=quiet, clock=lambda: self.now
+        )
+
+    def show(self, *events):
+        for event in events:
+            self.renderer.emit(event)
+        return self.stream.getvalue()
+
+
+STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
+
+
+async def test_a_task_on_a_terminal_says_what_goes_on_in_a_line_that_goes_away():
+    state = Progress()
+
+    text = state.show(TurnStarted(text="x"), STARTED)
+    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[K")
+    text = state.show(tool())
+    assert text.endswith("\r\x1b[K● Ran pytest -q · exit 0 · 1.5s\n")
+    text = state.show(ended())
+
+    assert text.endswith("\n") or text.endswith("\r\x1b[K")
+    assert not state.screen._line_shown
+
+
+async def test_the_line_goes_on_counting_by_itself(monkeypatch):
+    monkeypatch.setattr("kode.cli.screen.run_render.LINE_EVERY_S", 0.01)
+    state = Progress()
+    state.show(TurnStarted(text="x"), STARTED)
+    state.now += 42
+
+    while "42s" not in state.stream.getvalue():
+        await asyncio.sleep(0.01)
+    state.show(ended())
+
+
+async def test_a_question_is_not_painted_over(monkeypatch):
+    state = Progress()
+    state.show(TurnStarted(text="x"), STARTED)
+    asked = asyncio.Event()
+
+    async def read_line(stream):
+        before = len(state.stream.getvalue())
+        state.show(StepStarted(step=2))
+        asked.set()
+        return state.stream.getvalue()[before:]
+
+    monkeypatch.setattr("kode.cli.screen.plain.read_line", read_line)
+
+    painted = await state.screen.read_answer("answer: ")
+
+    assert state.stream.getvalue().endswith("\r\x1b[Kanswer: ")
+    assert painted == ""
+    state.show(ended())
+
+
+@pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}, {"quiet": True}])
+async def test_elsewhere_nothing_is_painted_over(options):
+    text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
+
+    assert "\r" not in text
+    assert "\x1b" not in text

@@ -1,0 +1,70 @@
+from datetime import UTC, date, datetime, timedelta
+
+from kode.cli.screen.lines import cell_width
+from kode.cli.screen.session_table import short_folder, table, when
+from kode.session.index import Summary
+
+TODAY = date(2026, 3, 5)
+
+
+def summary(**more: object) -> Summary:
+    values = {
+        "id": "20260305-091500-3fa9c2",
+        "updated_at": datetime(2026, 3, 5, 9, 15).astimezone().isoformat(),
+        "cwd": "/srv/a-rather-long/path/to/some/project",
+        "task": "fix the\ntest 修正する",
+        "turns": 12,
+        "cost_usd": 1.5,
+    }
+    return Summary(**{**values, **more})
+
+
+def test_a_session_is_a_line_under_the_names_of_the_columns() -> None:
+    head, line, other = table([summary(), summary(turns=0, cost_usd=None)], 120, today=TODAY)
+    assert head.split() == ["id", "when", "where", "turns", "cost", "first", "task"]
+    assert line.startswith("20260305-091500-3fa9c2  today 09:15  ")
+    assert "/some/project" in line
+    assert line.endswith("   12  $1.50  fix the test 修正する")
+    assert other.endswith("    -      -  fix the test 修正する")
+    assert head.index("first task") == line.index("fix the")
+
+
+def test_where_it_is_narrow_the_less_telling_goes_first_and_the_id_stays_whole() -> None:
+    for width, gone in ((90, ""), (70, "where"), (57, "cost"), (20, "turns")):
+        head, line = table([summary()], width, today=TODAY)
+        assert gone not in head or not gone
+        assert "20260305-091500-3fa9c2" in line
+        assert cell_width(line) <= max(width, 22)
+
+
+def test_where_a_number_opens_a_session_the_first_task_is_worth_more_than_the_id() -> None:
+    for width, shown in ((79, True), (50, False), (39, False)):
+        _, line = table([summary()], width, today=TODAY, with_folder=False, numbered=True)
+        assert ("20260305-091500-3fa9c2" in line) is shown
+        assert "fix the test" in line
+        assert cell_width(line) <= width
+
+
+def test_rows_can_be_numbered() -> None:
+    lines = table([summary()] * 11, 100, today=TODAY, numbered=True)
+    assert [line[:4] for line in lines[:2]] == ["    ", " 1  "]
+    assert lines[11].startswith("11  2026")
+
+
+def test_a_damaged_session_says_what_to_do() -> None:
+    line = table([summary(damaged=True)], 200, today=TODAY)[1]
+    assert "damaged: `kode session check 20260305-091500-3fa9c2`" in line
+
+
+def test_days_are_told_as_people_do() -> None:
+    noon = datetime(2026, 3, 5, 12).astimezone()
+    told = [when((noon - timedelta(days=n)).isoformat(), TODAY) for n in (0, 1, 20, 400)]
+    assert told == ["today 12:00", "yesterday 12:00", "Feb 13 12:00", "2025-01-29"]
+    assert when("nonsense", TODAY) == "?"
+    assert when(datetime(2026, 3, 5, 12, tzinfo=UTC).isoformat(), TODAY) != "?"
+
+
+def test_the_home_is_a_tilde(monkeypatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert short_folder("/home/me/work") == "~/work"
+    assert short_folder("/home/me2/work") == "/home/me2/work"
