@@ -67,5 +67,5 @@ def rendered(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
         mark = screen.paint("warning", f"  {BY_OTHERS}") if one.by_others else ""
         pad = " " * max(width - cell_width(name), 0)
         lines.append(f"  {name}{pad}  +{one.added} -{one.removed}{mark}")
-    lines += ["", *(painted_diff(screen, one.text).rstrip("\n") for one in diffs)]
+    lines += ["", *(painted_diff(screen, one.text, headings=True) for one in diffs)]
     return "\n".join(lines)

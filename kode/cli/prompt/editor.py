@@ -28,6 +28,7 @@ from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.prompt.mentions import BEING_TYPED
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.state import PromptState
+from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, open_notifier
 
 SPIN_S = 0.1
@@ -38,6 +39,12 @@ class _Question:
     label: str
     answer: "asyncio.Future[str | None]"
     draft: Document
+    menu: Menu | None = None
+
+
+ONE_KEY_S = 0.25
+"""A letter that stands for a choice counts when nothing follows it for so long: else it is the
+beginning of a word."""
 
 
 TYPED_AHEAD_S = 0.5
@@ -86,6 +93,7 @@ class Editor:
             multiline=True,
             tempfile_suffix=".md",
             on_text_insert=lambda _: self._key(),
+            on_text_changed=lambda _: self._typed(),
         )
         output = create_output()
         # Without asking for the cursor's position nothing has to be waited for before a line is
@@ -94,7 +102,12 @@ class Editor:
             output.enable_cpr = False  # type: ignore[attr-defined]
         self.app: Application[None] = Application(
             layout=layout_of(
-                self.buffer, size=output.get_size, live=live, status=status, mark=self._mark
+                self.buffer,
+                size=output.get_size,
+                live=live,
+                status=status,
+                mark=self._mark,
+                menu=self._menu_lines,
             ),
             key_bindings=keys(self),
             style=STYLE if color else PLAIN_STYLE,
@@ -186,11 +199,12 @@ class Editor:
         while (left := self.last_key_at + pause_s - time.monotonic()) > 0:
             await asyncio.sleep(left)
 
-    async def read_answer(self, label: str) -> str | None:
-        """Reads one line that is an answer; the message being written is put aside meanwhile."""
+    async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
+        """Reads one line that is an answer, or the value of a choice of the menu; the message being
+        written is put aside meanwhile. None: at the end of input, or when the menu was left."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
-            question = _Question(label, loop.create_future(), self.buffer.document)
+            question = _Question(label, loop.create_future(), self.buffer.document, menu)
             self._question = question
             self.clear()
             self.redraw()
@@ -205,6 +219,11 @@ class Editor:
     def asking(self) -> bool:
         """Whether what is typed is an answer."""
         return self._question is not None
+
+    @property
+    def menu(self) -> Menu | None:
+        """What is chosen from now."""
+        return self._question.menu if self._question is not None else None
 
     def answer(self, text: str | None) -> None:
         """Gives the question its answer."""
@@ -251,7 +270,10 @@ class Editor:
         """Enter: an answer, a new line after a trailing backslash, or a message."""
         text = self.buffer.text
         if self.asking:
-            self.answer(text)
+            choice = self.menu.highlighted(text) if self.menu is not None else None
+            if choice is None and self.menu is not None and self.menu.find is not None:
+                return
+            self.answer(choice.value if choice is not None else text)
             return
         if self.buffer.document.text_before_cursor.endswith("\\"):
             self.buffer.delete_before_cursor()
@@ -284,6 +306,24 @@ class Editor:
 
     def _key(self) -> None:
         self.last_key_at = time.monotonic()
+
+    def _typed(self) -> None:
+        """In a menu a single key is enough."""
+        if (menu := self.menu) is None:
+            return
+        text = self.buffer.text
+        if (choice := menu.by_key(text)) is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(ONE_KEY_S, self._choose_if_alone, menu, text, choice.value)
+
+    def _choose_if_alone(self, menu: Menu, typed: str, value: str) -> None:
+        if self.menu is menu and self.buffer.text == typed:
+            self.answer(value)
+
+    def _menu_lines(self, width: int, height: int) -> list[str]:
+        if self.menu is None:
+            return []
+        return self.menu.lines(self.state.screen, self.buffer.text, width, height)
 
     def _give_up_question(self) -> None:
         if self._question is not None and not self._question.answer.done():

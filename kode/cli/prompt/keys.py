@@ -22,11 +22,12 @@ ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
 
 
 def bindings(editor: Editor) -> KeyBindings:
-    """What the keys of CONTRACT's list do; everything else edits."""
+    """What the keys do that do not edit."""
     keys = KeyBindings()
     empty = Condition(lambda: not editor.buffer.text)
     menu = Condition(lambda: editor.buffer.complete_state is not None)
     asking = Condition(lambda: editor.asking)
+    choosing = Condition(lambda: editor.menu is not None)
     commands = Condition(lambda: editor.vi_commands)
 
     @keys.add("enter", filter=~is_searching)
@@ -59,7 +60,7 @@ def bindings(editor: Editor) -> KeyBindings:
         # groups of their own, are not stopped.
         event.app.suspend_to_background(suspend_group=False)
 
-    @keys.add("tab")
+    @keys.add("tab", filter=~choosing)
     def _complete(event: KeyPressEvent) -> None:
         if editor.asking:
             return
@@ -77,8 +78,24 @@ def bindings(editor: Editor) -> KeyBindings:
         if not _take_back_waiting(editor):
             editor.buffer.auto_up()
 
-    @keys.add("up", filter=asking)
-    @keys.add("down", filter=asking)
+    @keys.add("up", filter=choosing)
+    @keys.add("s-tab", filter=choosing)
+    def _choice_before(event: KeyPressEvent) -> None:
+        assert editor.menu is not None
+        editor.menu.move(editor.buffer.text, -1)
+
+    @keys.add("down", filter=choosing)
+    @keys.add("tab", filter=choosing)
+    def _next_choice(event: KeyPressEvent) -> None:
+        assert editor.menu is not None
+        editor.menu.move(editor.buffer.text, 1)
+
+    @keys.add("escape", filter=choosing & ~vi_mode)
+    def _leave_menu(event: KeyPressEvent) -> None:
+        editor.answer(None)
+
+    @keys.add("up", filter=asking & ~choosing)
+    @keys.add("down", filter=asking & ~choosing)
     @keys.add("c-r", filter=asking)
     @keys.add("c-s", filter=asking)
     def _nothing(event: KeyPressEvent) -> None:

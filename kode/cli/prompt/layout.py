@@ -6,7 +6,7 @@ from collections.abc import Callable
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition, has_completions
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -58,8 +58,10 @@ def layout_of(
     live: Lines,
     status: Callable[[int], str],
     mark: Callable[[], tuple[str, str]],
+    menu: Callable[[int, int], list[str]],
 ) -> Layout:
-    """The parts of the prompt below each other. `mark` is (style, text) before the input."""
+    """The parts of the prompt below each other. `mark` is (style, text) before the input; `menu`
+    gives painted lines for a width and a height while something is chosen."""
 
     def columns_and_rows() -> tuple[int, int]:
         found = size()
@@ -77,6 +79,10 @@ def layout_of(
             for number, (style, line) in enumerate(lines, 1)
         ]
 
+    def menu_lines() -> list[str]:
+        columns, height = columns_and_rows()
+        return menu(columns - 1, max(height - 4, 4))
+
     def status_fragments() -> StyleAndTextTuples:
         return [("class:toolbar", status(columns_and_rows()[0] - 1))]
 
@@ -91,6 +97,11 @@ def layout_of(
         backward_search_prompt="history: ", forward_search_prompt="history, newer: "
     )
     above = Window(FormattedTextControl(live_fragments), wrap_lines=False, dont_extend_height=True)
+    choices = Window(
+        FormattedTextControl(lambda: ANSI("\n".join(menu_lines()))),
+        wrap_lines=False,
+        dont_extend_height=True,
+    )
     line = Window(
         BufferControl(buffer, search_buffer_control=search.control),
         height=input_height,
@@ -102,6 +113,7 @@ def layout_of(
     container = HSplit(
         [
             ConditionalContainer(above, Condition(lambda: bool(live_lines()))),
+            ConditionalContainer(choices, Condition(lambda: bool(menu_lines()))),
             line,
             search,
             CompletionsMenu(max_height=8, scroll_offset=1),

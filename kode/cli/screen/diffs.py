@@ -1,4 +1,4 @@
-"""Unified diffs in colour: for a question as they are, for an outcome with line numbers.
+"""Unified diffs as people read them: numbered lines in colour, without the marks of the format.
 
 Lines that came are green and lines that went are red, with the colours of their syntax laid over
 that; within a changed line the part that differs stands out. Nothing here reads files or makes
@@ -15,10 +15,12 @@ from kode.cli.screen.lines import cell_width, clean, head, plural
 from kode.cli.screen.screen import Screen
 
 MAX_ROWS = 4
-"""Rows of the screen that one line of an outcome may take; a minified file has very long ones."""
+"""Rows that one line may take where a diff is cut; a minified file has very long ones."""
 
 NUMBERED_FROM_COLUMNS = 50
 """Where it is narrower, line numbers would take the room of the text."""
+
+INDENT = 2
 
 MAX_COMPARED_CHARS = 400
 MAX_COMPARED_LINES = 30
@@ -38,8 +40,8 @@ Part = tuple[str, str]
 @dataclass
 class Line:
     kind: str
-    """`+`, `-`, ` ` (context), `@` (between hunks), `\\` (no line feed at the end), `h` (a
-    header)."""
+    """`+`, `-`, ` ` (context), `@` (between hunks), `\\` (no line feed at the end), `h` (the name
+    of a file), `…` (lines left out)."""
     text: str
     """Without its sign."""
     number: int = 0
@@ -50,52 +52,67 @@ class Line:
     """The text in pieces, where a part of it stands out."""
 
 
-def painted_diff(screen: Screen, diff: str) -> str:
-    """A whole diff as it is, in colour."""
+def painted_diff(
+    screen: Screen, diff: str, max_lines: int | None = None, *, headings: bool = False
+) -> str:
+    """Numbered lines in colour, indented by two. Over `max_lines` each run of changed lines is cut,
+    so that both what went and what came can be seen; what is left out is counted. The name of the
+    file stands above its lines where there are several files, or with `headings`."""
     lines = _parsed(clean(diff).rstrip("\n").expandtabs(4))
+    headings = headings or sum(line.kind == "h" for line in lines) > 1
+    lines = [line for line in lines if line.kind != "h" or headings]
+    lines = [
+        line
+        for before, line in zip([None, *lines], lines, strict=False)
+        if line.kind != "@" or (before is not None and before.kind != "h")
+    ]
+    if max_lines is not None:
+        lines = _cut(lines, max_lines)
     _colour(screen, lines)
-    painted = []
-    for line in lines:
-        if line.kind == "h":
-            painted.append(screen.paint("dim", line.text))
-        elif line.kind == "@":
-            painted.append(screen.paint("place", line.text))
-        else:
-            painted.append(_painted(screen, [(_STYLE.get(line.kind, ""), line.kind), *line.parts]))
-    return "\n".join(painted)
-
-
-def outcome_diff(screen: Screen, diff: str, max_lines: int, indent: int = 2) -> str:
-    """What a call has changed: numbered lines without headers, at most `max_lines` of them; what
-    goes beyond is counted."""
-    lines = _parsed(clean(diff).rstrip("\n").expandtabs(4))
-    several = sum(line.kind == "h" and line.text.startswith("+++ ") for line in lines) > 1
-    lines = [line for line in lines if line.kind != "h" or several]
-    if lines and lines[0].kind == "@":
-        lines = lines[1:]
-    cut = len(lines) - max_lines + 1 if len(lines) > max_lines else 0
-    shown = lines[: len(lines) - cut]
-    _colour(screen, shown)
-    numbers = max((len(str(line.number)) for line in shown), default=1)
+    numbers = max((len(str(line.number)) for line in lines), default=1)
     if screen.width < NUMBERED_FROM_COLUMNS:
         numbers = 0
-    rows = [" " * indent + row for line in shown for row in _rows(screen, line, numbers, indent)]
-    if cut:
-        rest = f"… {plural(cut, 'more line')} (/details)"
-        rows.append(" " * indent + screen.paint("dim", rest))
-    return "\n".join(rows)
+    most = MAX_ROWS if max_lines is not None else None
+    return "\n".join(
+        " " * INDENT + row for line in lines for row in _rows(screen, line, numbers, most)
+    )
 
 
-def _rows(screen: Screen, line: Line, numbers: int, indent: int) -> list[str]:
+def _cut(lines: list[Line], max_lines: int) -> list[Line]:
+    """At most about `max_lines`: first every run of lines that went or came is shortened, to three
+    at least, then the end goes."""
+    runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
+    kept, most = lines, min(len(lines), max_lines)
+    while len(kept) > max_lines and most > 2:
+        kept = [line for run in runs for line in _shortened(run, most)]
+        most -= 1
+    if len(kept) <= max_lines:
+        return kept
+    rest = len(kept) - max_lines + 1
+    return [*kept[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
+
+
+def _shortened(run: list[Line], most: int) -> list[Line]:
+    if len(run) <= most or run[0].kind not in "+-":
+        return run
+    what = {"+": "added", "-": "removed"}[run[0].kind]
+    rest = f"… {plural(len(run) - most + 1, 'more line')} {what} (/details)"
+    return [*run[: most - 1], Line("…", rest)]
+
+
+def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[str]:
     """A line as rows of the screen: its number, its sign, its text."""
     gutter = f"{line.number or '':>{numbers}} " if numbers else ""
-    if line.kind in "h@":
-        return [screen.paint("dim", line.text if line.kind == "h" else " " * len(gutter) + "⋮")]
+    if line.kind == "h":
+        return [screen.paint("bold", line.text)]
+    if line.kind in "@…":
+        text = "⋮" if line.kind == "@" else line.text
+        return [screen.paint("dim", " " * len(gutter) + text)]
     style = _STYLE.get(line.kind, "")
-    room = max(screen.width - indent - len(gutter) - 2, 4)
+    room = max(screen.width - INDENT - len(gutter) - 2, 4)
     rows = _wrapped(line.parts, room)
-    if len(rows) > MAX_ROWS:
-        rows = [*rows[: MAX_ROWS - 1], [("dim", "… (the line goes on)"[:room])]]
+    if most is not None and len(rows) > most:
+        rows = [*rows[: most - 1], [("dim", "… (the line continues)"[:room])]]
     sign = screen.paint(style, line.kind) if style else " "
     first = screen.paint(style or "dim", gutter) + sign + " "
     later = " " * (len(gutter) + 2)
@@ -131,7 +148,7 @@ def _parsed(diff: str) -> list[Line]:
     """The lines of a diff. Signs count only within a hunk: a removed `-- x` is no header."""
     lines: list[Line] = []
     old = new = old_left = new_left = 0
-    file = ""
+    file = removed = ""
     for text in diff.split("\n"):
         if old_left <= 0 and new_left <= 0:
             if match := _HUNK.match(text):
@@ -139,9 +156,16 @@ def _parsed(diff: str) -> list[Line]:
                 old_left, new_left = int(match[2] or 1), int(match[4] or 1)
                 lines.append(Line("@", text))
                 continue
-            lines.append(Line("\\" if text.startswith("\\") else "h", text.removeprefix("\\")))
-            if text.startswith(("--- ", "+++ ")) and text[4:] != "/dev/null":
-                file = text[4:]
+            if text.startswith("\\"):
+                lines.append(Line("\\", text.removeprefix("\\")))
+            elif text.startswith("--- "):
+                removed = text[4:]
+            elif text.startswith("+++ "):
+                file = text[4:] if text[4:] != "/dev/null" else removed
+                name = file if file == removed else re.sub(r"^[ab]/", "", file)
+                lines.append(Line("h", name))
+            elif text:
+                lines.append(Line("h", text))
             continue
         sign, rest = text[:1] or " ", text[1:]
         if sign == "-":
@@ -155,8 +179,8 @@ def _parsed(diff: str) -> list[Line]:
             lines.append(Line(" ", rest, new, file))
         old, old_left = (old + 1, old_left - 1) if sign != "+" else (old, old_left)
         new, new_left = (new + 1, new_left - 1) if sign != "-" else (new, new_left)
-    for removed, added in _pairs(lines):
-        _mark_changes(removed, added)
+    for went, came in _pairs(lines):
+        _mark_changes(went, came)
     return lines
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clean, one_line, wrap
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen, open_screen
 from kode.permissions.gate import Answer, Ask, Question, visible
 
 HABIT_COUNT = 3
 HABIT_S = 60.0
-"""After this many approvals of one kind (the class of a command, or what a tool does) within this
-time a typed word is asked for: a hand that says yes by habit no longer reads."""
+"""After this many approvals of one kind within this time, what destroys takes a typed word: a hand
+that says yes by habit no longer reads."""
 
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
@@ -41,24 +42,35 @@ class _Asker:
         async with self._one_at_a_time:
             await self.screen.quiet()
             kind = question.kind or question.tool
-            by_habit = self._by_habit(kind)
-            show_question(self.screen, question)
+            in_words = bool(question.dangers) and self._by_habit(kind)
             self.screen.notify(f"waits for your answer: {visible(question.title)}")
-            answer = await self._answer(question, by_habit)
+            answer = await self._answer(question, in_words)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
-                self.screen.approved = question.preview.strip()
+            self.screen.print(outcome_line(question, answer), "dim")
             return answer
 
-    async def _answer(self, question: Question, by_habit: bool) -> Answer:
-        self.screen.print(_choices(question, by_habit), "bold")
+    async def _answer(self, question: Question, in_words: bool) -> Answer:
+        """Where it fits, the question stands below with its choices and goes when it is answered;
+        a longer one is printed, and stays."""
+        screen = self.screen
+        menu = _menu(screen, question, in_words)
+        if screen.editor is None or len(menu.above(screen.width)) + 10 > screen.rows():
+            screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
+            screen.approved = question.preview.strip()
+            menu.above = lambda width: []
+        if screen.editor is None:
+            screen.print("\n".join(_choice_lines(menu)), "bold")
         while True:
-            line = await self.screen.read_answer("answer: ")
-            answer = parse_answer(line, question, by_habit=by_habit)
+            line = await screen.read_answer("answer: ", menu)
+            answer = parse_answer(line, question, in_words=in_words)
             if answer is not None:
-                self.screen.print(_said(answer), "dim")
+                if answer.choice == "no":
+                    screen.approved = ""
                 return answer
-            self.screen.print(_choices(question, by_habit), "warning")
+            screen.print("That is not an answer here.", "warning")
+            if screen.editor is None:
+                screen.print("\n".join(_choice_lines(menu)), "bold")
 
     def _by_habit(self, kind: str) -> bool:
         approved = self._approved[kind]
@@ -67,7 +79,7 @@ class _Asker:
         return len(approved) >= HABIT_COUNT
 
 
-def parse_answer(line: str | None, question: Question, *, by_habit: bool) -> Answer | None:
+def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Answer | None:
     """What a typed line means; None when the line allows something that is not on offer.
 
     Nothing, or end of input, is no. Any words that are no choice are a no with a message.
@@ -76,7 +88,7 @@ def parse_answer(line: str | None, question: Question, *, by_habit: bool) -> Ans
     word = text.lower()
     if word in ("", "n", "no"):
         return Answer(choice="no")
-    if by_habit and word in ("y", "s", "p"):
+    if in_words and word in ("y", "s", "p"):
         return None
     if word in ("y", "yes"):
         return Answer(choice="once")
@@ -89,49 +101,81 @@ def parse_answer(line: str | None, question: Question, *, by_habit: bool) -> Ans
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
 
 
-def show_question(screen: Screen, question: Question) -> None:
-    """Prints who wants to do what, the whole preview, and why it is asked."""
+def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
+    """Who wants to do what, the whole preview, and why it is asked; painted."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
-    screen.print()
-    screen.print(f"{visible(question.title)}{asker}", "title")
-    if question.preview.strip():
-        shown = "\n".join(visible(line) for line in question.preview.rstrip("\n").split("\n"))
-        is_diff = "\n@@ " in f"\n{shown}" or shown.startswith(("--- ", "+++ "))
-        screen.print_painted(painted_diff(screen, shown) if is_diff else _barred(screen, shown))
-    elif question.subject:
-        screen.print_painted(_barred(screen, visible(question.subject)))
+    preview = "\n".join(visible(line) for line in question.preview.rstrip("\n").split("\n"))
+    lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
+    before, diff = _diff_in(preview)
+    if diff:
+        if before or question.tool != "shell":
+            lines += _barred(screen, before or _named(question, diff), width)
+        lines += painted_diff(screen, diff).split("\n")
+    else:
+        lines += _barred(screen, preview if preview.strip() else question.subject, width)
     for danger in question.dangers:
-        screen.print(one_line(visible(danger)), "error")
+        lines += screen.paint("error", _wrapped(danger, width)).split("\n")
     for reason in question.reason.splitlines():
-        screen.print(one_line(visible(reason)), "dim")
+        lines += screen.paint("dim", _wrapped(reason, width)).split("\n")
+    return lines
 
 
-def _barred(screen: Screen, text: str) -> str:
+def outcome_line(question: Question, answer: Answer) -> str:
+    """What is left of an answered question: one line."""
+    said = {
+        "once": "Allowed once",
+        "session": "Allowed in this session",
+        "project": "Allowed in this project",
+        "no": "Denied",
+    }[answer.choice]
+    what = one_line(visible(question.subject or question.title))
+    told = f" · told the model: {answer.message}" if answer.message else ""
+    return f"{said}: {what}{told}"
+
+
+def _diff_in(preview: str) -> tuple[str, str]:
+    """What stands before the diff of a preview, and the diff; "" where there is none."""
+    if preview.startswith(("--- ", "+++ ")):
+        return "", preview
+    before, mark, diff = preview.partition("\n\n--- ")
+    return (before, f"--- {diff}") if mark and "\n@@ " in diff else (preview, "")
+
+
+def _named(question: Question, diff: str) -> str:
+    new = " (new file)" if "\n@@ -0,0 " in diff else ""
+    return f"{visible(question.subject)}{new}"
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(wrap(one_line(visible(text)), width))
+
+
+def _barred(screen: Screen, text: str, width: int) -> list[str]:
     """Each line that shows has a bar, wrapped ones too: none can pass for words of kode's own."""
     bar = screen.paint("warning", "│")
-    return "\n".join(f"{bar} {line}" for line in wrap(clean(text), screen.width - 2))
+    return [f"{bar} {line}" for line in wrap(clean(visible(text)), width - 2)]
 
 
-def _choices(question: Question, by_habit: bool) -> str:
-    once, session, project = ("yes", "session", "project") if by_habit else ("y", "s", "p")
-    offers = [(once, "allow once")]
+def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
+    once, session, project = ("yes", "session", "project") if in_words else ("y", "s", "p")
+    choices = [Choice("y", "yes, once", once)]
     if question.may_always:
         rules = ", ".join(visible(rule) for rule in question.rules)
         what = f": {rules}" if rules else ""
-        offers.append((session, f"always in this session{what}"))
-        offers.append((project, f"always in this project{what}"))
-    offers.append(("n", "no (Enter), or type what to do instead"))
-    lines = [f"  [{key}] {meaning}" for key, meaning in offers]
-    if by_habit:
-        lines.insert(0, "Several were allowed just now: to allow this one, type the whole word.")
-    return "\n".join(lines)
+        choices.append(Choice("s", f"yes, always in this session{what}", session))
+        choices.append(Choice("p", f"yes, always in this project{what}", project))
+    choices.append(Choice("n", "no", "n"))
+    hint = "or type what to do instead"
+    if in_words:
+        hint = "This destroys, and you allowed several just now: type the whole word to allow it."
+    return Menu(
+        choices,
+        above=lambda width: question_lines(screen, question, width),
+        selected=len(choices) - 1,
+        by_word=in_words,
+        hint=hint,
+    )
 
 
-def _said(answer: Answer) -> str:
-    allowed = {
-        "once": "Allowed once.",
-        "session": "Allowed in this session.",
-        "project": "Allowed in this project.",
-        "no": "Not allowed.",
-    }[answer.choice]
-    return f"{allowed} The model is told: {answer.message}" if answer.message else allowed
+def _choice_lines(menu: Menu) -> list[str]:
+    return [*(f"  [{one.key}] {one.text}" for one in menu.choices), f"  {menu.hint}"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from kode.cli.screen.details import Details
-from kode.cli.screen.diffs import outcome_diff
+from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.event_lines import (
     NOTICE_STYLE,
     agent_line,
@@ -121,11 +121,10 @@ class Renderer:
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         lines += [("dim", line) for line in progress.agent_lines(width)]
         if self.screen.asking:
-            spinner = clip("Waiting for your answer · Ctrl-C stops", width)
-        else:
-            now, since = self.clock(), progress.commands_since()
-            stop = how_to_stop(now - since if since is not None else 0.0, width)
-            spinner = progress.line(now, width, stop)
+            return lines[-max(height, 1) :]
+        now, since = self.clock(), progress.commands_since()
+        stop = how_to_stop(now - since if since is not None else 0.0, width)
+        spinner = progress.line(now, width, stop)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
@@ -247,7 +246,7 @@ class Renderer:
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
-            screen.print_painted(outcome_diff(screen, event.diff, MAX_DIFF_LINES))
+            screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
             screen.print(indented(event.text, 20), "dim")
         elif event.is_error:

@@ -19,6 +19,7 @@ from kode.cli.screen.lines import clean, clip, fold
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from kode.cli.screen.menu import Menu
     from kode.cli.screen.notify import Notifier
 
 SGR = {
@@ -73,8 +74,8 @@ class Editor(Protocol):
     async def quiet(self, pause_s: float) -> None:
         """Returns when no key was pressed for `pause_s`."""
 
-    async def read_answer(self, label: str) -> str | None:
-        """One line that is an answer and no message; None at end of input."""
+    async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
+        """One line that is an answer, or what was chosen; None at end of input."""
 
 
 @dataclass
@@ -241,11 +242,12 @@ class Screen:
 
         drop_typed(sys.stdin)
 
-    async def read_answer(self, label: str) -> str | None:
-        """One line from the person; None at end of input, or when nobody can be read."""
+    async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
+        """One line from the person, or what they chose from the menu, which only a prompt can show;
+        None at end of input, or when nobody can be read."""
         if self.editor is not None:
             self.flush()
-            return await self.editor.read_answer(label)
+            return await self.editor.read_answer(label, menu)
         from kode.cli.screen.plain import read_line
 
         self.clear_line()

@@ -57,7 +57,7 @@ class Typist:
     def stop(self):
         self.stopped = True
 
-    async def read_answer(self, label):
+    async def read_answer(self, label, menu=None):
         self.labels.append(label)
         return self.answers.pop(0)
 

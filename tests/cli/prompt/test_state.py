@@ -271,8 +271,8 @@ async def test_help_names_every_command_and_key(room):
         ("/undo 3", "takes back whole turns"),
         ("/diff", "1 file changed, +1 -1\n  calc.py  +1 -1  also changed by you or a program"),
         ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
-        ("/diff calc", "+    return a + b"),
-        ("/diff", "+    return a + b"),
+        ("/diff calc", "+     return a + b"),
+        ("/diff", "+     return a + b"),
         ("/permissions", "allow shell(ls:*)"),
         ("/permissions plan", "Mode: plan. Nothing is changed:"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
@@ -446,7 +446,7 @@ class Typist:
     def redraw(self):
         pass
 
-    async def read_answer(self, label):
+    async def read_answer(self, label, menu=None):
         return self.answers.pop(0)
 
 

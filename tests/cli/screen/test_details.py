@@ -82,7 +82,7 @@ def test_an_edit_shows_its_diff_instead_of_the_texts(screen):
 
     assert "path: a.py" in text
     assert "old_text: (1 line, see the diff)" in text
-    assert "-x\n+y" in text
+    assert "1 - x\n  1 + y" in text
 
 
 def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):

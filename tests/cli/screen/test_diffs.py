@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.screen.diffs import outcome_diff, painted_diff
+from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.screen import Screen
 
@@ -38,7 +38,7 @@ def plain(text):
 
 
 def test_an_outcome_has_line_numbers_and_no_headers():
-    assert outcome_diff(screen(), DIFF, 40).split("\n") == [
+    assert painted_diff(screen(), DIFF, 40).split("\n") == [
         "   8   def add(a, b):",
         "   9 -     return a - b",
         "   9 +     return a + b",
@@ -51,11 +51,11 @@ def test_an_outcome_has_line_numbers_and_no_headers():
 
 
 def test_in_a_narrow_window_the_text_has_the_room_of_the_numbers():
-    assert "  -     return a - b" in outcome_diff(screen(width=30), DIFF, 40).split("\n")
+    assert "  -     return a - b" in painted_diff(screen(width=30), DIFF, 40).split("\n")
 
 
 def test_what_differs_within_a_line_stands_out_and_unlike_lines_are_not_compared():
-    text = outcome_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
+    text = painted_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 
     assert "\x1b[31m    return a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
     assert "\x1b[32m    return a \x1b[0m\x1b[7;32m+\x1b[0m\x1b[32m b\x1b[0m" in text
@@ -63,7 +63,7 @@ def test_what_differs_within_a_line_stands_out_and_unlike_lines_are_not_compared
 
 
 def test_code_has_the_colours_of_its_syntax_over_those_of_what_came_and_went():
-    text = outcome_diff(screen(color=True), DIFF, 40)
+    text = painted_diff(screen(color=True), DIFF, 40)
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
     assert "\x1b[31;94mreturn\x1b[0m\x1b[31m a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
@@ -85,19 +85,36 @@ def test_the_old_and_the_new_lines_are_each_read_as_code_of_their_own():
 def test_what_is_no_known_language_has_no_syntax(name):
     painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
 
-    assert painted.endswith("\x1b[32m+\x1b[0m\x1b[32mreturn 1\x1b[0m")
+    assert painted.endswith("\x1b[32m+\x1b[0m \x1b[32mreturn 1\x1b[0m")
 
 
 def test_code_that_would_take_long_has_no_syntax():
     wide = "return 1; " * 200
     painted = painted_diff(screen(color=True), f"+++ a.py\n@@ -0,0 +1 @@\n+{wide}")
 
-    assert f"\x1b[32m{wide}\x1b[0m" in painted
+    assert "\x1b[32mreturn 1; return 1" in painted
+    assert "\x1b[32;94m" not in painted
 
 
-def test_a_whole_diff_stays_as_it_is_but_for_colour():
-    assert plain(painted_diff(screen(color=True), DIFF)) == DIFF.rstrip("\n")
-    assert painted_diff(screen(), DIFF) == DIFF.rstrip("\n")
+def test_colour_changes_nothing_else():
+    assert plain(painted_diff(screen(color=True), DIFF)) == painted_diff(screen(), DIFF)
+
+
+def test_a_file_that_was_rewritten_shows_what_went_and_what_came():
+    diff = "@@ -1,90 +1,90 @@\n" + "-old\n" * 90 + "+new\n" * 90
+
+    rows = painted_diff(screen(), diff, 40).split("\n")
+
+    assert len(rows) <= 40
+    assert sum(row.endswith("- old") for row in rows) == 19
+    assert sum(row.endswith("+ new") for row in rows) == 19
+    assert sum("… 71 more lines" in row for row in rows) == 2
+
+
+def test_without_a_limit_nothing_is_left_out():
+    diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
+
+    assert painted_diff(screen(), diff).count("x") == 900 * 900
 
 
 def test_signs_count_only_within_a_hunk():
@@ -105,34 +122,34 @@ def test_signs_count_only_within_a_hunk():
 
     painted = painted_diff(screen(color=True), diff)
 
-    assert "\x1b[31m-\x1b[0m\x1b[31;2m-- a comment\x1b[0m" in painted
-    assert "  1 - -- a comment" in outcome_diff(screen(), diff, 40)
+    assert "\x1b[31m-\x1b[0m \x1b[31;2m-- a comment\x1b[0m" in painted
+    assert "  1 - -- a comment" in painted_diff(screen(), diff, 40)
 
 
 def test_the_diff_of_several_files_names_them():
-    text = outcome_diff(screen(), DIFF + DIFF.replace("calc", "other"), 40)
+    text = painted_diff(screen(), DIFF + DIFF.replace("calc", "other"), 40)
 
-    assert "+++ b/other.py" in text
+    assert "  other.py" in text.split("\n")
 
 
 def test_a_very_long_line_takes_few_rows():
     diff = "@@ -0,0 +1 @@\n+" + "x" * 5000 + "\n"
 
-    rows = outcome_diff(screen(), diff, 40).split("\n")
+    rows = painted_diff(screen(), diff, 40).split("\n")
 
     assert len(rows) == 4
-    assert "the line goes on" in rows[-1]
+    assert "the line continues" in rows[-1]
 
 
 @pytest.mark.parametrize("width", [20, 80])
 def test_wide_characters_fit_the_width(width):
     diff = "@@ -1 +1 @@\n-" + "漢字" * 60 + "\n+" + "👍🏽 ok " * 30 + "\n"
 
-    for row in outcome_diff(screen(width=width), diff, 40).split("\n"):
+    for row in painted_diff(screen(width=width), diff, 40).split("\n"):
         assert cell_width(row) <= width
 
 
 @given(st.text())
 def test_any_text_is_shown_without_a_fault(text):
     painted_diff(screen(color=True), "@@ -1,3 +1,3 @@\n" + text)
-    outcome_diff(screen(color=True, width=20), "@@ -1,3 +1,3 @@\n" + text, 10)
+    painted_diff(screen(color=True, width=20), "@@ -1,3 +1,3 @@\n" + text, 10)

@@ -17,11 +17,12 @@ class Person:
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.shown = ""
+        self.shown = self.printed = ""
         self.waited = 0
 
     def print_above(self, text):
         self.shown += text
+        self.printed += text
 
     def redraw(self):
         pass
@@ -30,7 +31,8 @@ class Person:
         assert self.shown == "" or self.answers
         self.waited += 1
 
-    async def read_answer(self, label):
+    async def read_answer(self, label, menu):
+        self.shown += "\n".join(menu.lines(self.screen, "", 79, 40)) + "\n"
         return self.answers.pop(0)
 
 
@@ -57,6 +59,7 @@ def asked(*answers, clock=lambda: 0.0):
         rows=lambda: 24,
         editor=person,
     )
+    person.screen = screen
     return make_ask(screen, clock), person
 
 
@@ -77,12 +80,12 @@ def asked(*answers, clock=lambda: 0.0):
     ],
 )
 def test_an_answer_is_a_choice_or_a_no_with_a_word(line, answer):
-    assert parse_answer(line, question(), by_habit=False) == answer
+    assert parse_answer(line, question(), in_words=False) == answer
 
 
 def test_always_is_not_taken_where_it_is_not_offered():
-    assert parse_answer("s", question(may_always=False), by_habit=False) is None
-    assert parse_answer("p", question(may_always=False), by_habit=False) is None
+    assert parse_answer("s", question(may_always=False), in_words=False) is None
+    assert parse_answer("p", question(may_always=False), in_words=False) is None
 
 
 async def test_the_whole_preview_is_shown_however_long():
@@ -123,47 +126,66 @@ async def test_the_subagent_that_asks_is_named():
     assert "Run a command (asked by agent 2)" in person.shown
 
 
-async def test_after_three_approvals_in_a_minute_a_word_has_to_be_typed():
+async def test_after_three_approvals_in_a_minute_what_destroys_takes_a_typed_word():
     ask, person = asked("y", "y", "y", "y", "yes")
+    destroys = question(dangers=("Deletes build.",))
     for _ in range(3):
-        await ask(question())
+        await ask(destroys)
     assert "type the whole word" not in person.shown
 
-    answer = await ask(question())
+    answer = await ask(destroys)
 
     assert answer.choice == "once"
     assert "type the whole word" in person.shown
     assert person.answers == []
 
 
-async def test_another_tool_or_a_minute_later_one_key_is_enough_again():
+@pytest.mark.parametrize("later", [{"seconds": 61.0}, {"kind": "run network"}, {"dangers": ()}])
+async def test_a_minute_later_for_another_kind_or_where_nothing_is_destroyed_a_key_is_enough(later):
     now = [0.0]
-    ask, person = asked("y", "y", "y", "y", "y", clock=lambda: now[0])
+    ask, person = asked("y", "y", "y", "y", clock=lambda: now[0])
+    destroys = {"dangers": ("Deletes build.",), "kind": "run destroys"}
     for _ in range(3):
-        await ask(question())
+        await ask(question(**destroys))
 
-    await ask(question(tool="edit_file"))
-    now[0] = 61.0
-    await ask(question())
+    now[0] += later.pop("seconds", 0.0)
+    await ask(question(**{**destroys, **later}))
 
     assert person.answers == []
     assert "type the whole word" not in person.shown
 
 
-async def test_approvals_are_counted_by_kind_whatever_the_tool() -> None:
-    ask, person = asked("y", "y", "y", "y", "y", "yes")
-    for tool in ("write_file", "edit_file", "write_file"):
-        await ask(question(tool=tool, kind="edit"))
-    await ask(question(kind="run network"))
-    assert "type the whole word" not in person.shown
+async def test_an_answered_question_folds_to_one_line_where_it_fits():
+    ask, person = asked("no, use trash")
 
-    answer = await ask(question(tool="edit_file", kind="edit"))
+    await ask(question(subject="rm -rf build"))
+    person.screen.flush()
 
-    assert answer.choice == "once"
-    assert "type the whole word" in person.shown
+    printed = person.printed.strip().split("\n")
+    assert printed == ["Denied: rm -rf build · told the model: use trash"]
+
+
+async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
+    ask, person = asked("y")
+
+    await ask(question(preview="\n".join(f"line {n}" for n in range(500))))
+    person.screen.flush()
+
+    assert "line 499" in person.printed
+    assert person.printed.rstrip().endswith("Allowed once: rm -rf build")
+
+
+async def test_a_diff_is_numbered_and_a_new_file_called_so():
+    ask, person = asked("y")
+    diff = "--- a//x/notes.txt\n+++ b//x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+
+    await ask(question(tool="write_file", subject="/x/notes.txt", preview=diff))
+
+    assert "│ /x/notes.txt (new file)\n  1 + one\n  2 + two\n" in person.shown
+    assert "@@" not in person.shown
 
 
 def test_one_mistyped_key_is_asked_about_again_rather_than_told_to_the_model() -> None:
-    assert parse_answer("1", question(), by_habit=False) is None
-    assert parse_answer("x", question(), by_habit=False) is None
-    assert parse_answer("no", question(), by_habit=False) == Answer(choice="no")
+    assert parse_answer("1", question(), in_words=False) is None
+    assert parse_answer("x", question(), in_words=False) is None
+    assert parse_answer("no", question(), in_words=False) == Answer(choice="no")

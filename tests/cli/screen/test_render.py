@@ -296,7 +296,7 @@ def test_a_long_diff_is_cut_and_says_so():
     text = PromptState().show(tool("edit_file", "a", diff=diff))
 
     assert text.count("+ x") == MAX_DIFF_LINES - 1
-    assert f"… {200 - MAX_DIFF_LINES + 1} more lines (/details)" in text
+    assert f"… {200 - MAX_DIFF_LINES + 1} more lines added (/details)" in text
 
 
 def test_what_a_call_changed_in_memory_is_told_once():

@@ -1,0 +1,89 @@
+"""A list to choose from, below what it is about: by one key, by arrows and Enter, or by typing.
+
+What a menu holds and how it looks; the keys are those of the prompt.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kode.cli.screen.lines import clean, clip, one_line
+from kode.cli.screen.screen import Screen
+
+MAX_PREVIEW = 8
+"""Lines of the preview of the highlighted choice."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    value: str
+    """What choosing it returns."""
+    text: str
+    key: str = ""
+    """A letter that chooses it at once."""
+
+
+def _nothing(width: int) -> list[str]:
+    return []
+
+
+@dataclass
+class Menu:
+    choices: Sequence[Choice]
+    above: Callable[[int], list[str]] = _nothing
+    """What the choice is about: painted lines for a width."""
+    find: Callable[[str], Sequence[Choice]] | None = None
+    """Narrows the choices to what is typed. Without it, typed words are an answer themselves."""
+    preview: Callable[[Choice], list[str]] | None = None
+    """Plain lines about the highlighted choice."""
+    selected: int = 0
+    by_word: bool = False
+    """Whether keys are words to be typed whole, and Enter chooses the last alone."""
+    hint: str = ""
+    """What can be typed or pressed, in a few words."""
+
+    def offered(self, typed: str) -> Sequence[Choice]:
+        """The choices that are on the screen."""
+        return self.find(typed) if self.find is not None and typed.strip() else self.choices
+
+    def highlighted(self, typed: str) -> Choice | None:
+        """The one that Enter chooses; None where nothing is on offer, or words are typed."""
+        offered = self.offered(typed)
+        if not offered or (self.find is None and typed.strip()):
+            return None
+        return offered[min(self.selected, len(offered) - 1)]
+
+    def move(self, typed: str, by: int) -> None:
+        """Highlights the next (1) or the one before (-1), around the ends."""
+        if not self.by_word and (offered := self.offered(typed)):
+            self.selected = (min(self.selected, len(offered) - 1) + by) % len(offered)
+
+    def by_key(self, typed: str) -> Choice | None:
+        """The choice whose key, or whose place in the list, is all that was typed."""
+        if self.find is not None or len(typed) != 1:
+            return None
+        if self.by_word:
+            return self.choices[-1] if typed.lower() == self.choices[-1].key else None
+        if typed.isdecimal() and 0 < int(typed) <= len(self.choices):
+            return self.choices[int(typed) - 1]
+        return next((one for one in self.choices if one.key == typed.lower()), None)
+
+    def lines(self, screen: Screen, typed: str, width: int, height: int) -> list[str]:
+        """Painted lines: what it is about, the choices around the highlighted one, its preview."""
+        offered = self.offered(typed)
+        current = self.highlighted(typed)
+        about = self.above(width)
+        preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
+        room = max(height - len(about) - len(preview) - bool(self.hint), 3)
+        at = offered.index(current) if current in offered else 0
+        start = max(0, min(at - room // 2, len(offered) - room))
+        rows = []
+        for choice in offered[start : start + room]:
+            key = f"{choice.key}  " if choice.key else ""
+            row = clip(f"{'›' if choice is current else ' '} {key}{one_line(choice.text)}", width)
+            rows.append(screen.paint("bold", row) if choice is current else row)
+        if not offered:
+            rows.append(screen.paint("dim", "  nothing fits"))
+        rows += [screen.paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
+        if self.hint:
+            rows.append(screen.paint("dim", clip(f"  {self.hint}", width)))
+        return [*about, *rows]
