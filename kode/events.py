@@ -177,6 +177,8 @@ class MemoryChanged:
     """One line: `merged into env "uses pytest -q"`."""
     change_id: str = ""
     """The id of the change in the history, for undo."""
+    of_session: bool = False
+    """Whether it is the note that is kept of every session: listed, and not worth a line."""
     type: Literal["memory_changed"] = "memory_changed"
 
 

@@ -459,11 +459,14 @@ def _verdict(decision: Decision) -> Verdict:
     )
 
 
+BY_PERSON = "The person refused this."
+"""How a refusal begins that a person has spoken, for whoever shows the result of a call."""
+
+
 def _refusal(answer: Answer) -> str:
     words = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
     return (
-        f"The person refused this.{words} Do not try it another way; "
-        "do something else, or ask what they want."
+        f"{BY_PERSON}{words} Do not try it another way; do something else, or ask what they want."
     )
 
 

@@ -199,7 +199,7 @@ def test_a_question_ends_with_kode_and_nothing_was_run(
     with terminal(place) as prompt:
         prompt.until("/help", "0% of")
         prompt.type("hi", "enter")
-        prompt.until("allow once")
+        prompt.until("yes, once")
         assert exit_code(prompt, signal.SIGTERM) == 130
         assert RESTORED in prompt.raw
     assert last_turn(place)["status"] == "interrupted"

@@ -25,7 +25,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 
 from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
-from kode.cli.prompt.mentions import BEING_TYPED
+from kode.cli.prompt.mentions import BEING_TYPED, query_of
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Menu
@@ -46,6 +46,12 @@ ONE_KEY_S = 0.25
 """A letter that stands for a choice counts when nothing follows it for so long: else it is the
 beginning of a word."""
 
+
+LEAVING_S = 2.0
+"""Ctrl-C twice within this time, with nothing to stop, leaves."""
+
+ALT_S = 0.03
+"""A terminal sends Alt and a key as Esc and the key, at once; no hand is as fast."""
 
 TYPED_AHEAD_S = 0.5
 """For so long after the start keys may come that were typed before it."""
@@ -70,7 +76,7 @@ class Editor:
         history: History,
         completer: Completer,
         live: Lines,
-        status: Callable[[int], str],
+        status: Callable[[int], list[tuple[str, str]]],
         color: bool,
         busy: Callable[[], bool],
         keys: Callable[["Editor"], KeyBindings],
@@ -82,6 +88,7 @@ class Editor:
         self.busy = busy
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
+        self._interrupted_at = self._menu_closed_at = float("-inf")
         self.notifier = open_notifier(self.control, lambda: self.last_key_at)
         self._question: _Question | None = None
         self._one_question = asyncio.Lock()
@@ -275,6 +282,9 @@ class Editor:
                 return
             self.answer(choice.value if choice is not None else text)
             return
+        if self._take_from_menu():
+            return
+        text = self.buffer.text
         if self.buffer.document.text_before_cursor.endswith("\\"):
             self.buffer.delete_before_cursor()
             self.buffer.insert_text("\n")
@@ -285,8 +295,34 @@ class Editor:
         self.clear()
         self.state.submit(text)
 
+    def _take_from_menu(self) -> bool:
+        """Puts the entry that is highlighted, else the first, into the line where what was typed is
+        not whole itself. True when the line is not to be sent: the name of a file was taken."""
+        menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
+        if menu is None or not menu.completions:
+            return False
+        is_command = typed.startswith("/")
+        if menu.current_completion is None:
+            mention = BEING_TYPED.search(typed)
+            whole = typed if is_command or mention is None else query_of(mention)
+            if (is_command and " " in typed) or any(c.text == whole for c in menu.completions):
+                return False
+            self.buffer.apply_completion(menu.completions[0])
+        self.buffer.complete_state = None
+        return not is_command
+
+    def close_menu(self) -> None:
+        """Takes the menu off the screen; the line stays as it was typed."""
+        self.buffer.cancel_completion()
+        self._menu_closed_at = time.monotonic()
+
+    @property
+    def escape_came_with_key(self) -> bool:
+        """Whether Esc, which closed the menu, came at once with this key: Alt and the key."""
+        return time.monotonic() - self._menu_closed_at < ALT_S
+
     def interrupt(self) -> None:
-        """Ctrl-C, and SIGINT from elsewhere: stops what runs, or clears the line."""
+        """Ctrl-C, and SIGINT from elsewhere: stops what runs, clears the line; twice, leaves."""
         if self.state.interrupt():
             return
         if self.asking:
@@ -296,8 +332,11 @@ class Editor:
             self.state.replacing = False
             # SIGINT is no key: nothing else would paint the line anew.
             self.redraw()
+        elif time.monotonic() - self._interrupted_at < LEAVING_S:
+            self.state.beside_work("/quit")
         else:
-            self.state.hint("Nothing is running. Ctrl-D leaves.")
+            self._interrupted_at = time.monotonic()
+            self.state.hint("Press Ctrl-C again to leave.")
 
     def sends_line_feed(self) -> bool:
         """Whether a line feed is Enter: to a question, and when it was typed before kode had the

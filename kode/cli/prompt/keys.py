@@ -32,6 +32,9 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
+        if editor.escape_came_with_key:
+            editor.buffer.insert_text("\n")
+            return
         editor.accept()
 
     @keys.add("escape", "enter")
@@ -101,9 +104,14 @@ def bindings(editor: Editor) -> KeyBindings:
     def _nothing(event: KeyPressEvent) -> None:
         """History is not for answers."""
 
-    @keys.add("escape", filter=menu & ~vi_mode)
+    # At once, without waiting for a second key: an Esc that closes a menu begins no Esc Enter.
+    @keys.add("escape", filter=menu & ~vi_mode, eager=True)
     def _close_menu(event: KeyPressEvent) -> None:
-        editor.buffer.cancel_completion()
+        editor.close_menu()
+
+    @keys.add("s-tab", filter=~menu & ~asking)
+    def _next_mode(event: KeyPressEvent) -> None:
+        editor.state.next_mode()
 
     @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode & ~is_searching)
     def _escape(event: KeyPressEvent) -> None:

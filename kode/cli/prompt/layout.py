@@ -28,6 +28,7 @@ STYLE = Style.from_dict(
         "dim": "ansibrightblack",
         "queued": "italic ansibrightblack",
         "toolbar": "ansibrightblack",
+        "danger": "bold ansired",
         "completion-menu": "noreverse bg:default fg:default",
         "completion-menu.completion": "bg:default fg:default",
         "completion-menu.completion.current": "reverse",
@@ -37,6 +38,7 @@ STYLE = Style.from_dict(
 )
 PLAIN_STYLE = Style.from_dict(
     {
+        "danger": "bold",
         "completion-menu": "noreverse",
         "completion-menu.completion": "noreverse",
         "completion-menu.completion.current": "reverse",
@@ -56,7 +58,7 @@ def layout_of(
     *,
     size: Callable[[], Size],
     live: Lines,
-    status: Callable[[int], str],
+    status: Callable[[int], list[tuple[str, str]]],
     mark: Callable[[], tuple[str, str]],
     menu: Callable[[int, int], list[str]],
 ) -> Layout:
@@ -84,7 +86,8 @@ def layout_of(
         return menu(columns - 1, max(height - 4, 4))
 
     def status_fragments() -> StyleAndTextTuples:
-        return [("class:toolbar", status(columns_and_rows()[0] - 1))]
+        parts = status(columns_and_rows()[0] - 1)
+        return [(f"class:{style or 'toolbar'}", text) for style, text in parts]
 
     def input_height() -> Dimension:
         return Dimension(min=1, max=min(MAX_INPUT_ROWS, max(columns_and_rows()[1] - 4, 1)))

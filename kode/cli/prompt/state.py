@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.attach import attach
 from kode.cli.prompt.paste import Pastes
@@ -218,6 +219,8 @@ class PromptState:
         ]
         now = time.monotonic()
         lines = self.renderer.live(width, max(height - len(waiting), 1))
+        if self.screen.asking:
+            return lines + waiting
         if self.cancelled_at is not None:
             what, since, stop = "Stopping", self.cancelled_at, ""
         elif lines:
@@ -233,10 +236,19 @@ class PromptState:
             shown.append(("", clip(self.unfinished, width)))
         return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
 
-    def status(self, width: int) -> str:
-        """Model, context, cost and permission mode, as much of it as fits."""
+    def next_mode(self) -> None:
+        """Shift-Tab: the next permission mode counts from the next call on."""
         if self.opened is None:
-            return ""
+            return
+        mode = MODES[(MODES.index(self.opened.mode) + 1) % len(MODES)]
+        self.opened.set_permission_mode(mode)
+        self._status = None
+        self.screen.redraw()
+
+    def status(self, width: int) -> list[tuple[str, str]]:
+        """Permission mode, model, context and cost, as much of it as fits: (style, text)."""
+        if self.opened is None:
+            return [("", "")]
         if self._status is None or self._seen_replies != self.renderer.replies:
             self._seen_replies = self.renderer.replies
             self._status = self.conversation.status()
@@ -393,7 +405,8 @@ class PromptState:
 
     async def _run(self, name: str, argument: str) -> None:
         """One that does not exist is reported with the nearest. Raises: KodeError."""
-        command = self.commands.get(name)
+        begun = [known for known in self.commands if known.startswith(name)]
+        command = self.commands.get(name) or (self.commands[begun[0]] if len(begun) == 1 else None)
         if command is not None:
             await command.run(self, argument)
             return

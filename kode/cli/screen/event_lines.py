@@ -3,6 +3,8 @@
 Pure functions. Placement is `render` in the REPL and `run_render` elsewhere.
 """
 
+import re
+
 from kode.cli.screen.lines import (
     cell_width,
     clean,
@@ -32,8 +34,8 @@ VERBS = {
     "list_files": ("Listing", "Listed"),
     "shell": ("Running", "Ran"),
     "fetch_url": ("Fetching", "Fetched"),
-    "todo": ("Planning", "Planned"),
-    "delegate_tasks": ("Delegating", "Delegated"),
+    "todo": ("Todo", "Todo"),
+    "delegate_tasks": ("Subagents:", "Subagents:"),
     "memory": ("Remembering", "Memory"),
 }
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
@@ -59,6 +61,14 @@ def tool_line(event: ToolFinished, width: int) -> str:
     room = width - cell_width(verb) - cell_width(end) - 1
     subject = _subject(event.name, event.subject, room) if room >= 4 else ""
     return clip(f"{verb} {subject}".rstrip() + end, width)
+
+
+def refused_line(event: ToolFinished, width: int) -> str:
+    """What did not run, since a rule or the mode said no, with the first sentence of the reason."""
+    reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
+    verb = VERBS.get(event.name, (event.name, event.name))[0].lower()
+    what = f"{verb} {_subject(event.name, event.subject, width // 2)}".rstrip()
+    return clip(f"Denied: {what} · {reason}", width)
 
 
 def command_failed(event: ToolFinished) -> bool:
@@ -95,12 +105,13 @@ NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
 
 def summary_line(event: TurnEnded) -> str:
     """What a turn took, in one line."""
-    changed = len(event.files_changed)
+    changed, used = len(event.files_changed), event.usage
+    known = bool(used.input_tokens or used.output_tokens)
     parts = (
         duration(event.duration_ms / 1000),
         plural(event.steps, "step"),
-        f"{count(event.usage.input_tokens)} in, {count(event.usage.output_tokens)} out",
-        money(event.cost_usd),
+        f"{count(used.input_tokens)} in, {count(used.output_tokens)} out" if known else "",
+        money(event.cost_usd) if known else "",
         plural(changed, "file") + " changed" if changed else "",
     )
     return " · ".join(part for part in parts if part)
@@ -108,17 +119,17 @@ def summary_line(event: TurnEnded) -> str:
 
 def ending_line(event: TurnEnded) -> str:
     if event.status == "interrupted":
-        return "Stopped. What was done so far is saved: say how to go on."
+        return "Stopped. Progress is saved; tell kode what to do next."
     if event.status == "timeout":
-        return f"Out of time. {event.error or 'Say `go on` to continue, or raise --timeout.'}"
-    return f"Error: {event.error or 'the turn failed without a reason; see /sessions.'}"
+        return f"Time limit reached. {event.error or 'Send `continue`, or raise --timeout.'}"
+    return f"Error: {event.error or 'the turn failed for an unknown reason.'}"
 
 
 def retry_line(event: RetryScheduled, said: str) -> str:
     """`said` is the reason that was told before: the same one is not told again."""
-    nth = f"{event.attempt + 1} of {event.max_attempts}"
+    nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
-    return f"{why}Asking again in {duration(event.delay_s)} ({nth})."
+    return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
 
 
 def reduced_line(event: ContextReduced) -> str:
@@ -127,7 +138,7 @@ def reduced_line(event: ContextReduced) -> str:
 
 
 def memory_line(event: MemoryChanged) -> str:
-    undo = " · /memory undo" if event.change_id else ""
+    undo = f" · /memory undo {event.change_id[:8]}" if event.change_id else ""
     return f"memory: {one_line(event.text)}{undo}"
 
 

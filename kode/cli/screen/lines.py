@@ -83,6 +83,15 @@ def wrap(text: str, width: int) -> list[str]:
     return lines
 
 
+def wrap_words(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken between words, at the column within a longer one."""
+    return [
+        line
+        for folded in fold(text.expandtabs(4), width).split("\n")
+        for line in wrap(folded, width)
+    ]
+
+
 def fold(text: str, width: int) -> str:
     """Lines broken between words, each as far in as the line it continues. What is longer than a
     line by itself stays whole: a path or an address can still be copied."""

@@ -118,7 +118,7 @@ class Progress:
             room = max(width - len(stop) - len(more) - 12, 10)
             what, since = doing(last.name, last.subject, room) + more, last.since
         elif now < self._again_at:
-            what, since = f"Asking again in {math.ceil(self._again_at - now)}s", self.since
+            what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
         return spinner_line(what, now, since, width, stop)
 
     def commands_since(self) -> float | None:
@@ -141,7 +141,13 @@ class Progress:
         for agent in self.agents.values():
             end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
             room = max(width - len(end) - 2, 12)
-            text = clip(f"agent {agent.index + 1}: {one_line(agent.activity)}", room) + end
+            text = (
+                clip(
+                    f"agent {agent.index + 1}: {one_line(agent.goal)} · {one_line(agent.activity)}",
+                    room,
+                )
+                + end
+            )
             lines.append(clip("  " + text, width))
         return lines
 
@@ -176,8 +182,8 @@ def spinner_line(
     return clip(f"{frame} {shown}{dots}{end}", width)
 
 
-def status_line(status: "StatusLine", width: int) -> str:
-    """The most telling parts that fit into `width` columns."""
+def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
+    """The most telling parts that fit into `width` columns, as (style, text)."""
     used = status.context_tokens / status.context_window if status.context_window else 0.0
     context = f"{used:.0%} of {count(status.context_window)}"
     cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
@@ -185,4 +191,7 @@ def status_line(status: "StatusLine", width: int) -> str:
     # Where it is narrow the cost goes first, then the window, then the model.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()
-    return clip(" · ".join(filter(None, parts)), width)
+    line = clip(" · ".join(filter(None, parts)), width)
+    if status.mode != "full":
+        return [("", line)]
+    return [("danger", line[: len("full")]), ("", line[len("full") :])]

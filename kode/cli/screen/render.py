@@ -23,16 +23,17 @@ from kode.cli.screen.event_lines import (
     memory_line,
     notice_line,
     reduced_line,
+    refused_line,
     retry_line,
     same_beginning,
     summary_line,
     tool_line,
     was_told,
 )
-from kode.cli.screen.lines import clean, clip, duration, one_line, wrap
+from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import Progress, how_to_stop
-from kode.cli.screen.screen import Screen
+from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -54,6 +55,7 @@ from kode.events import (
     Working,
 )
 from kode.messages import Text, Thinking
+from kode.permissions.gate import BY_PERSON
 
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
@@ -114,7 +116,8 @@ class Renderer:
         lines: list[tuple[str, str]] = []
         tail = self._splitter.tail(MAX_TAIL_LINES)
         if tail:
-            lines += [("", line) for line in wrap(clean(tail), width)[-MAX_TAIL_LINES:]]
+            text = wrap_words(clean(tail), min(width, MAX_PROSE_COLUMNS))
+            lines += [("", line) for line in text[-MAX_TAIL_LINES:]]
         elif self._thinking:
             lines += [("dim", line) for line in wrap(clean(self._thinking_tail), width)[-2:]]
         lines += [("dim", line) for line in progress.output(width)]
@@ -164,6 +167,8 @@ class Renderer:
                 self._line(reduced_line(event), "dim")
             case TurnEnded():
                 self._ended(event)
+            case MemoryChanged(of_session=True):
+                pass
             case MemoryChanged() if self.held is not None:
                 self.held.append(event)
             case MemoryChanged():
@@ -238,6 +243,11 @@ class Renderer:
         if was_told(event, memory):
             return
         self._gap("tool")
+        if event.refused:
+            if event.text.startswith(BY_PERSON):  # the answered question says it
+                return
+            screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
+            return
         sign, style = mark(event)
         told_below = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
@@ -248,7 +258,7 @@ class Renderer:
         elif event.diff:
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
-            screen.print(indented(event.text, 20), "dim")
+            screen.print(indented(event.text.partition("\n")[2], 20), "dim")
         elif event.is_error:
             screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif command_failed(event):

@@ -117,7 +117,7 @@ class ProgressRenderer:
                 self.screen.print(f"{sign} {agent_line(event, max(self.screen.width - 2, 60))}")
             case ContextReduced():
                 self.screen.print(reduced_line(event), "dim")
-            case MemoryChanged():
+            case MemoryChanged() if self.verbose or not event.of_session:
                 self.screen.print(f"memory: {one_line(event.text)}", "dim")
                 self._memory = event.text
             case _:

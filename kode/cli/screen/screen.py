@@ -43,6 +43,12 @@ SGR = {
 """Style name → the parameters of its escape sequence: the terminal's own colours, so that light
 and dark themes both stay readable."""
 
+COLOURLESS = {"bold": "1", "dim": "2", "title": "1", "error": "1", "keyword": "1"}
+"""What `NO_COLOR` leaves of the styles where the terminal understands escape sequences."""
+
+MAX_PROSE_COLUMNS = 110
+"""Longer lines of prose are hard to read, however wide the window is."""
+
 FLUSH_S = 0.03
 """Texts that come within this time are painted at once: streaming repaints the prompt less."""
 
@@ -111,9 +117,11 @@ class Screen:
         """`text` in a style of `SGR`, or in several parted by spaces (of two colours the last
         counts); as it is without one, and where colours are not wanted. The style is set anew on
         each line, so that a pager or a cut never leaves it open."""
-        if not self.color or not text or not style:
+        styles = SGR if self.color else COLOURLESS if self.rich_terminal else {}
+        codes = [styles[name] for name in style.split() if name in styles]
+        if not text or not codes:
             return text
-        start, end = f"\x1b[{';'.join(SGR[name] for name in style.split())}m", "\x1b[0m"
+        start, end = f"\x1b[{';'.join(codes)}m", "\x1b[0m"
         return "\n".join(f"{start}{line}{end}" if line else line for line in text.split("\n"))
 
     @property
@@ -191,7 +199,7 @@ class Screen:
         """What `rich` makes of something at the present width: no blank lines around it, and no
         padding at the ends of lines, which would wrap when the window gets narrower."""
         console = self._rich_console()
-        console.width = self.width
+        console.width = min(self.width, MAX_PROSE_COLUMNS)
         with console.capture() as capture:
             console.print(renderable)
         lines = [_END.sub(_without_padding, line) for line in capture.get().split("\n")]
@@ -209,8 +217,11 @@ class Screen:
             # The default paints inline code on black, which hurts on a light terminal.
             theme = Theme(
                 {
-                    "markdown.code": "cyan",
-                    "markdown.h1": "bold",
+                    "markdown.code": "cyan" if self.color else "bold",
+                    "markdown.h1": "bold underline",
+                    "markdown.h2": "bold",
+                    "markdown.h3": "bold",
+                    "markdown.h4": "italic",
                     "markdown.a": "bright_blue",
                     "markdown.url": "underline blue",
                 }
@@ -219,7 +230,7 @@ class Screen:
                 file=self.stream,
                 theme=theme,
                 force_terminal=self.rich_terminal,
-                color_system="256" if self.color else None,
+                color_system="256" if self.rich_terminal else None,
                 no_color=not self.color,
                 legacy_windows=False,
                 highlight=False,

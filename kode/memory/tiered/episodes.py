@@ -260,7 +260,9 @@ class EpisodeKeeper:
             outcome = self._write(episode, "episode", author, summary_of(narrative))
             self._index.put(episode, vector, was_current=was_current)
             self._pending.remove(pending.session_id)
-        self._context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+        self._context.emit(
+            MemoryChanged(text=outcome.line, change_id=outcome.change_id, of_session=True)
+        )
         return True
 
     async def _ask(self, pending: Pending) -> str:

@@ -95,7 +95,7 @@ async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
     room.state.open(opening)
     room.state.submit("echo")
     room.state.submit("/cost")
-    assert room.state.status(80) == ""
+    assert room.state.status(80) == [("", "")]
     assert [line.split(" (")[0] for _, line in room.state.live(80, 9)] == [
         "queued: echo",
         "queued: /cost",

@@ -60,7 +60,7 @@ def after(*timed):
         ([(4, ToolStarted(call_id="1", name="shell", subject="make"))], "Running make… 16s"),
         (
             [(19, RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="busy"))],
-            "Asking again in 3s…",
+            "Retrying in 3s…",
         ),
     ],
 )
@@ -137,4 +137,18 @@ def test_the_status_line_shows_what_fits(width, line):
         cost_is_partial=width == 40,
     )
 
-    assert status_line(status, width) == line
+    assert status_line(status, width) == [("", line)]
+
+
+def test_the_mode_in_which_all_runs_stands_out():
+    status = SimpleNamespace(
+        mode="full",
+        model="big-model",
+        context_tokens=24_000,
+        context_window=200_000,
+        cost_usd=None,
+        cost_is_partial=False,
+    )
+
+    assert status_line(status, 79)[0] == ("danger", "full")
+    assert status_line(status, 2) == [("danger", "f…"), ("", "")]

@@ -217,7 +217,7 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
         TurnStarted(text="x"), TextDelta(text="Hal"), retry, TextDelta(text="Hello"), replied("")
     )
 
-    assert "overloaded. Asking again in 2.0s (2 of 3). The reply starts again." in text
+    assert "overloaded. Retrying in 2.0s (attempt 2 of 3). The reply starts again." in text
     assert "Hal\n" not in text
     assert text.endswith("Hello\n")
 
@@ -252,11 +252,11 @@ def test_why_a_request_is_sent_again_is_said_once_in_a_row():
     text = state.show(*begun, *down, *slow, StepStarted(step=2), slow[0])
 
     assert [line for line in text.splitlines() if line] == [
-        "No server answers. Asking again in 2.0s (2 of 5).",
-        "Asking again in 2.0s (3 of 5).",
-        "Slow down. Asking again in 2.0s (2 of 5).",
-        "Asking again in 2.0s (3 of 5).",
-        "Slow down. Asking again in 2.0s (2 of 5).",
+        "No server answers. Retrying in 2.0s (attempt 2 of 5).",
+        "Retrying in 2.0s (attempt 3 of 5).",
+        "Slow down. Retrying in 2.0s (attempt 2 of 5).",
+        "Retrying in 2.0s (attempt 3 of 5).",
+        "Slow down. Retrying in 2.0s (attempt 2 of 5).",
     ]
 
 
@@ -267,7 +267,7 @@ def test_the_spinner_counts_down_to_the_next_attempt():
         RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="overloaded"),
     )
     state.now += 1.5
-    assert "Asking again in 3s…" in state.live()[-1]
+    assert "Retrying in 3s…" in state.live()[-1]
 
     state.now += 3
     assert "Waiting for the model…" in state.live()[-1]
@@ -299,6 +299,12 @@ def test_a_long_diff_is_cut_and_says_so():
     assert f"… {200 - MAX_DIFF_LINES + 1} more lines added (/details)" in text
 
 
+def test_the_note_on_a_session_is_not_worth_a_line():
+    kept = MemoryChanged(text="kept episode 1", change_id="c1", of_session=True)
+
+    assert PromptState().show(kept).strip() == ""
+
+
 def test_what_a_call_changed_in_memory_is_told_once():
     told = 'added to user "Wants the edge cases named in every summary"'
     call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
@@ -306,7 +312,7 @@ def test_what_a_call_changed_in_memory_is_told_once():
     state = PromptState()
 
     text = state.show(MemoryChanged(text=told, change_id="c1"), done)
-    assert " ".join(text.split()) == f"memory: {told} · /memory undo"
+    assert " ".join(text.split()) == f"memory: {told} · /memory undo c1"
     assert "● Memory add" in state.show(done)
 
     failed = replace(done, is_error=True)
@@ -319,7 +325,7 @@ def test_memory_and_context_are_one_quiet_line_each():
         ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
     )
 
-    assert 'memory: merged into env "uses pytest" · /memory undo\n' in text
+    assert 'memory: merged into env "uses pytest" · /memory undo c1\n' in text
     assert "context: old tool output dropped, 90k → 40k tokens\n" in text
 
 
@@ -327,7 +333,7 @@ def test_memory_and_context_are_one_quiet_line_each():
     ("status", "error", "said"),
     [
         ("error", "No key. Run `kode init`.", "Error: No key. Run `kode init`."),
-        ("interrupted", None, "say how to go on"),
+        ("interrupted", None, "tell kode what to do next"),
         ("timeout", None, "raise --timeout"),
     ],
 )

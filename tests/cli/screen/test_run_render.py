@@ -32,7 +32,7 @@ def test_progress_is_a_plain_line_for_each_tool_call():
         renderer.emit(event)
 
     assert stream.getvalue().splitlines() == [
-        "overloaded. Asking again in 2.0s (2 of 3).",
+        "overloaded. Retrying in 2.0s (attempt 2 of 3).",
         "✗ Running pytest -q · exit 1 · 1.5s",
         "● Edited a.py · exit 0 · 1.5s",
         "context: compacted, 90k → 9k tokens",
@@ -60,7 +60,7 @@ def test_quiet_progress_leaves_warnings():
     renderer.emit(Notice(text="by the way", level="info"))
 
     assert stream.getvalue().splitlines() == [
-        "overloaded. Asking again in 2.0s (2 of 3).",
+        "overloaded. Retrying in 2.0s (attempt 2 of 3).",
         "Warning: careful",
     ]
 
@@ -110,7 +110,7 @@ async def test_a_task_on_a_terminal_says_what_goes_on_in_a_line_that_goes_away()
     state = Progress()
 
     text = state.show(TurnStarted(text="x"), STARTED)
-    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[K")
+    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[0m\x1b[K")
     text = state.show(tool())
     assert text.endswith("\r\x1b[K● Ran pytest -q · exit 0 · 1.5s\n")
     text = state.show(ended())

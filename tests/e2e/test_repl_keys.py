@@ -1,0 +1,130 @@
+"""The keys of the prompt that people bring from other agents, in a real terminal."""
+
+import time
+
+import pytest
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
+]
+
+
+def asked(terminal):
+    terminal.type("ask", "enter")
+    terminal.until("y  yes, once", "answer:")
+
+
+def test_one_key_answers_a_question_which_folds_to_a_line(repl):
+    terminal = repl()
+    asked(terminal)
+
+    terminal.type("y")
+
+    text = terminal.until("The answer was once")
+    assert "Allowed once: rm -rf build" in text
+    assert "yes, once" not in text
+
+
+def test_a_word_that_begins_with_the_key_of_a_choice_is_a_word(repl):
+    terminal = repl()
+    asked(terminal)
+
+    terminal.type("please use trash", "enter")
+
+    text = terminal.until("The answer was no: please use trash")
+    assert "told the model: please use trash" in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "choice"),
+    [
+        (("enter",), "no"),
+        (("esc",), "no"),
+        (("up", "up", "enter"), "session"),
+        (("\x1b[B", "enter"), "once"),
+        (("3",), "project"),
+    ],
+)
+def test_arrows_numbers_and_esc_choose(repl, keys, choice):
+    terminal = repl()
+    asked(terminal)
+
+    for key in keys:
+        terminal.type(key)
+        time.sleep(0.15)
+
+    terminal.until(f"The answer was {choice}")
+
+
+def test_shift_tab_goes_through_the_modes(repl):
+    terminal = repl()
+
+    for mode in ("auto-edit", "plan", "full", "ask"):
+        terminal.type("\x1b[Z")
+        terminal.until(f"{mode} · big-model")
+
+
+def test_enter_takes_the_entry_of_the_menu(repl):
+    terminal = repl()
+
+    terminal.type("/mo")
+    terminal.until("/model")
+    time.sleep(0.3)
+    terminal.type("enter")
+
+    terminal.until("> /model", "Model: big-model")
+
+
+def test_a_unique_beginning_is_enough(repl):
+    terminal = repl()
+
+    terminal.type("/mod", "enter")
+
+    terminal.until("Model: big-model")
+
+
+def test_enter_takes_the_name_of_a_file_and_sends_nothing_yet(repl):
+    terminal = repl()
+
+    terminal.type("look at @calcu")
+    terminal.until("calculator.py")
+    time.sleep(0.3)
+    terminal.type("enter")
+    terminal.until("> look at @calculator.py")
+    assert "I see" not in terminal.text
+    terminal.type("enter")
+
+    terminal.until("I see nothing")
+
+
+def test_esc_that_closes_a_menu_begins_no_new_line(repl):
+    terminal = repl()
+
+    terminal.type("/cos")
+    terminal.until("tokens and money")
+    terminal.type("esc")
+    time.sleep(0.3)
+    terminal.type("enter")
+
+    terminal.until("> /cos", "today")
+
+
+def test_alt_enter_starts_a_line_while_a_menu_is_open(repl):
+    terminal = repl()
+
+    terminal.type("/cos")
+    terminal.until("tokens and money")
+    terminal.type("\x1b\r", "x")
+
+    terminal.until("> /cos\n  x")
+
+
+def test_ctrl_c_twice_leaves(repl):
+    terminal = repl()
+
+    terminal.type("ctrl-c")
+    terminal.until("Press Ctrl-C again to leave.")
+    terminal.type("ctrl-c")
+
+    terminal.until("left with 0")
