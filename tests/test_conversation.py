@@ -106,6 +106,45 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
 
 
+def writing(name: str, content: str) -> dict[str, object]:
+    call = {"name": "write_file", "arguments": {"path": name, "content": content}}
+    return {"calls": [call]}
+
+
+@pytest.mark.parametrize(("files", "conversation"), [(True, True), (True, False), (False, True)])
+async def test_rewind_goes_back_to_before_a_prompt_in_files_conversation_or_both(
+    opened: Open, tmp_path: Path, files: bool, conversation: bool
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    replies = [part for n in (1, 2, 3) for part in (writing("a.txt", f"{n}\n"), {"text": f"{n}"})]
+    talk = await opened(*replies, {"text": "again"})
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+
+    await talk.rewind(2, files=files, conversation=conversation)
+
+    assert path.read_text() == ("1\n" if files else "3\n")
+    assert talk.prompts() == (["one"] if conversation else ["one", "two", "three"])
+    await talk.turn("four")
+    assert talk.prompts()[-1] == "four"
+
+
+async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_before(
+    opened: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    replies = [part for n in "abcd" for part in (writing("a.txt", n), {"text": n})]
+    talk = await opened(*replies)
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+    await talk.rewind(2, files=False, conversation=True)
+    await talk.turn("other")
+
+    await talk.rewind(2, files=True, conversation=True)
+
+    assert path.read_text() == "c"
+
+
 @pytest.mark.parametrize(
     ("path", "told"),
     [("a\0b", "has a NUL character"), ("", "The path is empty"), (".", "is a folder")],
@@ -144,8 +183,8 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     assert (
         "What the project's files hold is kept first: /undo brings it back." in questions[0].reason
     )
-    assert text.startswith("Took back turn 1 (clean it)\nrestored draft.txt\n")
-    assert text.endswith("`/redo` brings back turn 1.")
+    assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
+    assert text.endswith("`/redo` reapplies turn 1.")
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -205,6 +205,32 @@ class Conversation:
         self.context.known_messages = 0
         return True
 
+    def prompts(self) -> list[str]:
+        """What the person asked in each turn of the conversation, oldest first."""
+        asked = (entry for entry in effective(self.session.entries) if is_turn(entry))
+        return [text_of(entry) if isinstance(entry, MessageEntry) else "" for entry in asked]
+
+    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
+        """Goes back to before the prompt of this turn (from 1); says what was done, a line each.
+        What the conversation loses stays in the session's file; what files lose `redo` brings back.
+
+        Raises: StorageError.
+        """
+        done = []
+        if files:
+            undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
+            for one in undone:
+                done.append(undo_text(one, self.cwd, self._asked, redo=False))
+                self._tell_model(one, "undid changes of yours to")
+            if not undone:
+                done.append("No file was changed since.")
+        if conversation:
+            asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
+            self.session.append(RewindEntry(to=asked[turn - 1].id))
+            self.context.known_messages = 0
+            done.append(f"The conversation is back to before prompt {turn}.")
+        return done
+
     async def compact(self, wish: str = "") -> ContextReduced | None:
         """`/compact`: makes room now; None when there is nothing to compact. `wish` is what the
         person wants of the note that takes the place of what was said. Raises KodeError."""

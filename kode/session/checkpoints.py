@@ -179,6 +179,19 @@ class Checkpoints:
         notes += [note for one in group.repositories for note in _bring_back(one)]
         return self._told(self._history(), group, moves, left, notes)
 
+    def undo_from(self, turn: int) -> list[Undone]:
+        """Undoes this turn and every later one, the newest first. Raises: StorageError."""
+        undone: list[Undone] = []
+        newest = None
+        while (past := self._history()).standing:
+            group = past.groups[past.standing[-1]]
+            # Numbers that rise on the way back are of turns that a rewind dropped before.
+            if group.turn < turn or (newest is not None and group.turn > newest):
+                break
+            newest = group.turn
+            undone.append(self.undo())
+        return undone
+
     def redo(self) -> Undone:
         """Brings back the turn that was undone last. Raises: StorageError."""
         past = self._history()

@@ -16,7 +16,7 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
     lines += [f"left alone {_shown(path, cwd)}: {why}" for path, why in undone.left_alone]
     lines += undone.notes
     if undone.damaged:
-        lines.append(f"{undone.damaged} damaged line(s) of the session's record were passed over.")
+        lines.append(f"{undone.damaged} damaged line(s) of the session's record were skipped.")
     if undone.turn is not None:
         lines.append(_next(undone))
     return "\n".join(lines)
@@ -24,23 +24,23 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
 
 def _head(undone: Undone, asked: Callable[[int], str], *, redo: bool) -> list[str]:
     if undone.turn is not None:
-        done = "Brought back" if redo else "Took back"
+        done = "Redid" if redo else "Undid"
         about = asked(undone.turn)
-        nothing = "" if undone.touched or undone.notes else ": no file is different for it"
+        nothing = "" if undone.touched or undone.notes else " (no files changed)"
         return [f"{done} turn {undone.turn}" + (f" ({about})" if about else "") + nothing]
     if redo:
-        return ["Nothing to redo: what changed files last was no undo."]
+        return ["Nothing to redo."]
     if undone.next_redo is not None:
-        return ["Nothing more to undo. `/redo` brings back what was undone."]
+        return ["Nothing more to undo. `/redo` reapplies what was undone."]
     return ["Nothing to undo: no turn of this session has changed a file."]
 
 
 def _next(undone: Undone) -> str:
     ways = []
     if undone.next_undo is not None:
-        ways.append(f"`/undo` takes back turn {undone.next_undo}")
+        ways.append(f"`/undo` undoes turn {undone.next_undo}")
     if undone.next_redo is not None:
-        ways.append(f"`/redo` brings back turn {undone.next_redo}")
+        ways.append(f"`/redo` reapplies turn {undone.next_redo}")
     return "; ".join(ways) + "."
 
 

@@ -106,6 +106,13 @@ class FakeConversation:
         self.pictures.append(name)
         return keep(self.home / "images", name, data)
 
+    def prompts(self) -> list[str]:
+        return list(self.asked)
+
+    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
+        self.asked[turn - 1 :] = self.asked[turn - 1 :] if not conversation else []
+        return [f"back before {turn}: files {files}, conversation {conversation}"]
+
     def take_back_last_message(self) -> bool:
         self.taken_back = True
         return True

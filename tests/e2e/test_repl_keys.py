@@ -128,3 +128,22 @@ def test_ctrl_c_twice_leaves(repl):
     terminal.type("ctrl-c")
 
     terminal.until("left with 0")
+
+
+def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
+    terminal = repl()
+    for prompt in ("echo", "count a"):
+        terminal.type(prompt, "enter")
+        terminal.until(f"> {prompt}", "$0.0123")
+        terminal.until_gone("Ctrl-C stops")
+
+    terminal.type("/rewind", "enter")
+    terminal.until("Go back to before", "› 2  count a", "1  echo")
+    terminal.type("ech")
+    terminal.until("› 1  echo")
+    time.sleep(0.2)
+    terminal.type("enter")
+    terminal.until("files and conversation")
+    terminal.type("c")
+
+    terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")

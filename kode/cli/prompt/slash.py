@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import subprocess
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ from kode.cli.flags import MODE_MEANS, MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.overview import show_context, show_cost
+from kode.cli.prompt.rewind import rewind
+from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
 from kode.cli.screen.lines import count, explained, one_line, plural
 from kode.errors import UserError
@@ -26,9 +27,7 @@ from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.session.index import Summary
 
-LISTED_SESSIONS = 20
 CLIPBOARD_TIMEOUT_S = 2.0
 
 KEYS = (
@@ -61,76 +60,6 @@ async def start_new(state: PromptState, argument: str) -> None:
     """Memory takes in the session, then an empty one begins."""
     await state.conversation.new_session()
     state.screen.print("A new session. The old one is kept: /sessions.", "dim")
-
-
-async def list_sessions(state: PromptState, argument: str) -> None:
-    """The sessions of this directory, newest first, numbered for `/resume`."""
-    if _print_sessions(state):
-        note = "/resume with a number or an id opens one; `kode session list --all` lists all."
-        state.screen.print(note, "dim")
-    else:
-        state.screen.print("No session of this directory is kept yet.", "dim")
-
-
-async def resume(state: PromptState, argument: str) -> None:
-    """Opens a session by the beginning of its id, or by its number in the list."""
-    from kode.session.index import find
-
-    home, cwd = state.conversation.home, state.conversation.cwd
-    if not argument or (len(argument) <= 2 and argument.isdecimal()):
-        session_id = await _pick_session(state, argument)
-    else:
-        session_id = find(home, argument, cwd)
-    if session_id is None:
-        return
-    if session_id == state.conversation.session.id:
-        state.screen.print("That is the session you are in.", "dim")
-        return
-    await state.conversation.resume(session_id)
-    state.tell_resumed()
-
-
-async def _pick_session(state: PromptState, number: str) -> str | None:
-    """The session with this number in the list; without one the list is shown and it is asked."""
-    found = _own_sessions(state)
-    if not found:
-        state.screen.print("There is no session to resume here.", "dim")
-        return None
-    if not number:
-        _print_sessions(state)
-        number = (await state.read_answer("number (Enter: none): ") or "").strip()
-    if not number:
-        return None
-    if number.isdecimal() and 1 <= int(number) <= len(found):
-        return found[int(number) - 1].id
-    state.screen.print(f"{one_line(number)!r} is not in the list. Try /resume again.", "warning")
-    return None
-
-
-def _print_sessions(state: PromptState) -> bool:
-    """The table; False when there is none to show."""
-    from kode.cli.screen.session_table import table
-
-    found = _own_sessions(state)
-    if not found:
-        return False
-    today = datetime.now().astimezone().date()
-    width = state.screen.width - 1
-    for line in table(found, width, today=today, with_folder=False, numbered=True):
-        state.screen.print(line)
-    return True
-
-
-def _own_sessions(state: PromptState) -> list["Summary"]:
-    """The newest sessions of this directory; those of subagents belong to the one that started
-    them."""
-    from kode.session.index import list_sessions
-
-    found = list_sessions(
-        state.conversation.home, cwd=state.conversation.cwd, limit=3 * LISTED_SESSIONS
-    )
-    own = [row for row in found if not row.parent and not row.damaged and row.turns]
-    return own[:LISTED_SESSIONS]
 
 
 async def use_model(state: PromptState, argument: str) -> None:
@@ -333,6 +262,7 @@ COMMANDS = {
         Command(
             "/undo", "take back the file changes of the last turn; again: the one before", undo
         ),
+        Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
         Command("/redo", "bring back what /undo took back", redo),
         Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
         Command("/details", "open the last calls whole: /details [N]", show_details, True),

@@ -33,8 +33,6 @@ SECOND_CANCEL_S = 2.0
 """A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
 
 LEAVE_GRACE_S = 10.0
-ENDED_WITH_CHARS = 300
-"""Of the last answer, when a session goes on."""
 CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
@@ -315,7 +313,7 @@ class PromptState:
                 if self.opened.config.repl.vi_mode:
                     self.editor.use_vi()
             if self.opened.status().turns:
-                self.tell_resumed()
+                self.show_resumed()
         except asyncio.CancelledError:
             self.leave()
         except Exception as error:
@@ -323,13 +321,15 @@ class PromptState:
             self.fault = error
             self.leave()
 
-    def tell_resumed(self) -> None:
-        """Which session goes on, and where it was."""
+    def show_resumed(self) -> None:
+        """Which session this is, with its last exchange as it was shown."""
         talk = self.conversation
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
+        if prompts := talk.prompts():
+            self._print_prompt(prompts[-1])
         if answer := talk.last_answer():
-            self.screen.print(clip(f"It ended with: {one_line(answer)}", ENDED_WITH_CHARS), "dim")
+            self.renderer.show_answer(answer)
 
     def _start(self, text: str) -> None:
         self.cancelled_at, self.work_since, self.unsent = None, time.monotonic(), text
@@ -392,8 +392,10 @@ class PromptState:
 
     def _echo(self, text: str) -> None:
         """What was sent stays in the scrollback; a plain terminal has shown it already."""
-        if self.editor is None:
-            return
+        if self.editor is not None:
+            self._print_prompt(text)
+
+    def _print_prompt(self, text: str) -> None:
         first, *rest = text.split("\n")
         self.screen.print()
         self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")

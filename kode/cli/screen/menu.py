@@ -6,7 +6,7 @@ What a menu holds and how it looks; the keys are those of the prompt.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kode.cli.screen.lines import clean, clip, one_line
+from kode.cli.screen.lines import clean, clip
 from kode.cli.screen.screen import Screen
 
 MAX_PREVIEW = 8
@@ -79,7 +79,10 @@ class Menu:
         rows = []
         for choice in offered[start : start + room]:
             key = f"{choice.key}  " if choice.key else ""
-            row = clip(f"{'›' if choice is current else ' '} {key}{one_line(choice.text)}", width)
+            row = clip(
+                f"{'›' if choice is current else ' '} {key}{clean(choice.text).partition(chr(10))[0]}",
+                width,
+            )
             rows.append(screen.paint("bold", row) if choice is current else row)
         if not offered:
             rows.append(screen.paint("dim", "  nothing fits"))

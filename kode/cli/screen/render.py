@@ -131,6 +131,11 @@ class Renderer:
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
+    def show_answer(self, text: str) -> None:
+        """An answer of an earlier process, as it looked then."""
+        self._last = "person"
+        self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
+
     def _will_stand_apart(self, is_text: bool) -> bool:
         """Whether a blank line will come before what goes on now, once it is settled: without it
         here too, all would move down by a line then."""

@@ -452,7 +452,11 @@ class Typist:
 
 @pytest.mark.parametrize(
     ("typed", "answers"),
-    [("/resume", ["1"]), ("/resume 1", []), ("/resume 20260101-000000-aaa", [])],
+    [
+        ("/resume", ["20260101-000000-aaaaaa"]),
+        ("/resume 1", []),
+        ("/resume 20260101-000000-aaa", []),
+    ],
 )
 async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
     room, tmp_path, typed, answers
@@ -469,9 +473,7 @@ async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
 
 async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    room.state.screen.editor = Typist(room.stream, "7")
-
-    await room.type("/resume")
+    await room.type("/resume 7")
     room.state.screen.flush()
 
     assert room.talk.resumed is None

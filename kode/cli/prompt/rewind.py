@@ -1,0 +1,68 @@
+"""`/rewind`: back to before a prompt of the session, in files, in the conversation, or in both."""
+
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import clip, one_line
+from kode.cli.screen.menu import Choice, Menu
+
+BOTH, CONVERSATION, FILES = "both", "conversation", "files"
+
+
+async def rewind(state: PromptState, argument: str) -> None:
+    """Picks a prompt (`/rewind NUMBER` names it) and what goes back to before it."""
+    prompts = state.conversation.prompts()
+    if not prompts:
+        state.screen.print("There is no prompt to go back to yet.", "dim")
+        return
+    number = argument or await _pick(state, prompts)
+    if not number:
+        return
+    if not number.isdecimal() or not 0 < int(number) <= len(prompts):
+        state.screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
+        return
+    turn = int(number)
+    what = await _what(state, prompts[turn - 1])
+    if what is None:
+        return
+    lines = await state.conversation.rewind(
+        turn, files=what != CONVERSATION, conversation=what != FILES
+    )
+    for line in lines:
+        state.screen.print(line)
+    if what != FILES and state.editor is not None:
+        state.editor.put_back(prompts[turn - 1])
+
+
+async def _pick(state: PromptState, prompts: list[str]) -> str | None:
+    choices = [
+        Choice(str(turn), f"{turn}  {one_line(text)}") for turn, text in enumerate(prompts, 1)
+    ][::-1]
+    if state.screen.editor is None:
+        for choice in choices:
+            state.screen.print(clip(f"  {choice.text}", state.screen.width))
+        return await state.read_answer("go back to before number (Enter to cancel): ")
+    menu = Menu(
+        choices,
+        find=lambda typed: [one for one in choices if typed.lower() in one.text.lower()],
+        above=lambda width: ["", state.screen.paint("title", "Go back to before")],
+        hint="type to search · Enter chooses · Esc cancels",
+    )
+    return await state.screen.read_answer("search: ", menu)
+
+
+async def _what(state: PromptState, prompt: str) -> str | None:
+    """What goes back; None for nothing."""
+    menu = Menu(
+        [
+            Choice(BOTH, "files and conversation", "b"),
+            Choice(CONVERSATION, "conversation only", "c"),
+            Choice(FILES, "files only", "f"),
+        ],
+        above=lambda width: ["", state.screen.paint("title", clip(f"> {one_line(prompt)}", width))],
+        hint="Enter chooses · Esc cancels",
+    )
+    if state.screen.editor is None:
+        for choice in menu.choices:
+            state.screen.print(f"  [{choice.key}] {choice.text}")
+    answer = (await state.screen.read_answer("go back in: ", menu) or "").strip().lower()
+    chosen = [one.value for one in menu.choices if answer in (one.value, one.key)]
+    return chosen[0] if chosen else None

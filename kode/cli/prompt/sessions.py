@@ -1,0 +1,140 @@
+"""The sessions of a folder at the prompt: listed, and picked from."""
+
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import clip, one_line, plural
+from kode.cli.screen.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from kode.session.index import Summary
+
+LISTED = 20
+PICKED_FROM = 200
+MAX_PREVIEWED_BYTES = 4_000_000
+"""Of a larger session only the first task is shown: reading it would hold up the keys."""
+
+
+async def list_sessions(state: PromptState, argument: str) -> None:
+    """The sessions of this directory, newest first, numbered for `/resume`."""
+    if _print_sessions(state):
+        note = "/resume with a number or an id opens one; `kode session list --all` lists all."
+        state.screen.print(note, "dim")
+    else:
+        state.screen.print("This directory has no session yet.", "dim")
+
+
+async def resume(state: PromptState, argument: str) -> None:
+    """Opens a session by the beginning of its id, by its number in the list, or from a menu."""
+    from kode.session.index import find
+
+    home, cwd = state.conversation.home, state.conversation.cwd
+    if not argument or (len(argument) <= 2 and argument.isdecimal()):
+        session_id = await _pick(state, argument)
+    else:
+        session_id = find(home, argument, cwd)
+    if session_id is None:
+        return
+    if session_id == state.conversation.session.id:
+        state.screen.print("You are already in that session.", "dim")
+        return
+    await state.conversation.resume(session_id)
+    state.show_resumed()
+
+
+async def _pick(state: PromptState, number: str) -> str | None:
+    """The id of the session with this number in the list; without one it is asked for."""
+    found = _own_sessions(state, PICKED_FROM)
+    if not found:
+        state.screen.print("There is no session to resume here.", "dim")
+        return None
+    if not number and state.screen.editor is not None:
+        return await state.screen.read_answer("search: ", _menu(state, found)) or None
+    if not number:
+        _print_sessions(state)
+        number = (await state.read_answer("session number (Enter to cancel): ") or "").strip()
+    if not number:
+        return None
+    if number.isdecimal() and 1 <= int(number) <= min(len(found), LISTED):
+        return found[int(number) - 1].id
+    state.screen.print(f"{one_line(number)!r} is not in the list. Try /resume again.", "warning")
+    return None
+
+
+def _menu(state: PromptState, sessions: "list[Summary]") -> Menu:
+    from kode.cli.screen.session_table import when
+
+    today = datetime.now().astimezone().date()
+    by_id = {one.id: one for one in sessions}
+    choices = [
+        Choice(one.id, f"{when(one.updated_at or one.created_at, today):<16}  {one_line(one.task)}")
+        for one in sessions
+    ]
+
+    def find(typed: str) -> list[Choice]:
+        words = typed.lower().split()
+        return [
+            one for one in choices if all(w in f"{one.value} {one.text}".lower() for w in words)
+        ]
+
+    @cache
+    def preview(choice: Choice) -> list[str]:
+        one = by_id[choice.value]
+        facts = f"{one.id} · {plural(one.turns, 'turn')} · {one.model}"
+        return [facts, *_last_exchange(state, one)]
+
+    return Menu(
+        choices,
+        find=find,
+        preview=preview,
+        above=lambda width: ["", state.screen.paint("title", clip("Resume a session", width))],
+        hint="type to search · Enter opens · Esc cancels",
+    )
+
+
+def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
+    """The last prompt and the beginning of its answer."""
+    from kode.errors import KodeError
+    from kode.messages import text_of
+    from kode.session.reading import read, session_path
+    from kode.session.told import said
+
+    if session.size_bytes > MAX_PREVIEWED_BYTES:
+        return []
+    try:
+        _, entries, _ = read(session_path(state.conversation.home, session.id))
+    except KodeError:
+        return ["It cannot be read: `kode session check` says more."]
+    lines: list[str] = []
+    for message in reversed(said(entries)):
+        if message.role == "assistant" and text_of(message).strip() and not lines:
+            lines = [one_line(line) for line in text_of(message).splitlines() if line.strip()][:4]
+        if message.role == "user":
+            return [f"> {one_line(text_of(message))}", *lines]
+    return lines
+
+
+def _print_sessions(state: PromptState) -> bool:
+    """The table; False when there is none to show."""
+    from kode.cli.screen.session_table import table
+
+    found = _own_sessions(state, LISTED)
+    if not found:
+        return False
+    today = datetime.now().astimezone().date()
+    width = state.screen.width - 1
+    for line in table(found, width, today=today, with_folder=False, numbered=True):
+        state.screen.print(line)
+    return True
+
+
+def _own_sessions(state: PromptState, limit: int) -> "list[Summary]":
+    """The newest sessions of this directory; those of subagents belong to the one that started
+    them."""
+    from kode.session.index import list_sessions
+
+    talk = state.conversation
+    found = list_sessions(talk.home, cwd=talk.cwd, limit=3 * limit)
+    return [row for row in found if not row.parent and not row.damaged and row.turns][:limit]
