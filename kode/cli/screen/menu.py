@@ -78,11 +78,9 @@ class Menu:
         start = max(0, min(at - room // 2, len(offered) - room))
         rows = []
         for choice in offered[start : start + room]:
-            key = f"{choice.key}  " if choice.key else ""
-            row = clip(
-                f"{'›' if choice is current else ' '} {key}{clean(choice.text).partition(chr(10))[0]}",
-                width,
-            )
+            mark, key = "›" if choice is current else " ", f"{choice.key}  " if choice.key else ""
+            text = clean(choice.text).partition("\n")[0]
+            row = clip(f"{mark} {key}{text}", width)
             rows.append(screen.paint("bold", row) if choice is current else row)
         if not offered:
             rows.append(screen.paint("dim", "  nothing fits"))
