@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import corpus, rows
-from kode.permissions import sensitive
 from kode.permissions.shell import judge
+from tests.workplaces import ground
 
 CORPORA = "shell.dev.jsonl"
 PROJECT = Path("/home/user/project")
-WHERE = sensitive.ground(PROJECT, (PROJECT,), PROJECT.parent)
+WHERE = ground(PROJECT, PROJECT.parent)
 
 
 def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from kode.contracts import MemoryContext, MemorySystem, Request, Tool, ToolConte
 from kode.errors import KodeError
 from kode.events import silent
 from kode.messages import Message, Text, text_of, user_message
+from kode.workplace import NOWHERE
 
 T = TypeVar("T")
 
@@ -270,9 +271,7 @@ async def calls_for(
 
 async def use(tool: Tool, arguments: Mapping[str, Any], root: Path) -> str:
     """One call as the loop makes it. Raises: ToolError."""
-    context = ToolContext(
-        cwd=root, call_id="c", session_id=None, emit=silent, seen_files={}, output_dir=root
-    )
+    context = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=silent, seen_files={})
     output = await tool.run(context, tool.check(arguments))
     return output if isinstance(output, str) else output.text
 

@@ -30,14 +30,15 @@ from typing import Any
 
 from bench.corpora import corpus, rows
 from bench.measure import Pair, median_ratio, paired, report
-from kode.config.model import Permissions
 from kode.contracts import ToolContext
 from kode.events import silent
 from kode.permissions.gate import PersonGate
+from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tools.shell import shell
 from tests.e2e.attacks import jail
 from tests.e2e.attacks.campaign import Job, run
+from tests.workplaces import workplace
 
 CORPUS = "shell.dev.jsonl"
 EVERYDAY = Path(__file__).parent / "everyday"
@@ -87,14 +88,7 @@ def _project() -> Iterator[Sandbox]:
             (project / "README.md").open("a").write(f"\n{message}\n")
             subprocess.run([*git, "add", "-A"], check=True)
             subprocess.run([*git, "commit", "-q", "-m", message], check=True)
-        yield open_sandbox(
-            cwd=project,
-            roots=(project,),
-            repository=project,
-            kode_home=Path(folder) / "kode-home",
-            outputs=Path(folder) / "kode-home" / "outputs",
-            network=False,
-        )
+        yield open_sandbox(workplace(project, home=Path(folder) / "kode-home"), network=False)
 
 
 # ── what it costs ────────────────────────────────────────────────────────────────────────────
@@ -196,24 +190,14 @@ def _questions(sandbox: Sandbox, data: Path) -> dict[str, Any]:
 def _asked(sandbox: Sandbox, command: str) -> str:
     """Why a command is asked about, by the real gate; "" when it runs unasked."""
     ground = sandbox.ground
-    gate = PersonGate.from_config(
-        Permissions(),
-        home=ground.kode_home,
-        project=ground.cwd,
-        cwd=ground.cwd,
-        roots=(ground.cwd,),
-        ask=None,
-        sandbox=sandbox,
-    )
+    place = workplace(ground.cwd, home=ground.kode_home)
+    gate = PersonGate(rules=Rules(), mode="ask", place=place, sandbox=sandbox)
     context = ToolContext(
-        cwd=ground.cwd,
+        place=place,
         call_id="bench",
         session_id=None,
         emit=silent,
         seen_files={},
-        output_dir=ground.outputs,
-        protected=(ground.kode_home,),
-        roots=(ground.cwd,),
     )
     verdict = asyncio.run(gate.check(shell, {"command": command}, context))
     return "" if verdict.allowed else verdict.reason[:SHOWN_CHARS]

@@ -4,6 +4,7 @@ in `conversation/`.
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, resolve_provider
-from kode.contracts import AskModel, AskReply, Background, MemoryContext, Provider, Request
+from kode.contracts import (
+    AskModel,
+    AskReply,
+    Background,
+    MemoryContext,
+    MemorySystem,
+    Provider,
+    Request,
+)
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
@@ -22,6 +31,7 @@ from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate, path_denier
+from kode.permissions.rules import Rules, parse_all
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
 from kode.provider_registry import provider_row
@@ -29,11 +39,13 @@ from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
+from kode.session.contents import MEGABYTE, Contents
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.tools import BUILTIN
+from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
@@ -79,23 +91,53 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
+def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Workplace:
+    """Where a session works in `cwd`; its cut outputs are kept whole in `outputs`.
+
+    Raises: ConfigError for a memory folder in which work is done: no tool could write there.
+    """
+    protected, roots = paths.own_folders(home, config.memory.data_dir), config.roots(cwd)
+    for folder in protected[1:]:
+        if any(root.resolve().is_relative_to(folder.resolve()) for root in roots):
+            raise ConfigError(
+                f"memory.data_dir is {folder}, which holds the working directory: no tool may "
+                "write in the folder of memory. Name a folder of its own."
+            )
+    project = paths.project_root(cwd)
+    readable: tuple[Path, ...] = ()
+    if config.memory.enabled and config.memory.system == "journal":
+        memory = paths.memory_folder(home, config.memory.data_dir)
+        readable = (paths.journal_history(memory, project),)
+    return Workplace(
+        cwd=cwd,
+        project=project,
+        roots=roots,
+        home=home,
+        protected=protected,
+        readable=readable,
+        outputs=outputs,
+        environment=child_environment(os.environ, config.shell.environment),
+        user_home=Path(os.path.expanduser("~")),
+        temp=(Path(tempfile.gettempdir()),),
+    )
+
+
 def make_agent(
     config: Config,
-    choice: ProviderChoice,
     provider: Provider,
-    *,
-    home: Path,
-    cwd: Path,
     session: Session,
-    checkpoints: Checkpoints,
+    place: Workplace,
+    *,
     emit: Emit,
     ask: Ask | None,
     background: Background | None = None,
-    outputs: Path | None = None,
+    memory: MemorySystem | None = None,
+    start: "Start | None" = None,
 ) -> Agent:
-    """An agent for one session. Its memory is not opened yet, so its tools lack memory's.
+    """An agent for one session, from its parts. Memory is not opened yet, so its tools are missing.
 
-    `outputs` is where whole outputs are kept, None: with the session.
+    `memory` is the one to use instead of the configured one. `start` is what its parent hands a
+    subagent, which keeps the contents of files for undo with its parent's.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -106,97 +148,86 @@ def make_agent(
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
             "config, or leave out --max-budget-usd."
         )
-    roots = config.roots(cwd)
-    outputs = outputs or paths.outputs_folder(home, session.id)
-    own = _own_folders(config, home, cwd)
-    readable = _readable(config, home, cwd)
-    sandbox = _open_sandbox(config, home=home, cwd=cwd, outputs=outputs, own=own, readable=readable)
-    keeper = Keeper(checkpoints=checkpoints, turn=lambda: session.turns, emit=emit)
+    given = config.permissions
+    rules = Rules(
+        deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
+    )
+    memory = memory or open_memory(config.memory)
+    sandbox = _open_sandbox(config, place, rules)
+    keeper = Keeper(
+        checkpoints=_open_checkpoints(config, place, session, start),
+        turn=(lambda: session.turns) if start is None else (lambda: start.turn),
+        emit=emit,
+    )
+    gate = PersonGate(
+        rules=rules,
+        mode=given.mode,
+        place=place,
+        ask=ask,
+        tainted=lambda: session.tainted,
+        sandbox=sandbox,
+        sandbox_forced=config.sandbox.enabled is True,
+        emit=emit,
+        keep_first=keeper.keep_first,
+    )
+    limits, spend = _limits(config), Spend()
+    if start is not None:
+        limits = replace(limits, max_tree_steps=start.max_tree_steps)
+        spend = Spend(elsewhere_usd=start.elsewhere_usd, elsewhere_steps=start.elsewhere_steps)
+        gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
         tools=BUILTIN,
-        gate=PersonGate.from_config(
-            config.permissions,
-            home=home,
-            project=paths.project_root(cwd),
-            cwd=cwd,
-            roots=roots,
-            ask=ask,
-            tainted=lambda: session.tainted,
-            sandbox=sandbox,
-            sandbox_forced=config.sandbox.enabled is True,
-            emit=emit,
-            keep_first=keeper.keep_first,
-        ),
-        memory=open_memory(config.memory),
-        limits=_limits(config),
-        cwd=cwd,
-        render_system=_system_renderer(config, cwd, emit),
+        gate=gate,
+        memory=memory,
+        limits=limits,
+        place=place,
+        render_system=_system_renderer(config, place.cwd, emit),
         cost_usd=cost,
-        spend=Spend(),
+        spend=spend,
         seen_files={},
-        output_dir=outputs,
-        protected=own,
-        readable=readable,
-        roots=roots,
-        environment=child_environment(os.environ, config.shell.environment),
-        secrets=secrets_of(choice),
+        secrets=secrets_of(resolve_provider(config, os.environ)),
         sandbox=sandbox,
         background=background,
         keeper=keeper,
-        marks=Marks(home=home, folders=roots, source=lambda: session.tainted_by, emit=emit),
+        marks=Marks(
+            home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
+        ),
         report_bug=write_report,
     )
 
 
-def _own_folders(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
-    """The folders that belong to kode. Raises: ConfigError for a memory folder in which work is
-    done, since no tool could write there."""
-    own = paths.own_folders(home, config.memory.data_dir)
-    for folder in own[1:]:
-        if any(root.resolve().is_relative_to(folder.resolve()) for root in config.roots(cwd)):
-            raise ConfigError(
-                f"memory.data_dir is {folder}, which holds the working directory: no tool may "
-                "write in the folder of memory. Name a folder of its own."
-            )
-    return own
+def _open_checkpoints(
+    config: Config, place: Workplace, session: Session, start: "Start | None"
+) -> Checkpoints:
+    """What undo keeps: beside the session; of one without a file, in a folder that goes with the
+    process; of a subagent, with its parent's."""
+    if start is not None:
+        folder = Path(start.checkpoints)
+    elif session.id is None:
+        folder = Path(tempfile.mkdtemp(prefix="kode-"))
+    else:
+        folder = paths.checkpoints_folder(paths.session_folder(place.home, session.id))
+    limits = config.undo
+    contents = Contents(
+        folder=folder,
+        max_file_bytes=limits.max_file_mb * MEGABYTE,
+        max_bytes=limits.max_session_mb * MEGABYTE,
+    )
+    return Checkpoints(
+        folder=folder, contents=contents, roots=place.roots, part_of_turn=start is not None
+    )
 
 
-def _readable(config: Config, home: Path, cwd: Path) -> tuple[Path, ...]:
-    """What of kode's folders the model may read by itself: the log of a journal."""
-    if not config.memory.enabled or config.memory.system != "journal":
-        return ()
-    memory = paths.memory_folder(home, config.memory.data_dir)
-    return (paths.journal_history(memory, paths.project_root(cwd)),)
-
-
-def _open_sandbox(
-    config: Config,
-    *,
-    home: Path,
-    cwd: Path,
-    outputs: Path,
-    own: tuple[Path, ...],
-    readable: tuple[Path, ...],
-) -> DeferredSandbox | None:
+def _open_sandbox(config: Config, place: Workplace, rules: Rules) -> DeferredSandbox | None:
     if config.sandbox.enabled is False:
         return None
-    denied = path_denier(config.permissions, project=paths.project_root(cwd), cwd=cwd)
 
     def make() -> "Sandbox":
         from kode.sandbox.sandbox import open_sandbox
 
-        return open_sandbox(
-            cwd=cwd,
-            roots=config.roots(cwd),
-            repository=paths.repository_root(cwd),
-            kode_home=home,
-            outputs=outputs,
-            elsewhere=own[1:],
-            readable=readable,
-            denied=denied,
-            network=config.sandbox.network,
-        )
+        denied = path_denier(rules, place)
+        return open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
 
@@ -241,7 +272,6 @@ def make_delegation(
     session: Session,
     *,
     folder: Path,
-    checkpoints: Checkpoints,
     ask: Ask | None,
     emit: Emit,
 ) -> "Delegation":
@@ -254,11 +284,11 @@ def make_delegation(
     one_at_a_time = asyncio.Lock()
 
     def start() -> "Start":
-        return _start_of_child(config(), agent(), session, checkpoints, may_ask=ask is not None)
+        return _start_of_child(config(), agent(), session, may_ask=ask is not None)
 
     async def ask_person(question: "Question", asker: str) -> "Answer":
         assert ask is not None
-        gate = _person_gate(agent())
+        gate = agent().gate
         fields = question.model_dump(exclude={"type", "id", "asker"})
         async with one_at_a_time:
             # What was answered for one subagent meanwhile holds for the others too.
@@ -281,7 +311,7 @@ def make_delegation(
     return Delegation(
         folder=folder,
         session_id=session.id,
-        cwd=agent().cwd,
+        cwd=agent().place.cwd,
         environment=child_environment(os.environ, agent().secrets, config().shell.environment),
         start=start,
         snapshot=agent().memory.snapshot,
@@ -295,13 +325,11 @@ def make_delegation(
     )
 
 
-def _start_of_child(
-    config: Config, agent: Agent, session: Session, checkpoints: Checkpoints, *, may_ask: bool
-) -> "Start":
+def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: bool) -> "Start":
     from kode.subagents.protocol import Start
 
     choice = resolve_provider(config, os.environ)
-    gate, spend = _person_gate(agent), agent.spend
+    gate, spend = agent.gate, agent.spend
     whole = agent.limits.max_tree_steps or agent.limits.max_steps
     handed = config.model_copy(
         update={
@@ -324,14 +352,9 @@ def _start_of_child(
         elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
         elsewhere_steps=spend.steps + spend.elsewhere_steps,
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
-        checkpoints=str(checkpoints.folder),
+        checkpoints=str(agent.keeper.checkpoints.folder),
         turn=session.turns,
     )
-
-
-def _person_gate(agent: Agent) -> PersonGate:
-    assert isinstance(agent.gate, PersonGate)
-    return agent.gate
 
 
 def make_memory_context(
@@ -339,7 +362,6 @@ def make_memory_context(
     config: Config,
     session: Session,
     *,
-    home: Path,
     emit: Emit,
     current: "Callable[[], tuple[Agent, Config]] | None" = None,
 ) -> MemoryContext:
@@ -347,9 +369,9 @@ def make_memory_context(
     moment, where they may change (`/model`); without it they stay as given."""
     ask = ask_reply(current or (lambda: (agent, config)), session)
     return MemoryContext(
-        root=paths.memory_folder(home, config.memory.data_dir),
-        cwd=agent.cwd,
-        project_root=paths.repository_root(agent.cwd),
+        root=paths.memory_folder(agent.place.home, config.memory.data_dir),
+        cwd=agent.place.cwd,
+        project_root=paths.repository_root(agent.place.cwd),
         session_id=session.id,
         emit=emit,
         ask_model=ask_model(ask),

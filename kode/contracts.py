@@ -6,13 +6,14 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kode.events import Emit, Status
 from kode.messages import Message
+from kode.workplace import Workplace
 
 # ── providers ────────────────────────────────────────────────────────────────────────────────
 
@@ -251,22 +252,12 @@ class Sandbox(Protocol):
 class ToolContext:
     """What a tool may know of the turn it runs in."""
 
-    cwd: Path
+    place: Workplace
     call_id: str
     session_id: str | None
     emit: Emit
     seen_files: dict[str, str]
     """Absolute path → content hash as last read or written in this session; tools update it."""
-    output_dir: Path
-    """Where a tool puts the whole of an output that had to be cut. Created by the tool, 0700."""
-    protected: tuple[Path, ...] = ()
-    """Folders tools may never write in: `$KODE_HOME`."""
-    readable: tuple[Path, ...] = ()
-    """Files in protected folders that may be read unasked; the name of one may be a pattern."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """The environment for child processes, without secrets."""
-    roots: tuple[Path, ...] = ()
-    """Where file tools may work without being outside: the working directory first."""
     judged_path: str = ""
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
@@ -352,6 +343,21 @@ class Kept:
 
 
 class Gate(Protocol):
+    """Decides what runs."""
+
+    mode: PermissionMode
+    """May be set; takes effect with the next check, one that waits for its question included."""
+
+    @property
+    def approved_in_session(self) -> tuple[str, ...]:
+        """The rules that answers of "session" have added."""
+
+    def approve_in_session(self, rules: Sequence[str]) -> None:
+        """Adds rules as an answer of "session" does. Raises: ConfigError for a bad rule."""
+
+    def describe_rules(self) -> tuple[str, ...]:
+        """One line a rule, with where it came from, for a person."""
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
@@ -364,7 +370,6 @@ class Gate(Protocol):
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
-        context: ToolContext,
         changes: Sequence[FileChange],
         diff: str,
         *,
@@ -374,11 +379,7 @@ class Gate(Protocol):
         a tool; one question for all that need one. `diff` is for a person."""
 
     async def check_outside(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        hits: Sequence[str],
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
         """Whether a command that failed in the sandbox, and ran into `hits`, runs again without
         it."""

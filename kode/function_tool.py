@@ -11,11 +11,13 @@ needed, since pydantic's first use costs time that start-up does not have.
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from kode.contracts import Effect, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.messages import ToolCall
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -145,3 +147,31 @@ def _parameters(model: "type[BaseModel]") -> str:
     return ", ".join(
         name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
     )
+
+
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call: one JSON object, strictly. Nothing at all counts as no arguments.
+
+    Raises: ToolError that tells the model what is wrong and where.
+    """
+    if not call.arguments.strip():
+        return {}
+    try:
+        arguments = json.loads(call.arguments, parse_constant=_no_constant)
+    except ValueError as error:
+        raise ToolError(
+            f"{call.name} was not run: its arguments are not valid JSON ({error}). "
+            f"They began: {call.arguments[:200]!r}. Send one JSON object."
+        ) from None
+    except RecursionError:
+        raise ToolError(f"{call.name} was not run: its arguments are nested too deeply.") from None
+    if not isinstance(arguments, dict):
+        raise ToolError(
+            f"{call.name} was not run: its arguments must be one JSON object, "
+            f"not {type(arguments).__name__}."
+        )
+    return arguments
+
+
+def _no_constant(name: str) -> Iterator[None]:
+    raise ValueError(f"{name} is not a JSON value")

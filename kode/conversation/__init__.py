@@ -11,6 +11,5 @@ are is `assembly.py`'s business.
 
 from kode.conversation.conversation import Conversation, StatusLine
 from kode.conversation.opening import open_conversation
-from kode.conversation.sessions import open_checkpoints
 
-__all__ = ["Conversation", "StatusLine", "open_checkpoints", "open_conversation"]
+__all__ = ["Conversation", "StatusLine", "open_conversation"]

@@ -22,14 +22,9 @@ from kode.assembly import (
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import InjectReason, PermissionMode, Tool
+from kode.contracts import Gate, InjectReason, PermissionMode, Tool
 from kode.conversation.late_results import late_results
-from kode.conversation.sessions import (
-    create_session,
-    load_session,
-    open_checkpoints,
-    remove_stale_temporaries,
-)
+from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -43,7 +38,7 @@ from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
-from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.gate import Ask
 from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry
@@ -94,21 +89,17 @@ class Conversation:
     """An agent with an open session; see `open_conversation`."""
 
     loaded: Loaded
-    home: Path
-    cwd: Path
     emit: Emit
     ask: Ask | None
-    session: Session
     agent: Agent
     context: Context
-    checkpoints: Checkpoints
     keep_session: bool = True
     attachments: tuple[Text | Image, ...] = ()
     """Go with the next turn."""
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
-    late_results: bool = False
+    unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
     own_agents_folder: Path | None = None
     """Where records of subagents go; None: beside the session."""
@@ -123,6 +114,26 @@ class Conversation:
     def config(self) -> Config:
         return self.loaded.config
 
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+    @property
+    def cwd(self) -> Path:
+        return self.agent.place.cwd
+
+    @property
+    def home(self) -> Path:
+        return self.agent.place.home
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return self.agent.keeper.checkpoints
+
+    @property
+    def gate(self) -> Gate:
+        return self.agent.gate
+
     async def open(self) -> None:
         """Opens memory and renders the system prompt, once; the first turn does it by itself."""
         async with self.opening:
@@ -133,7 +144,6 @@ class Conversation:
                 self.agent,
                 self.config,
                 self.session,
-                home=self.home,
                 emit=self.emit,
                 current=lambda: (self.agent, self.config),
             )
@@ -141,7 +151,7 @@ class Conversation:
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             self.agent = replace(self.agent, tools=tools)
             reason: InjectReason = "resume" if self.resumed else "start"
-            await open_context(self.agent, self.session, self.context, reason)
+            await open_context(self.agent, self.context, reason)
             self.opened = True
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
@@ -162,14 +172,14 @@ class Conversation:
         Raises: StorageError when not even the text could be recorded.
         """
         await self.open()
-        if self.late_results:
+        if self.unread_results:
             await self._take_in_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         attachments, self.attachments = self.attachments, ()
-        ended = await run_turn(self.agent, self.session, self.context, text, self.emit, attachments)
+        ended = await run_turn(self.agent, self.context, text, self.emit, attachments)
         self.interrupted = ended.status == "interrupted"
-        self.late_results = ended.status != "success"
+        self.unread_results = ended.status != "success"
         try:
             self.checkpoints.end_turn()
         except StorageError as error:
@@ -237,7 +247,7 @@ class Conversation:
         await self.open()
         if not is_worth_compacting(self.session):
             return None
-        return await compact(self.agent, self.session, self.context, self.emit, wish=wish)
+        return await compact(self.agent, self.context, self.emit, wish=wish)
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.
@@ -290,15 +300,9 @@ class Conversation:
     def mode(self) -> PermissionMode:
         return self.gate.mode
 
-    @property
-    def gate(self) -> PersonGate:
-        gate = self.agent.gate
-        assert isinstance(gate, PersonGate)
-        return gate
-
     def set_permission_mode(self, mode: PermissionMode) -> None:
         """Applies from the next call on."""
-        self.gate.set_mode(mode)
+        self.gate.mode = mode
 
     def status(self) -> StatusLine:
         return StatusLine(
@@ -307,7 +311,7 @@ class Conversation:
             mode=self.gate.mode,
             session_id=self.session.id,
             turns=self.session.turns,
-            context_tokens=context_tokens(self.session, self.context) if self.opened else 0,
+            context_tokens=context_tokens(self.context) if self.opened else 0,
             context_window=self.agent.provider.info.context_window,
             usage=self.session.usage,
             cost_usd=self._known_cost(),
@@ -321,7 +325,7 @@ class Conversation:
     async def window(self) -> Window:
         """What fills the model's window; before the first turn, what it begins with."""
         await self.open()
-        return window_of(self.agent, self.session, self.context)
+        return window_of(self.agent, self.context)
 
     async def spending(self) -> dict[str, Spending]:
         """What requests took, by model: of the last `turn`, of the `session`, of the `day`.
@@ -381,7 +385,7 @@ class Conversation:
 
         await self.open()
         if list(argv) == ["reload"]:
-            await open_context(self.agent, self.session, self.context, "resume")
+            await open_context(self.agent, self.context, "resume")
             return "The next request shows memory as it is on disk now."
         return await memory_command(self.agent.memory, list(argv))
 
@@ -418,19 +422,15 @@ class Conversation:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
 
     def _enter(self, session: Session, *, resumed: bool) -> None:
-        choice = resolve_provider(self.config, os.environ)
-        self.session, self.resumed, self.opened, self.interrupted = session, resumed, False, False
-        self.late_results = resumed
-        self.context = Context()
-        self.checkpoints = open_checkpoints(self.home, session, self.config, self.cwd)
+        self.resumed, self.opened, self.interrupted = resumed, False, False
+        self.unread_results = resumed
+        self.context = Context(session)
+        outputs = paths.outputs_folder(self.home, session.id)
         self.agent = make_agent(
             self.config,
-            choice,
             self.agent.provider,
-            home=self.home,
-            cwd=self.cwd,
-            session=session,
-            checkpoints=self.checkpoints,
+            session,
+            replace(self.agent.place, outputs=outputs),
             emit=self.emit,
             ask=self.ask,
             background=self.commands,
@@ -472,7 +472,6 @@ class Conversation:
             lambda: self.agent,
             self.session,
             folder=self.agents_folder,
-            checkpoints=self.checkpoints,
             ask=self.ask,
             emit=self.emit,
         )
@@ -480,9 +479,9 @@ class Conversation:
 
     async def _take_in_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once."""
-        self.late_results = False
+        self.unread_results = False
         folder = self.agents_folder
-        told, count = await late_results(folder, self.session, self.agent.output_dir)
+        told, count = await late_results(folder, self.session, self.agent.place.outputs)
         if not count:
             return
         self.attachments += (Text(text=told, source="note"),)

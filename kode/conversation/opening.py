@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from kode import paths
-from kode.assembly import make_agent, make_provider
+from kode.assembly import make_agent, make_provider, open_workplace
 from kode.config import Loaded, flat, resolve_provider
 from kode.conversation.conversation import Conversation, no_sandbox
-from kode.conversation.sessions import create_session, load_session, open_checkpoints
+from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
@@ -37,8 +37,7 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    choice = resolve_provider(loaded.config, os.environ)
-    provider = make_provider(loaded.config, choice)
+    provider = make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
             session = create_session(home, cwd, provider, keep=keep_session)
@@ -50,37 +49,24 @@ async def open_conversation(
         emit(Notice(text=fault))
     commands = BackgroundCommands(emit)
     try:
-        checkpoints = open_checkpoints(home, session, loaded.config, cwd)
+        place = open_workplace(loaded.config, home, cwd, paths.outputs_folder(home, session.id))
         agent = make_agent(
-            loaded.config,
-            choice,
-            provider,
-            home=home,
-            cwd=cwd,
-            session=session,
-            checkpoints=checkpoints,
-            emit=emit,
-            ask=ask,
-            background=commands,
+            loaded.config, provider, session, place, emit=emit, ask=ask, background=commands
         )
     except BaseException:
         session.close()
         raise
     conversation = Conversation(
         loaded=loaded,
-        home=home,
-        cwd=cwd,
         emit=emit,
         ask=ask,
-        session=session,
         agent=agent,
-        context=Context(),
-        checkpoints=checkpoints,
+        context=Context(session),
         commands=commands,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
-        late_results=session_id is not None,
+        unread_results=session_id is not None,
     )
     emit(conversation.started())
     if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):

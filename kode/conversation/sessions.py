@@ -1,7 +1,6 @@
-"""What a conversation has on disk: its session, and what undo keeps beside it."""
+"""What a conversation has on disk: its session, and what crashes left there."""
 
 import asyncio
-import tempfile
 from pathlib import Path
 
 from kode import durable, paths
@@ -10,7 +9,7 @@ from kode.contracts import Provider
 from kode.events import Emit, Notice
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import MEGABYTE, Contents, drop_oldest_of_all
+from kode.session.contents import MEGABYTE, drop_oldest_of_all
 from kode.session.log import Session
 
 
@@ -27,31 +26,6 @@ def load_session(home: Path, session_id: str, emit: Emit) -> Session:
     for repair in repairs:
         emit(Notice(text=repair))
     return session
-
-
-def open_checkpoints(
-    home: Path, session: Session, config: Config, cwd: Path, *, parents: Path | None = None
-) -> Checkpoints:
-    """Where undo keeps contents: beside the session, or for one without a file, in a folder that
-    goes with the process. For a subagent `parents` is the folder of the session it works for."""
-    if parents is not None:
-        folder = parents
-    elif session.id is None:
-        folder = Path(tempfile.mkdtemp(prefix="kode-"))
-    else:
-        folder = paths.checkpoints_folder(paths.session_folder(home, session.id))
-    limits = config.undo
-    contents = Contents(
-        folder=folder,
-        max_file_bytes=limits.max_file_mb * MEGABYTE,
-        max_bytes=limits.max_session_mb * MEGABYTE,
-    )
-    return Checkpoints(
-        folder=folder,
-        contents=contents,
-        roots=config.roots(cwd),
-        part_of_turn=parents is not None,
-    )
 
 
 async def remove_stale_temporaries(

@@ -10,8 +10,8 @@ import difflib
 import json
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -19,12 +19,15 @@ from typing import Any
 from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
+from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import run_command
+from kode.engine.trial import Command, run_command
 from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
+from kode.function_tool import parse_arguments
 from kode.messages import ToolCall, ToolResult, failure_of
+from kode.session.entries import MessageEntry, TaintEntry
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that no result alone can fill a window."""
@@ -33,44 +36,28 @@ INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check bef
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 
-@dataclass
-class Tally:
-    """What the calls of a turn have done so far."""
+async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
+    """Runs the calls of one reply and records the result of each; on a cancellation, or when the
+    disk says no, calls that have none yet get one that says so. Raises: StorageError."""
+    waiting = {call.id: call for call in calls}
 
-    files_changed: dict[str, None] = field(default_factory=dict)
-    tools: list[tuple[str, str]] = field(default_factory=list)
-    """(name, subject) of each call that ran."""
-    untrusted: list[str] = field(default_factory=list)
-    """Outside sources taken in."""
-    denials: list[Denial] = field(default_factory=list)
-    begun: set[str] = field(default_factory=set)
-    """Ids of the calls whose tool was started."""
+    def record(*results: ToolResult) -> None:
+        taints = [TaintEntry(source=source) for source in run.untrusted]
+        run.context.session.append(*taints, MessageEntry(role="tool", parts=results))
+        run.untrusted.clear()
+        for result in results:
+            waiting.pop(result.call_id, None)
 
-
-Record = Callable[[ToolResult], None]
-"""Puts a result on disk. Raises StorageError; then it was not recorded."""
-
-
-async def run_calls(
-    agent: Agent,
-    session_id: str | None,
-    calls: Sequence[ToolCall],
-    record: Record,
-    tally: Tally,
-    emit: Emit,
-) -> None:
-    """Runs the calls and records the result of each. On cancellation, or a disk that says no, the
-    caller gives the calls that have none yet one of `cut_short`.
-
-    Raises: StorageError of `record`.
-    """
-    run = partial(_run_one, agent, session_id, record, tally, emit)
-    for side_by_side, group in groupby(calls, key=lambda call: _may_run_beside(agent, call)):
-        if side_by_side:
-            await _run_together(map(run, group))
-            continue
-        for call in group:
-            await run(call)
+    try:
+        for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
+            if side_by_side:
+                await _run_together(_run_one(run, call, record) for call in group)
+                continue
+            for call in group:
+                await _run_one(run, call, record)
+    finally:
+        if waiting:
+            record(*(_cut_short(run, call) for call in waiting.values()))
 
 
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -83,46 +70,12 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise faults.exceptions[0] from None
 
 
-def cut_short(calls: Iterable[ToolCall], tally: Tally) -> tuple[ToolResult, ...]:
-    """Results of calls that did not come to an end."""
-    return tuple(
-        failure_of(call, INTERRUPTED if call.id in tally.begun else NOT_RUN) for call in calls
-    )
+def _cut_short(run: Run, call: ToolCall) -> ToolResult:
+    return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
 
 
-def parse_arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call: one JSON object, strictly. Nothing at all counts as no arguments.
-
-    Raises: ToolError that tells the model what is wrong and where.
-    """
-    if not call.arguments.strip():
-        return {}
-    try:
-        arguments = json.loads(call.arguments, parse_constant=_no_constant)
-    except ValueError as error:
-        raise ToolError(
-            f"{call.name} was not run: its arguments are not valid JSON ({error}). "
-            f"They began: {call.arguments[:200]!r}. Send one JSON object."
-        ) from None
-    except RecursionError:
-        raise ToolError(f"{call.name} was not run: its arguments are nested too deeply.") from None
-    if not isinstance(arguments, dict):
-        raise ToolError(
-            f"{call.name} was not run: its arguments must be one JSON object, "
-            f"not {type(arguments).__name__}."
-        )
-    return arguments
-
-
-async def _run_one(
-    agent: Agent,
-    session_id: str | None,
-    record: Record,
-    tally: Tally,
-    emit: Emit,
-    call: ToolCall,
-) -> None:
-    started = time.monotonic()
+async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None]) -> None:
+    agent, started = run.agent, time.monotonic()
     subject, untrusted, refused = "", "", False
     try:
         tool = _tool_named(agent, call.name)
@@ -130,17 +83,17 @@ async def _run_one(
         subject = _masked(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
         judged = _real_path(agent, tool, arguments)
-        context = _tool_context(agent, session_id, call, emit, judged)
+        context = _tool_context(run, call, judged)
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
             raise ToolRefused(verdict.reason)
-        emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
+        run.emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
-        tally.tools.append((call.name, subject))
-        tally.begun.add(call.id)
+        run.tools.append((call.name, subject))
+        run.begun.add(call.id)
         untrusted = verdict.untrusted
         output = await _run_kept(agent, tool, arguments, context, verdict)
-        tally.files_changed.update(dict.fromkeys(output.files_changed))
+        run.files_changed.update(dict.fromkeys(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
@@ -152,18 +105,17 @@ async def _run_one(
         output, failed = _bug(agent, call.name, error), True
     if output.denied:
         reason = _masked(output.denied, agent.secrets)
-        tally.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
+        run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
     if untrusted:
-        tally.untrusted.append(untrusted)
-    if agent.marks is not None:
-        agent.marks.record(output.files_changed, untrusted)
+        run.untrusted.append(untrusted)
+    agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
     told = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
-    if agent.background is not None and (news := agent.background.news(session_id)):
+    if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         told = f"{told}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
     record(ToolResult(call_id=call.id, name=call.name, text=told, is_error=failed))
-    emit(
+    run.emit(
         ToolFinished(
             call_id=call.id,
             name=call.name,
@@ -187,9 +139,10 @@ async def _run_kept(
 ) -> ToolOutput:
     """Runs a tool; what it may change is kept first, so that the turn can be undone."""
     if tool.effect == "run":
-        return await run_command(agent, tool, arguments, context, verdict)
+        command = Command(agent=agent, tool=tool, arguments=arguments, context=context)
+        return await run_command(command, verdict)
     keeper, path = agent.keeper, context.judged_path
-    if keeper is None or tool.effect != "edit" or not path:
+    if tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
     keeper.before_edit(path)
     state: str | None = None
@@ -204,9 +157,7 @@ async def _run_kept(
 def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
     """The outside source behind files of the project that were read."""
     read = verdict.reads if tool.effect == "run" else output.files_read
-    if agent.marks is None or read == ():
-        return ""
-    return agent.marks.among(read)
+    return "" if read == () else agent.marks.among(read)
 
 
 def _as_output(output: ToolOutput | str) -> ToolOutput:
@@ -241,25 +192,19 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
     value = arguments["path"]
     path = os.path.expanduser(value) if isinstance(value, str) else ""
     try:
-        return os.path.realpath(os.path.join(agent.cwd, path))
+        return os.path.realpath(os.path.join(agent.place.cwd, path))
     except (OSError, ValueError):
         return ""
 
 
-def _tool_context(
-    agent: Agent, session_id: str | None, call: ToolCall, emit: Emit, judged_path: str
-) -> ToolContext:
+def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
+    agent = run.agent
     return ToolContext(
-        cwd=agent.cwd,
+        place=agent.place,
         call_id=call.id,
-        session_id=session_id,
-        emit=_masking(emit, agent.secrets),
+        session_id=run.context.session.id,
+        emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
-        output_dir=agent.output_dir,
-        protected=agent.protected,
-        readable=agent.readable,
-        environment=agent.environment,
-        roots=agent.roots,
         judged_path=judged_path,
         background=agent.background,
     )
@@ -292,7 +237,3 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= 100 else line[:99] + "…"
-
-
-def _no_constant(name: str) -> Iterator[None]:
-    raise ValueError(f"{name} is not a JSON value")

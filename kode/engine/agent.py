@@ -3,14 +3,14 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kode.contracts import Background, Gate, MemorySystem, Provider, Sandbox, Tool
 from kode.messages import Usage
 from kode.session.keeper import Keeper
 from kode.session.marks import Marks
+from kode.workplace import Workplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,10 @@ class Spend:
     turn_ends_at: float | None = None
     """When the present turn must end, by `time.monotonic`; None: no limit."""
 
+    def begin_turn(self, ends_at: float | None) -> None:
+        """From now on steps are counted for a new turn, which has until `ends_at`."""
+        self.steps, self.turn_ends_at = 0, ends_at
+
     def add(self, usage: Usage, cost_usd: float | None) -> None:
         """Counts a request; one whose price is unknown (None) counts by its tokens alone."""
         self.usage += usage
@@ -63,7 +67,7 @@ class Agent:
     gate: Gate
     memory: MemorySystem
     limits: Limits
-    cwd: Path
+    place: Workplace
     render_system: Callable[[str], str]
     """Memory's section → the whole system prompt."""
     cost_usd: Callable[[Usage], float | None]
@@ -71,21 +75,15 @@ class Agent:
     spend: Spend
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
-    output_dir: Path
-    protected: tuple[Path, ...]
-    roots: tuple[Path, ...]
-    environment: Mapping[str, str]
-    readable: tuple[Path, ...] = ()
-    """See `ToolContext.readable`."""
+    keeper: Keeper
+    """Keeps what undo needs, around each change."""
+    marks: Marks
+    """Which files hold what sessions left there that had taken in outside text."""
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     sandbox: Sandbox | None = None
     """Where commands are tried that nobody was asked about; None: there is none."""
     background: Background | None = None
     """See `ToolContext.background`."""
-    keeper: Keeper | None = None
-    """Keeps what undo needs, around each change."""
-    marks: Marks | None = None
-    """Which files hold what sessions left there that had taken in outside text."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode itself and says in one sentence where it is."""

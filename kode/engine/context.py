@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kode.contracts import Drop, InjectReason, Request, ToolSpec
-from kode.engine.act import parse_arguments
 from kode.engine.agent import Agent
-from kode.engine.reply import Partial, ask
-from kode.engine.tokens import clip_middle, tokens_of, tokens_of_text
+from kode.engine.reply import ask
+from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
 from kode.errors import LimitError, OverflowError_, ToolError
 from kode.events import ContextReduced, Emit, Working, silent
+from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
     Message,
@@ -48,13 +48,15 @@ MIN_COMPACTED_TOKENS = 1_000
 """What a hand-over note with its lists may take."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
-BYTES_OF_A_CALL_IN_A_TRANSCRIPT = 2_000
+CALL_CHARS = 2_000
+"""Of a call, and of its result, in the transcript that is summarized."""
 
 
 @dataclass
 class Context:
-    """The state of one open session that the session itself need not keep."""
+    """An open session, and what of its state the session itself need not keep."""
 
+    session: Session
     system: str = ""
     memory: str = ""
     """Memory's section in it."""
@@ -70,9 +72,7 @@ class Context:
     """Messages there were when memory wanted to take some in, and then could not."""
 
 
-async def open_context(
-    agent: Agent, session: Session, context: Context, reason: InjectReason
-) -> None:
+async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
     context.system, context.memory = agent.render_system(injection.system), injection.system
@@ -82,22 +82,22 @@ async def open_context(
     )
     context.pending_first_user = injection.first_user
     context.known_tokens = context.known_messages = 0
-    if context.system != session.system:
-        session.append(SystemEntry(text=context.system, reason=reason))
+    if context.system != context.session.system:
+        context.session.append(SystemEntry(text=context.system, reason=reason))
 
 
-def tell_pending(session: Session, context: Context) -> None:
+def record_pending(context: Context) -> None:
     """Memory's text that goes before the next user message, where there is one, becomes a message
     of its own. Raises: StorageError."""
     if context.pending_first_user:
         first = Text(text=context.pending_first_user, source="memory")
-        session.append_message(Message(role="user", parts=(first,)))
+        context.session.append_message(Message(role="user", parts=(first,)))
         context.pending_first_user = ""
 
 
-def context_tokens(session: Session, context: Context) -> int:
+def context_tokens(context: Context) -> int:
     """How full the window is: what the provider last counted, plus an estimate for what is new."""
-    messages = session.messages
+    messages = context.session.messages
     if context.known_messages == 0 or context.known_messages > len(messages):
         context.known_tokens = fixed_tokens(context)
         context.known_messages = 0
@@ -116,40 +116,40 @@ def fixed_tokens(context: Context) -> int:
     return tokens_of_text(context.system) + tools
 
 
-def note_usage(session: Session, context: Context, message: Message) -> None:
+def note_usage(context: Context, message: Message) -> None:
     """After a reply: its usage says what the whole context costs, the reply included."""
     if message.usage is None or message.usage.input_tokens == 0:
         return
     context.known_tokens = message.usage.input_tokens + message.usage.output_tokens
-    context.known_messages = len(session.messages)
+    context.known_messages = len(context.session.messages)
 
 
-async def prepare(agent: Agent, session: Session, context: Context, emit: Emit) -> Request:
+async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     """The next request; makes room first where the window is too full.
 
     Raises: LimitError after compactions that freed nothing; ProviderError of the summary's
         request; StorageError.
     """
     limit = int(agent.provider.info.context_window * agent.limits.compact_at)
-    if _outgrows_memory_window(agent, session, context):
-        await _let_memory_take(agent, session, context, emit)
-    if context_tokens(session, context) > limit:
-        prune(agent, session, context, emit)
-    while context_tokens(session, context) > limit:
-        await compact(agent, session, context, emit)
-    return Request(system=context.system, messages=session.messages, tools=context.specs)
+    if _outgrows_memory_window(agent, context):
+        await _let_memory_take(agent, context, emit)
+    if context_tokens(context) > limit:
+        prune(agent, context, emit)
+    while context_tokens(context) > limit:
+        await compact(agent, context, emit)
+    return Request(system=context.system, messages=context.session.messages, tools=context.specs)
 
 
-def prune(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
+def prune(agent: Agent, context: Context, emit: Emit) -> None:
     """Drops the output of old tool calls; the newest `keep_tool_output_tokens` of it stay (at most
     a quarter of the window, so that small windows gain from it too)."""
-    before_tokens = context_tokens(session, context)
-    _, following = old_output(agent, session)
+    before_tokens = context_tokens(context)
+    _, following = old_output(agent, context.session)
     if following is None:
         return
-    session.append(PruneEntry(before=following))
+    context.session.append(PruneEntry(before=following))
     context.known_messages = 0
-    after_tokens = context_tokens(session, context)
+    after_tokens = context_tokens(context)
     emit(ContextReduced(kind="tool_output", tokens_before=before_tokens, tokens_after=after_tokens))
 
 
@@ -174,7 +174,6 @@ def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
 
 async def compact(
     agent: Agent,
-    session: Session,
     context: Context,
     emit: Emit,
     drop: Drop | None = None,
@@ -195,19 +194,19 @@ async def compact(
         )
     emit(Working(what="Compacting the conversation"))
     window = agent.provider.info.context_window
-    messages = list(session.messages)
-    before_tokens = context_tokens(session, context)
+    messages = list(context.session.messages)
+    before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(messages, "window")
     kept = _kept_from(messages, drop.keep, min(int(window * KEPT_TAIL_SHARE), before_tokens // 4))
     dropped, tail = messages[:kept], messages[kept:]
     summary = drop.recap
     words: tuple[str, ...] = ()
     if summary is None:
-        summary = await _summary(agent, session, dropped, window, wish)
+        summary = await _summary(agent, context.session, dropped, window, wish)
         words = _own_words(agent, dropped, window)
     read, changed = _files(agent, messages)
     first_kept = tail[0] if tail else None
-    session.append(
+    context.session.append(
         CompactionEntry(
             summary=summary,
             user_messages=words,
@@ -218,9 +217,9 @@ async def compact(
         )
     )
     context.memory_declined_at = 0
-    await open_context(agent, session, context, "compacted")
-    tell_pending(session, context)
-    after_tokens = context_tokens(session, context)
+    await open_context(agent, context, "compacted")
+    record_pending(context)
+    after_tokens = context_tokens(context)
     context.fruitless = context.fruitless + 1 if after_tokens > before_tokens * 0.9 else 0
     event = ContextReduced(
         kind="compaction", tokens_before=before_tokens, tokens_after=after_tokens
@@ -229,26 +228,24 @@ async def compact(
     return event
 
 
-async def _let_memory_take(agent: Agent, session: Session, context: Context, emit: Emit) -> None:
+async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
     """Memory wants to take messages in, though the model's window has room. When it then cannot,
     nothing is dropped, and it is asked again only once the session has grown: a memory that fails
     must not cost a compaction with every request. Raises as `compact`."""
-    drop = await agent.memory.before_drop(list(session.messages), "window")
+    drop = await agent.memory.before_drop(list(context.session.messages), "window")
     if drop.keep is None:
-        context.memory_declined_at = len(session.messages)
+        context.memory_declined_at = len(context.session.messages)
         return
-    await compact(agent, session, context, emit, drop)
+    await compact(agent, context, emit, drop)
 
 
-async def make_room_after_overflow(
-    agent: Agent, session: Session, context: Context, emit: Emit
-) -> None:
+async def make_room_after_overflow(agent: Agent, context: Context, emit: Emit) -> None:
     """The provider said that the request does not fit: the same two stages, whatever kode's own
     count says. Raises as `compact`."""
-    entries = len(session.entries)
-    prune(agent, session, context, emit)
-    if len(session.entries) == entries:
-        await compact(agent, session, context, emit)
+    entries = len(context.session.entries)
+    prune(agent, context, emit)
+    if len(context.session.entries) == entries:
+        await compact(agent, context, emit)
 
 
 async def _summary(
@@ -258,7 +255,7 @@ async def _summary(
     middle to half the window, so that the request fits even when the session did not."""
     if not messages:
         return ""
-    transcript = clip_middle(transcript_of(messages), window * 2)
+    transcript = clip_middle(transcript_of(messages), chars_of(window / 2))
     try:
         message = await _ask_for_summary(agent, transcript, wish)
     except OverflowError_:
@@ -285,7 +282,7 @@ async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> Message:
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
         max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
     )
-    return await ask(agent.provider, request, Partial(silent), agent.limits.max_attempts)
+    return await ask(agent.provider, request, silent, agent.limits.max_attempts)
 
 
 def transcript_of(messages: Sequence[Message]) -> str:
@@ -301,25 +298,25 @@ def transcript_of(messages: Sequence[Message]) -> str:
                 case Text():
                     lines.append(f"[{message.role}] {part.text}")
                 case ToolCall():
-                    arguments = clip_middle(part.arguments, BYTES_OF_A_CALL_IN_A_TRANSCRIPT)
+                    arguments = clip_middle(part.arguments, CALL_CHARS)
                     lines.append(f"[call {part.name}] {arguments}")
                 case ToolResult():
-                    result = clip_middle(part.text, BYTES_OF_A_CALL_IN_A_TRANSCRIPT)
+                    result = clip_middle(part.text, CALL_CHARS)
                     lines.append(f"[result of {part.name}] {result}")
                 case _:
                     pass
     return "\n".join(lines)
 
 
-def _outgrows_memory_window(agent: Agent, session: Session, context: Context) -> bool:
+def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
     """Whether memory wants to take messages in before the model's window is full: user messages
     and final answers count, tool traffic does not."""
-    window = agent.memory.message_window
-    if window is None or len(session.messages) <= window:
+    window, messages = agent.memory.message_window, context.session.messages
+    if window is None or len(messages) <= window:
         return False
-    if context.memory_declined_at and len(session.messages) < context.memory_declined_at + window:
+    if context.memory_declined_at and len(messages) < context.memory_declined_at + window:
         return False
-    spoken = sum(bool(text_of(m)) and not calls_of(m) for m in session.messages if m.role != "tool")
+    spoken = sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool")
     return spoken > window
 
 
@@ -354,7 +351,7 @@ def _own_words(agent: Agent, messages: Sequence[Message], window: int) -> tuple[
         size = tokens_of_text(said)
         if size > room and words:
             break
-        words.append(clip_middle(said, room * 4))
+        words.append(clip_middle(said, chars_of(room)))
         room -= size
         if room <= 0:
             break
@@ -377,7 +374,7 @@ def _files(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], 
             continue
         if path and tool.effect == "edit":
             changed[path] = None
-        elif path and tool.name == "read_file":
+        elif path and tool.effect == "read":
             read[path] = None
     return tuple(read), tuple(changed)
 

@@ -5,9 +5,10 @@ The provider makes single attempts; the policy of asking again is here and nowhe
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from kode.contracts import Provider, Request
-from kode.errors import ProviderError, TransientError
+from kode.errors import OverflowError_, ProviderError, TransientError
 from kode.events import Emit, Event, RetryScheduled, TextDelta
 from kode.messages import Message
 
@@ -17,60 +18,70 @@ MAX_RETRY_AFTER_S = 120.0
 """A server that asks for a longer pause is reported instead of waited for."""
 
 
-class Partial:
-    """The text of a reply as it streams, for the case that it never becomes a whole message."""
-
-    def __init__(self, emit: Emit) -> None:
-        self.emit_onward = emit
-        self.pieces: list[str] = []
-
-    def emit(self, event: Event) -> None:
-        """Notes text and passes every event on."""
-        if isinstance(event, TextDelta):
-            self.pieces.append(event.text)
-        self.emit_onward(event)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
+def nothing(text: str) -> None:
+    """For whom it does not matter what had streamed."""
 
 
-async def ask(provider: Provider, request: Request, partial: Partial, max_attempts: int) -> Message:
+async def ask(
+    provider: Provider,
+    request: Request,
+    emit: Emit,
+    max_attempts: int,
+    broke_off: Callable[[str], None] = nothing,
+) -> Message:
     """A whole message, after at most `max_attempts` attempts with backoff and jitter.
 
-    `partial` holds the text of the last attempt when this raises.
+    `broke_off` gets the text that had streamed of the last attempt when none comes whole, unless
+    the request was too large.
 
     Raises: ProviderError (OverflowError_, RefusedError and AuthenticationError at once,
         TransientError after the last attempt), asyncio.CancelledError.
     """
-    for attempt in range(1, max_attempts + 1):
-        partial.pieces.clear()
-        try:
-            return await provider.reply(request, partial.emit)
-        except TransientError as error:
-            delay_s = _delay_s(attempt, error.retry_after_s)
-            if attempt == max_attempts:
-                raise ProviderError(
-                    f"{error} Tried {attempt} times; try again later with `kode continue`.",
-                    status=error.status,
-                ) from error
-            if delay_s > MAX_RETRY_AFTER_S:
-                raise ProviderError(
-                    f"{error} The server asks to wait {_long(delay_s)} before the next request; "
-                    "go on then with `kode continue`.",
-                    status=error.status,
-                ) from error
-            partial.emit_onward(
-                RetryScheduled(
-                    attempt=attempt,
-                    max_attempts=max_attempts,
-                    delay_s=round(delay_s, 2),
-                    reason=str(error),
-                    discards_text=bool(partial.pieces),
+    streamed: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            streamed.append(event.text)
+        emit(event)
+
+    try:
+        for attempt in range(1, max_attempts + 1):
+            streamed.clear()
+            try:
+                return await provider.reply(request, hear)
+            except TransientError as error:
+                delay_s = _delay_s(attempt, error.retry_after_s)
+                _give_up(error, attempt, max_attempts, delay_s)
+                emit(
+                    RetryScheduled(
+                        attempt=attempt,
+                        max_attempts=max_attempts,
+                        delay_s=round(delay_s, 2),
+                        reason=str(error),
+                        discards_text=bool(streamed),
+                    )
                 )
-            )
-            await asyncio.sleep(delay_s)
+                await asyncio.sleep(delay_s)
+    except OverflowError_:
+        raise
+    except (asyncio.CancelledError, ProviderError):
+        broke_off("".join(streamed))
+        raise
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
+    """Raises: ProviderError where another attempt makes no sense."""
+    if attempt == max_attempts:
+        advice = f"Tried {attempt} times; try again later with `kode continue`."
+    elif delay_s > MAX_RETRY_AFTER_S:
+        advice = (
+            f"The server asks to wait {_long(delay_s)} before the next request; go on then with "
+            "`kode continue`."
+        )
+    else:
+        return
+    raise ProviderError(f"{error} {advice}", status=error.status) from error
 
 
 def _long(seconds: float) -> str:

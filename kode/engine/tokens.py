@@ -50,6 +50,11 @@ def tokens_of_image(image: Image) -> int:
     return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
 
 
+def chars_of(tokens: float) -> int:
+    """How many characters so many tokens are, by the same estimate; for texts to cut."""
+    return int(tokens * BYTES_PER_TOKEN)
+
+
 def clip_middle(text: str, max_chars: int, what: str = "characters") -> str:
     """Keeps both ends of a text that is longer than `max_chars`, saying how much is missing."""
     if len(text) <= max_chars:

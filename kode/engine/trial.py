@@ -14,10 +14,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import AtStake, Attempt, FileChange, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import (
+    AtStake,
+    Attempt,
+    FileChange,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    Verdict,
+    WrapCommand,
+)
 from kode.engine.agent import Agent
 from kode.errors import SandboxError, ToolError
 from kode.events import Notice
+from kode.session.keeper import Keeper
 from kode.tools.diffs import unified
 
 MAX_DIFF_CHARS = 200_000
@@ -26,14 +36,32 @@ MAX_NAMED = 20
 """So many changed files are named to the model; of more, how many."""
 
 
-async def run_command(
-    agent: Agent, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, verdict: Verdict
-) -> ToolOutput:
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A call of a tool that runs a command."""
+
+    agent: Agent
+    tool: Tool
+    arguments: Mapping[str, Any]
+    context: ToolContext
+
+    @property
+    def cwd(self) -> Path:
+        return self.context.place.cwd
+
+    async def run(self, wrap: WrapCommand | None = None) -> ToolOutput:
+        """Runs it, in the sandbox by means of `wrap`. Raises: what the tool raises."""
+        output = await self.tool.run(replace(self.context, wrap_command=wrap), self.arguments)
+        return ToolOutput(text=output) if isinstance(output, str) else output
+
+
+async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
     """Runs a command as the gate has decided. Raises: what the tool raises."""
-    if not verdict.sandboxed or agent.sandbox is None:
-        return await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+    sandbox = command.agent.sandbox
+    if not verdict.sandboxed or sandbox is None:
+        return await _run_outside(command, verdict.at_stake)
     try:
-        attempt = await asyncio.to_thread(agent.sandbox.begin)
+        attempt = await asyncio.to_thread(sandbox.begin)
     except OSError as error:
         raise ToolError(
             f"Not run: the sandbox could not be made ({error}). Tell the person; continue with the "
@@ -41,52 +69,33 @@ async def run_command(
         ) from None
     output: ToolOutput | None = None
     try:
-        output = await _run(tool, arguments, replace(context, wrap_command=attempt.wrap))
+        output = await command.run(attempt.wrap)
         if not attempt.ended.is_set():
             return output
-        return await _look_at(agent, tool, arguments, context, attempt, output)
+        return await _look_at(command, attempt, output)
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(agent, tool, arguments, context, attempt)
+            _settle_later(command, attempt)
 
 
-async def _run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    output = await tool.run(context, arguments)
-    return ToolOutput(text=output) if isinstance(output, str) else output
+async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
+    if command.agent.sandbox is not None:
+        await asyncio.to_thread(command.agent.sandbox.forget)
+    async with command.agent.keeper.keeping(at_stake):
+        return await command.run()
 
 
-async def _run_outside(
-    agent: Agent,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
-    at_stake: AtStake,
-) -> ToolOutput:
-    if agent.sandbox is not None:
-        await asyncio.to_thread(agent.sandbox.forget)
-    if agent.keeper is None:
-        return await _run(tool, arguments, context)
-    async with agent.keeper.keeping(at_stake):
-        return await _run(tool, arguments, context)
-
-
-async def _look_at(
-    agent: Agent,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
-    attempt: Attempt,
-    output: ToolOutput,
-) -> ToolOutput:
+async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> ToolOutput:
     """What becomes of an attempt that has ended."""
     hits = attempt.hits
     notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
     if hits and output.exit_status != 0:
-        verdict = await agent.gate.check_outside(tool, arguments, context, hits)
+        gate = command.agent.gate
+        verdict = await gate.check_outside(command.tool, command.arguments, hits)
         if verdict.allowed:
-            output = await _run_outside(agent, tool, arguments, context, verdict.at_stake)
+            output = await _run_outside(command, verdict.at_stake)
             output = replace(output, untrusted=output.untrusted or verdict.untrusted)
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
@@ -97,10 +106,10 @@ async def _look_at(
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
-    settled = await _settle(agent, tool, arguments, context, attempt, changes, may_ask=True)
+    settled = await _settle(command, attempt, changes, may_ask=True)
     changed = tuple(one.path for one in settled.made if not one.ignored)
     return replace(
-        _with_notes(output, [*notes, *_about(context.cwd, settled)]),
+        _with_notes(output, [*notes, *_about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
         denied=output.denied or settled.denied,
@@ -133,24 +142,17 @@ class _Settled:
 
 
 async def _settle(
-    agent: Agent,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
-    attempt: Attempt,
-    changes: tuple[FileChange, ...],
-    *,
-    may_ask: bool,
+    command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
 ) -> _Settled:
     """Makes real what the gate allows; of the rest, ignored files stay for the next command."""
     if not changes:
         return _Settled()
     shown = [one for one in changes if not one.ignored]
-    diff = await asyncio.to_thread(diff_of, context.cwd, attempt, shown)
-    allowed = await agent.gate.check_changes(
-        tool, arguments, context, changes, diff, may_ask=may_ask
+    diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
+    allowed = await command.agent.gate.check_changes(
+        command.tool, command.arguments, changes, diff, may_ask=may_ask
     )
-    left = await _make_real(agent, attempt, allowed.changes) if allowed.changes else {}
+    left = await _make_real(command.agent.keeper, attempt, allowed.changes)
     made = tuple(one for one in allowed.changes if one.path not in left)
     real = {one.path for one in allowed.changes}
     dropped = [one for one in changes if one.ignored and one.path not in real]
@@ -162,11 +164,11 @@ async def _settle(
 
 
 async def _make_real(
-    agent: Agent, attempt: Attempt, changes: Sequence[FileChange]
+    keeper: Keeper, attempt: Attempt, changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
-    if agent.keeper is None:
-        return await asyncio.to_thread(attempt.apply, changes)
-    async with agent.keeper.keeping_files([one.path for one in changes]) as kept:
+    if not changes:
+        return {}
+    async with keeper.keeping_files([one.path for one in changes]) as kept:
         lost = {one.path for one in changes if one.path in kept.not_kept and not one.ignored}
         wanted = [one for one in changes if one.path not in lost]
         applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
@@ -178,27 +180,21 @@ async def _make_real(
         return {**dict.fromkeys(lost, "what it held is too large to keep for /undo"), **left}
 
 
-def _settle_later(
-    agent: Agent,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
-    attempt: Attempt,
-) -> None:
+def _settle_later(command: Command, attempt: Attempt) -> None:
     """A command that the person sent to the background: what it changed becomes real at its end, as
     far as that needs no question."""
+
+    emit = command.context.emit
 
     async def settle() -> None:
         await attempt.ended.wait()
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            settled = await _settle(
-                agent, tool, arguments, context, attempt, changes, may_ask=False
-            )
-            for note in _about(context.cwd, settled):
-                context.emit(Notice(text=note.strip("[]"), level="info"))
+            settled = await _settle(command, attempt, changes, may_ask=False)
+            for note in _about(command.cwd, settled):
+                emit(Notice(text=note.strip("[]"), level="info"))
         except (SandboxError, OSError) as error:
-            context.emit(Notice(text=f"What a command changed was not kept: {error}"))
+            emit(Notice(text=f"What a command changed was not kept: {error}"))
         finally:
             await asyncio.to_thread(attempt.close)
 

@@ -6,17 +6,18 @@ that it can always be sent to a model again.
 
     run_turn     records the text, runs the steps under the time limit, tells how it ended
       _steps     ask → record → no calls: done; calls: run and record each, again
-        _ask     one reply; after an overflow room is made, once
-        _act     the results of a reply's calls, one for each, recorded whatever happens
+        _ask     one reply; after an overflow the context is reduced, once
+        act.run_calls   the results of a reply's calls, one for each, recorded whatever happens
+
+What a turn has come to so far is a `Run`.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from kode.contracts import Turn
-from kode.engine.act import Tally, cut_short, run_calls
+from kode.engine.act import run_calls
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -24,10 +25,11 @@ from kode.engine.context import (
     make_room_after_overflow,
     note_usage,
     prepare,
-    tell_pending,
+    record_pending,
 )
-from kode.engine.reply import Partial, ask
-from kode.engine.tokens import BYTES_PER_TOKEN, clip_middle
+from kode.engine.reply import ask
+from kode.engine.run import Run
+from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import KodeError, LimitError, OverflowError_, ProviderError, StorageError
 from kode.events import (
     Emit,
@@ -38,8 +40,8 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.messages import Image, Message, Text, ToolResult, Usage, calls_of, failure_of, text_of
-from kode.session.entries import MessageEntry, StateEntry, TaintEntry, TurnEntry
+from kode.messages import Image, Message, Text, ToolCall, Usage, calls_of, failure_of, text_of
+from kode.session.entries import StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
 from kode.session.told import said
 
@@ -55,23 +57,8 @@ CUT_CALL = (
 )
 
 
-@dataclass
-class Progress:
-    """What a turn has come to so far; the same figures end on disk and on the screen."""
-
-    started: float = field(default_factory=time.monotonic)
-    steps: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    answer: str = ""
-    tally: Tally = field(default_factory=Tally)
-    first_message: int = 0
-    """Index in the session's entries where this turn begins."""
-
-
 async def run_turn(
     agent: Agent,
-    session: Session,
     context: Context,
     text: str,
     emit: Emit,
@@ -84,55 +71,55 @@ async def run_turn(
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
-    number = session.turns + 1
-    progress = Progress(first_message=len(session.entries))
+    session = context.session
+    number, begins_at = session.turns + 1, len(session.entries)
+    run = Run(agent=agent, context=context, emit=emit)
     status: Status = "success"
     error: str | None = None
     timeout_s = agent.limits.timeout_s
-    agent.spend.steps = 0
-    agent.spend.turn_ends_at = None if timeout_s is None else progress.started + timeout_s
+    agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
             recalled = await agent.memory.recall(
                 Turn(number=number, text=text, tainted=session.tainted)
             )
-            _record_text(session, context, text, recalled, attachments)
+            _record_text(run, text, recalled, attachments)
             emit(TurnStarted(text=text))
-            await _steps(agent, session, context, progress, emit)
+            await _steps(run)
     except TimeoutError:
-        status, error = "timeout", f"The time limit of {agent.limits.timeout_s:g} s was reached."
+        status, error = "timeout", f"The time limit of {timeout_s:g} s was reached."
     except asyncio.CancelledError:
         status, error = "interrupted", "Interrupted."
         _absorb_cancellation()
     except KodeError as fault:
-        if session.turns < number:
+        if not run.recorded:
             raise
         status, error = "error", str(fault)
-    if session.turns < number:  # ended while memory was recalling: what was asked is kept
-        _record_text(session, context, text, "", attachments)
+    if not run.recorded:  # ended while memory was recalling: what was asked is kept
+        _record_text(run, text, "", attachments)
     turn = Turn(
         number=number,
         text=text,
-        answer=progress.answer,
+        answer=run.answer,
         status=status,
-        messages=tuple(said(session.entries[progress.first_message :])),
-        steps=progress.steps,
-        tools=tuple(progress.tally.tools),
-        files_changed=tuple(progress.tally.files_changed),
+        messages=tuple(said(session.entries[begins_at:])),
+        steps=run.steps,
+        tools=tuple(run.tools),
+        files_changed=tuple(run.files_changed),
         tainted=session.tainted,
     )
     ended = TurnEnded(
         status=status,
-        result=progress.answer,
+        result=run.answer,
         error=error,
-        steps=progress.steps,
-        usage=progress.usage,
-        cost_usd=progress.cost_usd,
+        steps=run.steps,
+        usage=run.usage,
+        cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
-        denials=tuple(progress.tally.denials),
-        duration_ms=int((time.monotonic() - progress.started) * 1000),
+        denials=tuple(run.denials),
+        duration_ms=int((time.monotonic() - run.started) * 1000),
     )
-    await _settle(agent, session, turn, ended, emit)
+    await _settle(run, turn, ended)
     emit(ended)
     return ended
 
@@ -144,47 +131,44 @@ def save_memory_state(agent: Agent, session: Session) -> None:
         session.append(StateEntry(system=agent.memory.name, state=state))
 
 
-def _record_text(
-    session: Session,
-    context: Context,
-    text: str,
-    recalled: str,
-    attachments: Sequence[Text | Image],
-) -> None:
-    tell_pending(session, context)
+def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text | Image]) -> None:
+    session = run.context.session
+    record_pending(run.context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached file"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     session.append_message(Message(role="user", parts=(*memory, *attachments, Text(text=text))))
+    run.recorded = True
 
 
-async def _steps(
-    agent: Agent, session: Session, context: Context, progress: Progress, emit: Emit
-) -> None:
+async def _steps(run: Run) -> None:
     cut = 0
     while True:
-        _check_limits(agent, progress)
-        progress.steps += 1
-        agent.spend.steps += 1
-        message = await _ask(agent, session, context, progress, emit)
+        _check_limits(run)
+        run.steps += 1
+        run.agent.spend.steps += 1
+        message = await _ask(run)
         calls = calls_of(message)
         if calls and message.stop == "length":
             cut += 1
-            refused = CUT_CALL.format(model=agent.provider.model)
-            results = tuple(failure_of(call, refused) for call in calls)
-            session.append_message(Message(role="tool", parts=results))
-            if cut == MAX_CUT_REPLIES:
-                raise ProviderError(
-                    f"{MAX_CUT_REPLIES} replies in a row were cut at the output limit of "
-                    f"{agent.provider.model} in the middle of a tool call. Ask for smaller steps."
-                )
+            _refuse_cut_calls(run, calls, give_up=cut == MAX_CUT_REPLIES)
             continue
         cut = 0
-        if calls:
-            await _act(agent, session, message, progress, emit)
-            continue
-        progress.answer = text_of(message)
-        return _check_answer(agent, message)
+        if not calls:
+            run.answer = text_of(message)
+            return _check_answer(run.agent, message)
+        await run_calls(run, calls)
+
+
+def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall], *, give_up: bool) -> None:
+    model = run.agent.provider.model
+    results = tuple(failure_of(call, CUT_CALL.format(model=model)) for call in calls)
+    run.context.session.append_message(Message(role="tool", parts=results))
+    if give_up:
+        raise ProviderError(
+            f"{MAX_CUT_REPLIES} replies in a row were cut at the output limit of {model} in the "
+            "middle of a tool call. Ask for smaller steps."
+        )
 
 
 def _check_answer(agent: Agent, message: Message) -> None:
@@ -199,20 +183,20 @@ def _check_answer(agent: Agent, message: Message) -> None:
         raise ProviderError("The model gave an empty answer. Ask again, or use another model.")
 
 
-def _check_limits(agent: Agent, progress: Progress) -> None:
-    limits = agent.limits
-    if progress.steps >= limits.max_steps:
+def _check_limits(run: Run) -> None:
+    limits, spend = run.agent.limits, run.agent.spend
+    if run.steps >= limits.max_steps:
         raise LimitError(
             f"The limit of {limits.max_steps} steps was reached. Go on with `kode continue`, or "
             "raise it with `--max-steps`."
         )
-    tree_steps = agent.spend.steps + agent.spend.elsewhere_steps
+    tree_steps = spend.steps + spend.elsewhere_steps
     if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
         raise LimitError(
             f"The limit of {limits.max_tree_steps} steps for the agent and its subagents together "
             "was reached. Go on with `kode continue`, or raise it with `--max-steps`."
         )
-    spent_usd = agent.spend.cost_usd + agent.spend.elsewhere_usd
+    spent_usd = spend.cost_usd + spend.elsewhere_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
         raise LimitError(
             f"The budget of ${limits.max_budget_usd:g} is used up "
@@ -220,92 +204,65 @@ def _check_limits(agent: Agent, progress: Progress) -> None:
         )
 
 
-async def _ask(
-    agent: Agent, session: Session, context: Context, progress: Progress, emit: Emit
-) -> Message:
+async def _ask(run: Run) -> Message:
     """One reply, recorded. What had streamed of a reply that never came whole is recorded too."""
-    overflowed = False
+    agent, context, overflowed = run.agent, run.context, False
     while True:
-        request = await prepare(agent, session, context, emit)
-        emit(StepStarted(step=progress.steps))
-        partial = Partial(emit)
+        request = await prepare(agent, context, run.emit)
+        run.emit(StepStarted(step=run.steps))
         try:
-            message = await ask(agent.provider, request, partial, agent.limits.max_attempts)
+            message = await ask(
+                agent.provider,
+                request,
+                run.emit,
+                agent.limits.max_attempts,
+                broke_off=lambda text: _record_partial(run, text),
+            )
             break
         except OverflowError_:
             if overflowed:
                 raise
             overflowed = True
-            await make_room_after_overflow(agent, session, context, emit)
-        except (asyncio.CancelledError, ProviderError):
-            progress.answer = partial.text
-            _record_partial(agent, session, partial.text)
-            raise
-    _record_reply(agent, session, context, message, progress, emit)
+            await make_room_after_overflow(agent, context, run.emit)
+    _record_reply(run, message)
     return message
 
 
-def _record_reply(
-    agent: Agent,
-    session: Session,
-    context: Context,
-    message: Message,
-    progress: Progress,
-    emit: Emit,
-) -> None:
+def _record_reply(run: Run, message: Message) -> None:
+    agent, context = run.agent, run.context
     usage = message.usage or Usage()
     cost_usd = agent.cost_usd(usage)
-    session.append_message(message, cost_usd)
-    progress.usage += usage
-    progress.cost_usd = (
-        None if cost_usd is None or progress.cost_usd is None else progress.cost_usd + cost_usd
-    )
-    agent.spend.add(usage, cost_usd)
-    note_usage(session, context, message)
-    emit(
+    context.session.append_message(message, cost_usd)
+    run.count(usage, cost_usd)
+    note_usage(context, message)
+    run.emit(
         Replied(
             message=message,
             usage=usage,
             cost_usd=cost_usd,
-            context_tokens=context_tokens(session, context),
+            context_tokens=context_tokens(context),
             context_window=agent.provider.info.context_window,
         )
     )
 
 
-def _record_partial(agent: Agent, session: Session, partial: str) -> None:
+def _record_partial(run: Run, partial: str) -> None:
     """What the session keeps of a reply that broke off: all, unless it is a flood that no model
     says, which the next request would have to carry."""
+    run.answer = partial
     if not partial.strip():
         return
-    model = agent.provider.model
-    most = max(LEAST_PARTIAL_CHARS, int(agent.provider.info.max_output_tokens * BYTES_PER_TOKEN))
+    provider = run.agent.provider
+    most = max(LEAST_PARTIAL_CHARS, chars_of(provider.info.max_output_tokens))
     parts = (Text(text=clip_middle(partial, most)),)
-    session.append_message(Message(role="assistant", parts=parts, stop="interrupted", model=model))
+    run.context.session.append_message(
+        Message(role="assistant", parts=parts, stop="interrupted", model=provider.model)
+    )
 
 
-async def _act(
-    agent: Agent, session: Session, message: Message, progress: Progress, emit: Emit
-) -> None:
-    calls = {call.id: call for call in calls_of(message)}
-    tally = progress.tally
-
-    def record(*results: ToolResult) -> None:
-        taints = [TaintEntry(source=source) for source in tally.untrusted]
-        session.append(*taints, MessageEntry(role="tool", parts=results))
-        tally.untrusted.clear()
-        for result in results:
-            calls.pop(result.call_id, None)
-
-    try:
-        await run_calls(agent, session.id, tuple(calls.values()), record, tally, emit)
-    finally:
-        if calls:
-            record(*cut_short(calls.values(), tally))
-
-
-async def _settle(agent: Agent, session: Session, turn: Turn, ended: TurnEnded, emit: Emit) -> None:
+async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
     """Memory sees the turn, then the turn's end goes on disk. Neither may undo the turn itself."""
+    agent, session = run.agent, run.context.session
     try:
         await agent.memory.after_turn(turn)
     except asyncio.CancelledError:
@@ -327,7 +284,7 @@ async def _settle(agent: Agent, session: Session, turn: Turn, ended: TurnEnded, 
             )
         )
     except StorageError as fault:
-        emit(Notice(text=str(fault), level="error"))
+        run.emit(Notice(text=str(fault), level="error"))
 
 
 def _absorb_cancellation() -> None:

@@ -17,7 +17,6 @@ from kode.engine.context import (
 )
 from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from kode.session.log import Session
 
 KINDS = (
     "system prompt",
@@ -66,7 +65,7 @@ class Window:
     """From here on room is made."""
 
 
-def window_of(agent: Agent, session: Session, context: Context) -> Window:
+def window_of(agent: Agent, context: Context) -> Window:
     """What the next request would carry, as things are now."""
     kinds = dict.fromkeys(KINDS, 0)
     system, memory = tokens_of_text(context.system), tokens_of_text(context.memory)
@@ -74,15 +73,15 @@ def window_of(agent: Agent, session: Session, context: Context) -> Window:
     kinds["memory"] = min(memory, system)
     kinds["tools"] = fixed_tokens(context) - system
     effects = {tool.name: tool.effect for tool in agent.tools}
-    for message in session.messages:
+    for message in context.session.messages:
         kinds["conversation"] += MESSAGE_TOKENS
         for kind, tokens in _parts_of(message, effects):
             kinds[kind] += tokens
     estimated = sum(kinds.values())
-    used = context_tokens(session, context)
+    used = context_tokens(context)
     scale = used / estimated if estimated else 1.0
     size = agent.provider.info.context_window
-    dropped, _ = old_output(agent, session)
+    dropped, _ = old_output(agent, context.session)
     fixed = fixed_tokens(context)
     kept = int(min(size * KEPT_TAIL_SHARE, used / 4))
     left = fixed + kept + SUMMARY_TOKENS

@@ -12,23 +12,13 @@ Files are judged in `decide_files`, command lines in `decide_commands`, all else
 remembering the answer, is `gate`'s.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-from kode.contracts import Effect, PermissionMode, Tool
-from kode.permissions import decide_commands, decide_files, sensitive
+from kode.contracts import Effect
+from kode.permissions import decide_commands, decide_files
 from kode.permissions import rules as grammar
-from kode.permissions.decision import (
-    Call,
-    Decision,
-    SandboxKind,
-    allow,
-    by_rule,
-    deny_by,
-    deny_plan,
-)
-from kode.permissions.rules import Rule, Rules
+from kode.permissions.decision import Call, Decision, allow, by_rule, deny_by, deny_plan
+from kode.permissions.rules import Rule
 
 _MEMORY_READS = frozenset({"memory_list", "memory_read", "history_search", "recall"})
 _MEMORY_READ_ACTIONS = frozenset({"read", "search", "list", "show"})
@@ -40,43 +30,6 @@ def decide_call(call: Call) -> Decision:
     if denied is not None:
         return denied
     return _BY_EFFECT[call.tool.effect](call)
-
-
-def make_call(
-    rules: Rules,
-    mode: PermissionMode,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    *,
-    cwd: Path,
-    roots: Sequence[Path],
-    project: Path,
-    user_home: Path,
-    protected: Sequence[Path] = (),
-    temp: Sequence[Path] = (),
-    readable: Sequence[Path] = (),
-    taint: bool = False,
-    sandbox: SandboxKind = "none",
-    sandbox_forced: bool = False,
-) -> Call:
-    """A call with all that decides about it.
-
-    `roots` are the folders of work, `readable` what else may be read unasked (kode's kept outputs,
-    the log of a journal), `taint` whether the session took in untrusted text, `sandbox` what
-    commands can be tried in.
-    """
-    return Call(
-        rules=rules,
-        mode=mode,
-        tool=tool,
-        arguments=arguments,
-        project=project,
-        where=sensitive.ground(cwd, roots, user_home, protected, temp, readable),
-        taint=taint,
-        sandbox=sandbox,
-        sandbox_forced=sandbox_forced,
-        shell_roots=tuple(roots),
-    )
 
 
 def _denied_outright(call: Call) -> Decision | None:

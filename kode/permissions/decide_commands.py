@@ -199,7 +199,7 @@ def _at_stake(call: Call, line: Line) -> AtStake:
     if line.closed:
         return AtStake()
     named = tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
-    roots = tuple(map(str, call.shell_roots))
+    roots = tuple(map(str, call.place.roots))
     return AtStake(changed=named, deleted=named, discarded=roots)
 
 

@@ -99,7 +99,7 @@ def edit(call: Call) -> Decision:
 def _folder_rule(call: Call, path: str) -> Rule | None:
     """The rule for a file's folder; None for one in the project's own folder or outside of it: the
     first would be a rule for everything, which is what the mode `auto-edit` is for."""
-    project, folder = sensitive.real(call.project), os.path.dirname(sensitive.real(path))
+    project, folder = sensitive.real(call.place.project), os.path.dirname(sensitive.real(path))
     if folder == project or not sensitive.below(folder, project):
         return None
     return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
@@ -140,7 +140,7 @@ def _globbed(call: Call, path: str) -> list[str]:
 
 
 def _file_rule(name: str, call: Call, path: str) -> Rule:
-    project = sensitive.real(call.project)
+    project = sensitive.real(call.place.project)
     real = sensitive.real(path)
     if real != project and sensitive.below(real, project):
         return Rule(name, "./" + os.path.relpath(real, project))

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import NOTHING_AT_STAKE, AtStake, PermissionMode, Tool
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
+from kode.workplace import Workplace
 
 Outcome = Literal["allow", "ask", "deny"]
 
@@ -43,17 +43,20 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
+    """A call of a tool with all that decides about it."""
+
     rules: Rules
     mode: PermissionMode
     tool: Tool
     arguments: Mapping[str, Any]
-    project: Path
+    place: Workplace
     where: sensitive.Ground
-    taint: bool
-    sandbox: SandboxKind
-    sandbox_forced: bool
+    """Of `place`."""
+    taint: bool = False
+    """Whether the session has taken in text from outside."""
+    sandbox: SandboxKind = "none"
+    sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""
-    shell_roots: tuple[Path, ...]
 
     def first(self, among: Sequence[Rule], matches: Callable[[Rule], bool]) -> Rule | None:
         """The first rule about this tool that matches."""
@@ -66,8 +69,9 @@ class Call:
         return self.first(among, lambda rule: self.rule_has_path(rule, path, loosely=loosely))
 
     def rule_has_path(self, rule: Rule, path: str, *, loosely: bool) -> bool:
+        project, user_home = self.place.project, self.place.user_home
         return grammar.matches_path(
-            rule, path, project=self.project, user_home=Path(self.where.home), loosely=loosely
+            rule, path, project=project, user_home=user_home, loosely=loosely
         )
 
 

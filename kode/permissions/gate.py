@@ -6,11 +6,9 @@ What needs a question is `decide`'s business; how it looks on a screen is the fa
 import asyncio
 import os
 import re
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from kode.contracts import (
     AtStake,
@@ -24,12 +22,13 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
-from kode.permissions import approvals
+from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.decide_commands import again_outside
 from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse, parse_all
+from kode.workplace import Workplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,127 +69,42 @@ Ask = Callable[[Question], Awaitable[Answer]]
 """Shows a question and waits for the answer. Cancelling it withdraws the question."""
 
 
-class PermissionSettings(Protocol):
-    """The part of the config the gate reads."""
-
-    @property
-    def mode(self) -> PermissionMode: ...
-    @property
-    def allow(self) -> Sequence[str]: ...
-    @property
-    def ask(self) -> Sequence[str]: ...
-    @property
-    def deny(self) -> Sequence[str]: ...
-
-
+@dataclass(kw_only=True)
 class PersonGate:
     """Decides by rules and mode, and asks where they say so: one question at a time."""
 
-    def __init__(
-        self,
-        *,
-        rules: Rules,
-        mode: PermissionMode,
-        home: Path,
-        project: Path,
-        cwd: Path,
-        roots: Sequence[Path],
-        user_home: Path,
-        temp: Sequence[Path],
-        ask: Ask | None,
-        asker: str = "",
-        tainted: Callable[[], bool] = lambda: False,
-        sandbox: Sandbox | None = None,
-        sandbox_forced: bool = False,
-        emit: Emit = silent,
-        keep_first: KeepFirst | None = None,
-    ) -> None:
-        self._rules = rules
-        self._mode = mode
-        self._home = home
-        self._project = project
-        self._cwd = cwd
-        self._roots = tuple(roots)
-        self._user_home = user_home
-        self._temp = tuple(temp)
-        self._ask = ask
-        self._asker = asker
-        self._tainted = tainted
-        self._sandbox = sandbox
-        self._sandbox_forced = sandbox_forced
-        self._emit = emit
-        self._keep_first = keep_first
-        self._session: tuple[Rule, ...] = ()
-        self._saved: tuple[Rule, ...] | None = None
-        self._turn = asyncio.Lock()
-
-    @classmethod
-    def from_config(
-        cls,
-        settings: PermissionSettings,
-        *,
-        home: Path,
-        project: Path,
-        cwd: Path,
-        roots: Sequence[Path],
-        ask: Ask | None,
-        asker: str = "",
-        tainted: Callable[[], bool] = lambda: False,
-        sandbox: Sandbox | None = None,
-        sandbox_forced: bool = False,
-        emit: Emit = silent,
-        keep_first: KeepFirst | None = None,
-    ) -> "PersonGate":
-        """A gate with the config's rules. `sandbox` is where commands are tried, None: nowhere;
-        `sandbox_forced`: in mode `full` too, and nothing runs where it does not hold.
-
-        Raises: ConfigError for a text that is no rule.
-        """
-        return cls(
-            rules=Rules(
-                deny=parse_all(settings.deny),
-                ask=parse_all(settings.ask),
-                allow=parse_all(settings.allow),
-            ),
-            mode=settings.mode,
-            home=home,
-            project=project,
-            cwd=cwd,
-            roots=roots,
-            user_home=Path(os.path.expanduser("~")),
-            temp=(Path(tempfile.gettempdir()),),
-            ask=ask,
-            asker=asker,
-            tainted=tainted,
-            sandbox=sandbox,
-            sandbox_forced=sandbox_forced,
-            emit=emit,
-            keep_first=keep_first,
-        )
-
-    @property
-    def mode(self) -> PermissionMode:
-        return self._mode
-
-    def set_mode(self, mode: PermissionMode) -> None:
-        """Takes effect with the next check, one that waits for its question included."""
-        self._mode = mode
+    rules: Rules
+    mode: PermissionMode
+    place: Workplace
+    ask: Ask | None = None
+    """None where nobody can be asked."""
+    tainted: Callable[[], bool] = lambda: False
+    """Whether the session has taken in text from outside by now."""
+    sandbox: Sandbox | None = None
+    """Where commands are tried; None: nowhere."""
+    sandbox_forced: bool = False
+    """Whether they run in it in mode `full` too, and not at all where it does not hold."""
+    emit: Emit = silent
+    keep_first: KeepFirst | None = None
+    _session: tuple[Rule, ...] = field(default=(), init=False)
+    _saved: tuple[Rule, ...] | None = field(default=None, init=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """The rules that answers of "session" have added."""
+        """See `contracts.Gate`."""
         return tuple(str(rule) for rule in self._session)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
-        """Adds rules as an answer of "session" does. Raises: ConfigError for a bad rule."""
+        """See `contracts.Gate`."""
         self._session = tuple(dict.fromkeys((*self._session, *parse_all(rules))))
 
     def describe_rules(self) -> tuple[str, ...]:
-        """One line a rule, with where it came from, for a person."""
+        """See `contracts.Gate`."""
         return (
-            *(f"deny {rule}" for rule in self._rules.deny),
-            *(f"ask {rule}" for rule in self._rules.ask),
-            *(f"allow {rule}" for rule in self._rules.allow),
+            *(f"deny {rule}" for rule in self.rules.deny),
+            *(f"ask {rule}" for rule in self.rules.ask),
+            *(f"allow {rule}" for rule in self.rules.allow),
             *(f"allow {rule} (this session)" for rule in self._session),
             *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
         )
@@ -199,12 +113,12 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
-        if tool.effect == "run" and self._sandbox is not None:
-            await asyncio.to_thread(self._sandbox.holds)  # the first time, it is tried out
+        if tool.effect == "run" and self.sandbox is not None:
+            await asyncio.to_thread(self.sandbox.holds)  # the first time, it is tried out
         decision = self._decide(tool, arguments, context)
         if decision.outcome != "ask":
             return _verdict(decision)
-        if self._ask is None:
+        if self.ask is None:
             return _with_nobody(decision)
         preview = tool.preview(context, arguments) if tool.preview else ""
         async with self._turn:
@@ -213,30 +127,27 @@ class PersonGate:
             if decision.outcome != "ask":
                 return _verdict(decision)
             kept = ""
-            if self._keep_first is not None and decision.dangers:
-                kept = await self._keep_first(decision.at_stake)
+            if self.keep_first is not None and decision.dangers:
+                kept = await self.keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
             question = replace(question, reason=f"{question.reason}\n{visible(kept)}".strip())
-            return self._answered(await self._ask(question), decision)
+            return self._answered(await self.ask(question), decision)
 
     async def check_changes(
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
-        context: ToolContext,
         changes: Sequence[FileChange],
         diff: str,
         *,
         may_ask: bool,
     ) -> Kept:
         """See `contracts.Gate`: each change is decided like an edit of that file by a tool."""
-        if self._mode == "plan":
+        if self.mode == "plan":
             return Kept(changes=(), reason="Nothing is changed in mode plan.")
         async with self._turn:
             decided = await asyncio.to_thread(
-                lambda: [
-                    (one, self._decide_change(tool, arguments, context, one)) for one in changes
-                ]
+                lambda: [(one, self._decide_change(tool, one)) for one in changes]
             )
             allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
             asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
@@ -244,10 +155,10 @@ class PersonGate:
             reason = " ".join(dict.fromkeys(decision.reason for decision in refused))
             if not asked:
                 return Kept(changes=allowed, reason=reason)
-            if self._ask is None or not may_ask:
+            if self.ask is None or not may_ask:
                 return Kept(changes=allowed, reason=_nobody(asked[0][1]))
             question = self._question_about_changes(arguments, asked, diff)
-            answer = await self._ask(question)
+            answer = await self.ask(question)
             if answer.choice == "no":
                 return Kept(changes=allowed, reason=_refusal(answer))
             if answer.choice == "session":
@@ -256,35 +167,25 @@ class PersonGate:
             return Kept(changes=tuple(c for c in changes if c.path in kept), reason=reason)
 
     async def check_outside(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        hits: Sequence[str],
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
         """See `contracts.Gate`."""
-        decision = again_outside(self._call(tool, arguments, context), hits)
-        if self._mode == "plan":
+        decision = again_outside(self._call(tool, arguments), hits)
+        if self.mode == "plan":
             return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
-        if self._ask is None:
+        if self.ask is None:
             return _with_nobody(replace(decision, runs_unasked=False))
         async with self._turn:
             question = self._question(tool, arguments, "", decision)
             question = replace(question, title="Run it again without the sandbox")
-            return self._answered(await self._ask(question), decision)
+            return self._answered(await self.ask(question), decision)
 
-    def _decide_change(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        change: FileChange,
-    ) -> Decision:
+    def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
         # What a command wrote may come from anywhere.
-        call = replace(self._call(edit, {"path": change.path}, context), taint=True)
+        call = replace(self._call(edit, {"path": change.path}), taint=True)
         decision = decide_call(call)
-        free = self._mode in ("auto-edit", "full")
+        free = self.mode in ("auto-edit", "full")
         if decision.outcome == "ask" and change.ignored and not free:
             return replace(decision, outcome="deny", reason="")  # it stays in the sandbox
         return decision
@@ -296,7 +197,7 @@ class PersonGate:
         diff: str,
     ) -> Question:
         command = str(arguments.get("command", ""))
-        names = [f"{one.change} {os.path.relpath(one.path, self._cwd)}" for one, _ in asked]
+        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one, _ in asked]
         default = "Edits are asked about in this mode."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
         rules = dict.fromkeys(rule for _, decision in asked for rule in decision.rules_offered)
@@ -311,7 +212,6 @@ class PersonGate:
                 or "It ran on a copy of the project: /undo takes back what you keep."
             ),
             kind="keep",
-            asker=visible(self._asker),
             may_always=every and len(rules) == 1,
             rules=tuple(map(visible, rules)) if every and len(rules) == 1 else (),
         )
@@ -319,46 +219,36 @@ class PersonGate:
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """A path is judged as written and as the real path the tool is bound to: the links on the
         way may be swapped at any moment, and rules can be about either."""
-        written = self._decide_on(tool, arguments, context)
+        written = decide_call(self._call(tool, arguments))
         path = context.judged_path
         if not path or arguments.get("path") == path:
             return written
-        real = self._decide_on(tool, {**arguments, "path": path}, context)
+        real = decide_call(self._call(tool, {**arguments, "path": path}))
         return max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
 
-    def _decide_on(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Decision:
-        return decide_call(self._call(tool, arguments, context))
-
-    def _call(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Call:
-        return make_call(
-            replace(self._rules, approved=(*self._session, *self._approved_before())),
-            self._mode,
-            tool,
-            arguments,
-            cwd=context.cwd,
-            roots=context.roots or self._roots,
-            project=self._project,
-            user_home=self._user_home,
-            protected=(*context.protected, self._home),
-            temp=self._temp,
-            readable=(context.output_dir, *context.readable),
-            taint=self._tainted(),
+    def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Call:
+        return Call(
+            rules=replace(self.rules, approved=(*self._session, *self._approved_before())),
+            mode=self.mode,
+            tool=tool,
+            arguments=arguments,
+            place=self.place,
+            where=sensitive.ground(self.place),
+            taint=self.tainted(),
             sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
-            sandbox_forced=self._sandbox_forced,
+            sandbox_forced=self.sandbox_forced,
         )
 
     def _sandbox_kind(self) -> SandboxKind:
-        if self._sandbox is None or not self._sandbox.holds():
+        if self.sandbox is None or not self.sandbox.holds():
             return "none"
-        return "layered" if self._sandbox.layered() else "plain"
+        return "layered" if self.sandbox.layered() else "plain"
 
     def _approved_before(self) -> tuple[Rule, ...]:
         if self._saved is None:
-            self._saved, problem = approvals.load(self._home, self._project)
+            self._saved, problem = approvals.load(self.place.home, self.place.project)
             if problem:
-                self._emit(Notice(text=problem))
+                self.emit(Notice(text=problem))
         return self._saved
 
     def _question(
@@ -374,7 +264,6 @@ class PersonGate:
             reason=visible(decision.reason),
             dangers=tuple(map(visible, decision.dangers)),
             kind=f"{tool.effect} {decision.risk}".strip(),
-            asker=visible(self._asker),
             may_always=bool(decision.rules_offered),
             rules=tuple(visible(rule) for rule in decision.rules_offered),
         )
@@ -399,9 +288,9 @@ class PersonGate:
         """Saved approvals count at once; one that cannot be saved counts for this session."""
         self._saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
         try:
-            approvals.add(self._home, self._project, offered)
+            approvals.add(self.place.home, self.place.project, offered)
         except KodeError as error:
-            self._emit(Notice(text=f"The approval counts for this session only. {error}"))
+            self.emit(Notice(text=f"The approval counts for this session only. {error}"))
 
 
 _TITLES = {
@@ -475,19 +364,19 @@ def _nobody(decision: Decision) -> str:
     return f"Nobody is here to be asked. {decision.reason}{flag}"
 
 
-def path_denier(settings: PermissionSettings, *, project: Path, cwd: Path) -> Callable[[str], bool]:
-    """Whether a rule keeps a path from being read, for what shows no words to judge by. Raises:
-    ConfigError for a text that is no rule."""
-    rules = [rule for rule in parse_all(settings.deny) if rule.kind == "read" and rule.pattern]
-    home = Path(os.path.expanduser("~"))
+def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
+    """Whether a rule keeps a path from being read, for what shows no words to judge by."""
+    about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
 
     def is_denied(path: str) -> bool:
         return any(
-            grammar.matches_path(rule, path, project=project, user_home=home, loosely=True)
-            for rule in rules
+            grammar.matches_path(
+                rule, path, project=place.project, user_home=place.user_home, loosely=True
+            )
+            for rule in about_files
         )
 
-    return is_denied if rules else lambda path: False
+    return is_denied if about_files else lambda path: False
 
 
 def _short(command: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from kode.permissions import places
+from kode.workplace import Workplace
 
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
 """Where a path lies: in a folder kode keeps, in the working folders, in the temporary folder, in
@@ -84,23 +85,16 @@ class Ground:
     """Folders and files in protected folders that may be read; the name of one may be a pattern."""
 
 
-def ground(
-    cwd: Path,
-    roots: Sequence[Path],
-    home: Path,
-    protected: Sequence[Path] = (),
-    temp: Sequence[Path] = (),
-    readable: Sequence[Path] = (),
-) -> Ground:
-    """A Ground from paths: the working directory is always a root, `~/.kode` always protected,
-    `/tmp` always temporary."""
+def ground(at: Workplace) -> Ground:
+    """The folders of a workplace: the working directory is always a root, `~/.kode` always
+    protected, `/tmp` always temporary, and what was kept of outputs may be read."""
     return Ground(
-        cwd=os.path.abspath(cwd),
-        roots=_both((cwd, *roots)),
-        home=os.path.abspath(home),
-        protected=_both((*protected, home / ".kode")),
-        temp=_both((*temp, Path("/tmp"), Path("/var/tmp"))),
-        readable=tuple(real(path) for path in readable),
+        cwd=os.path.abspath(at.cwd),
+        roots=_both((at.cwd, *at.roots)),
+        home=os.path.abspath(at.user_home),
+        protected=_both((*at.protected, at.home, at.user_home / ".kode")),
+        temp=_both((*at.temp, Path("/tmp"), Path("/var/tmp"))),
+        readable=tuple(real(path) for path in (at.outputs, *at.readable)),
     )
 
 

@@ -40,6 +40,7 @@ from kode.sandbox.masks import Masks, make_mask
 from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
 from kode.sandbox.wall import View, Wall, listening_ports
+from kode.workplace import Workplace
 
 Kind = Literal["bubblewrap", "landlock", "none"]
 
@@ -424,33 +425,24 @@ class Attempt:
 
 
 def open_sandbox(
-    *,
-    cwd: Path,
-    roots: Sequence[Path],
-    repository: Path | None,
-    kode_home: Path,
-    outputs: Path,
-    network: bool,
-    elsewhere: Sequence[Path] = (),
-    readable: Sequence[Path] = (),
-    denied: Callable[[str], bool] = lambda path: False,
+    place: Workplace, *, network: bool, denied: Callable[[str], bool] = lambda path: False
 ) -> Sandbox:
-    """A sandbox for a session; nothing is tried yet. The fields of `Ground` say what is what."""
+    """A sandbox for a session; nothing is tried yet. `denied` says whether a rule of the person
+    keeps a path from being read."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    around = (repository,) if repository else ()
-    folders = dict.fromkeys(_real(folder) for folder in (*around, cwd, *roots))
+    folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots)))
     ground = Ground(
-        cwd=_real(cwd),
+        cwd=_real(place.cwd),
         folders=tuple(f for f in folders if not any(other in f.parents for other in folders)),
         homes=tuple(
             home for home in dict.fromkeys(map(_real, homes)) if home != Path("/") and home.is_dir()
         ),
-        kode_home=_real(kode_home),
-        outputs=_real(outputs),
-        elsewhere=tuple(map(_real, elsewhere)),
-        readable=tuple(_real(path.parent) / path.name for path in readable),
+        kode_home=_real(place.home),
+        outputs=_real(place.outputs),
+        elsewhere=tuple(_real(folder) for folder in place.protected if folder != place.home),
+        readable=tuple(_real(path.parent) / path.name for path in place.readable),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
     )

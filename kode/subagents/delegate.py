@@ -90,10 +90,10 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
         assert child.result is not None
         counts[child.result.status] += 1
         blocks.append(
-            records.told(child.id, child.task.goal, child.result, context.output_dir, limit)
+            records.told(child.id, child.task.goal, child.result, context.place.outputs, limit)
         )
         for name in child.result.files_changed:
-            files[os.path.normpath(os.path.join(context.cwd, name))] = None
+            files[os.path.normpath(os.path.join(context.place.cwd, name))] = None
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     return ToolOutput(
         text="\n\n".join(blocks),

@@ -76,7 +76,7 @@ def resolve(context: ToolContext, path: str) -> Path:
         raise ToolError("The path has a NUL character in it: give the path as the system has it.")
     try:
         # `strict=False` resolves the deepest existing ancestor and leaves the rest.
-        real = os.path.realpath(os.path.join(context.cwd, os.path.expanduser(path)))
+        real = os.path.realpath(os.path.join(context.place.cwd, os.path.expanduser(path)))
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
     if context.judged_path and real != context.judged_path:
@@ -94,7 +94,7 @@ def _swapped(path: str) -> ToolError:
 def shown(context: ToolContext, path: Path) -> str:
     """A path as results name it: relative to the working directory where it is inside, with
     control characters written out."""
-    base = os.path.realpath(context.cwd)
+    base = os.path.realpath(context.place.cwd)
     text = str(path)
     if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
         text = os.path.relpath(text, base)
@@ -114,13 +114,13 @@ def printable(text: str) -> str:
 def outside(context: ToolContext, path: Path) -> str:
     """The path when it lies outside the folders of this session, else "": what to name as the
     source of untrusted text. kode's own kept outputs count as inside."""
-    roots = (*(context.roots or (context.cwd,)), context.output_dir)
+    roots = (*(context.place.roots or (context.place.cwd,)), context.place.outputs)
     return "" if any(_is_inside(path, root) for root in roots) else str(path)
 
 
 def refuse_protected(context: ToolContext, path: Path) -> None:
     """Raises ToolError when writing `path` would change a protected folder."""
-    for folder in context.protected:
+    for folder in context.place.protected:
         if _is_inside(path, folder):
             raise ToolError(
                 f"{printable(str(path))} is inside {printable(str(folder))}, which belongs to "
@@ -136,7 +136,7 @@ def is_secret(context: ToolContext, path: Path) -> bool:
     return any(
         (_is_inside(path, folder) and path.name.casefold().startswith("config.json"))
         or _same_file(path, folder / "config.json")
-        for folder in context.protected
+        for folder in context.place.protected
     )
 
 

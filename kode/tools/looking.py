@@ -53,8 +53,8 @@ class Ended:
 
 def ripgrep(context: ToolContext) -> str | None:
     """The program `rg` on the PATH that tools get, outside the folders of work."""
-    path = context.environment.get("PATH", "")
-    return find_program("rg", (context.cwd, *context.roots), path=path)
+    path = context.place.environment.get("PATH", "")
+    return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
 
 
 def listing(rg: str | None, root: Path) -> Program:

@@ -63,7 +63,7 @@ async def search_files(
 
 
 def _ground(context: ToolContext) -> sensitive.Ground:
-    return sensitive.ground(context.cwd, context.roots, Path.home(), context.protected)
+    return sensitive.ground(context.place)
 
 
 def _refuse_useless(pattern: str, glob: str | None) -> None:

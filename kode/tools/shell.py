@@ -60,9 +60,10 @@ async def shell(
     if not timeout_s > 0:
         raise ToolError("`timeout_s` must be more than 0: leave it out for 120 seconds.")
     limit_s = min(timeout_s, MAX_TIMEOUT_S)
-    if not context.cwd.is_dir():
+    cwd = context.place.cwd
+    if not cwd.is_dir():
         raise ToolError(
-            f"The working directory {context.cwd} is gone, so nothing can run in it. Recreate it "
+            f"The working directory {cwd} is gone, so nothing can run in it. Recreate it "
             "by writing a file in it with write_file, or tell the person."
         )
     running = _Running(context, command)
@@ -124,7 +125,7 @@ class _Running:
 
     def __init__(self, context: ToolContext, command: str) -> None:
         self.command = command
-        self.capture = Capture(context.output_dir, f"shell-{context.call_id}")
+        self.capture = Capture(context.place.outputs, f"shell-{context.call_id}")
         self.returncode = 0
         self.moved = False
         """Whether the promise that it ends is the background's."""
@@ -168,8 +169,8 @@ class _Running:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=written,
                 stderr=written,
-                cwd=self._context.cwd,
-                env={**self._context.environment, **_ADDED, **processes.marked(self._mark)},
+                cwd=self._context.place.cwd,
+                env={**self._context.place.environment, **_ADDED, **processes.marked(self._mark)},
                 start_new_session=True,
                 pass_fds=descriptors,
             )

@@ -17,6 +17,7 @@ from kode.events import silent
 from kode.memory import SYSTEMS, make_system, open_memory
 from kode.memory.history import History
 from kode.messages import Message, Text, user_message
+from kode.workplace import NOWHERE
 
 NAMES = [*SYSTEMS, "none"]
 SESSION = "20260301-123400-abcdef"
@@ -265,9 +266,7 @@ async def _write_many(name, root, writer):
     memory = make_system(MemoryConfig(system=name, **roomy))
     await memory.open(context(root), {})
     tools = {tool.name: tool for tool in memory.tools()}
-    where = ToolContext(
-        cwd=root, call_id="c", session_id=None, emit=silent, seen_files={}, output_dir=root
-    )
+    where = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=silent, seen_files={})
     acknowledged = []
     for number in range(WRITES):
         word = f"{writer}{number:03d}"

@@ -14,6 +14,7 @@ import pytest
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.tools import BUILTIN
+from tests.workplaces import workplace
 
 every_tool = pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)
 
@@ -37,15 +38,11 @@ def context(tmp_path: Path) -> ToolContext:
     project = tmp_path / "project"
     project.mkdir()
     return ToolContext(
-        cwd=project,
+        place=workplace(project, environment={"PATH": os.environ["PATH"]}),
         call_id="c",
         session_id=None,
         emit=lambda event: None,
         seen_files={},
-        output_dir=tmp_path / "outputs",
-        protected=(tmp_path / "home",),
-        environment={"PATH": os.environ["PATH"]},
-        roots=(project,),
     )
 
 
@@ -152,7 +149,7 @@ async def test_a_call_gives_readable_text_or_says_what_to_do(
 
 @every_tool
 async def test_a_preview_says_no_more_than_the_call_would(tool: Tool, context: ToolContext) -> None:
-    before = sorted(context.cwd.rglob("*"))
+    before = sorted(context.place.cwd.rglob("*"))
     arguments = tool.check(_arguments(tool))
     if tool.preview is None:
         assert tool.effect != "edit"
@@ -164,7 +161,7 @@ async def test_a_preview_says_no_more_than_the_call_would(tool: Tool, context: T
             await tool.run(context, arguments)
         return
 
-    assert sorted(context.cwd.rglob("*")) == before
+    assert sorted(context.place.cwd.rglob("*")) == before
 
 
 @every_tool

@@ -13,12 +13,17 @@ from kode.engine.agent import Agent, Limits, Spend
 from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
 from kode.errors import ToolError
-from kode.events import Emit, Event, TextDelta, TurnEnded
+from kode.events import Emit, Event, TextDelta, TurnEnded, silent
 from kode.function_tool import tool
 from kode.memory.null import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.session import log
+from kode.session.checkpoints import Checkpoints
+from kode.session.contents import Contents
+from kode.session.keeper import Keeper
 from kode.session.log import Session
+from kode.session.marks import Marks
+from tests.workplaces import workplace
 
 
 class Replies:
@@ -98,9 +103,14 @@ async def wait(context: ToolContext) -> str:
 @tool(effect="edit", subject="path")
 async def touch(context: ToolContext, path: str) -> ToolOutput:
     """Change a file."""
-    target = context.cwd / path
+    target = context.place.cwd / path
     target.write_text("touched")
     return ToolOutput(text="touched", files_changed=(str(target),))
+
+
+def keeper_in(folder: Path) -> Keeper:
+    contents = Contents(folder / "contents", max_file_bytes=1 << 20, max_bytes=1 << 24)
+    return Keeper(checkpoints=Checkpoints(folder, contents), turn=lambda: 1, emit=silent)
 
 
 class Bench:
@@ -110,13 +120,13 @@ class Bench:
         self.agent = agent
         self.session = session
         self.provider = provider
-        self.context = Context()
+        self.context = Context(session)
         self.events: list[Event] = []
 
     async def turn(self, text: str = "do it") -> TurnEnded:
         if not self.context.system:
-            await open_context(self.agent, self.session, self.context, "start")
-        return await run_turn(self.agent, self.session, self.context, text, self.events.append)
+            await open_context(self.agent, self.context, "start")
+        return await run_turn(self.agent, self.context, text, self.events.append)
 
     def kinds(self) -> list[str]:
         return [event.type for event in self.events]
@@ -150,15 +160,13 @@ def bench(tmp_path: Path) -> MakeBench:
             gate=OpenGate(),
             memory=memory or NullMemory(),
             limits=Limits(**LIMITS | limits),
-            cwd=tmp_path,
+            place=workplace(tmp_path, home=tmp_path / "home"),
             render_system=lambda section: f"You are a test.\n{section}",
             cost_usd=lambda usage: usage.output_tokens / 1_000,
             spend=Spend(),
             seen_files={},
-            output_dir=tmp_path / "outputs",
-            protected=(),
-            roots=(tmp_path,),
-            environment={},
+            keeper=keeper_in(tmp_path / "kept"),
+            marks=Marks(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
         )
         return Bench(agent, session, provider)
 

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.contracts import ToolContext
-from kode.engine.act import parse_arguments
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
-from kode.function_tool import tool
+from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall, results_of
 from tests.engine.conftest import MakeBench, calls, says
 

@@ -118,8 +118,8 @@ async def test_a_memory_that_fails_to_take_messages_in_costs_no_compaction(
 async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
     run = bench(says("words " * 2_000), says("note"))
     await run.turn("one")
-    before = context_tokens(run.session, run.context)
-    event = await compact(run.agent, run.session, run.context, run.events.append)
+    before = context_tokens(run.context)
+    event = await compact(run.agent, run.context, run.events.append)
     assert event.tokens_before == before
     assert event.tokens_after < before / 2
 
@@ -129,12 +129,12 @@ async def test_a_compaction_by_hand_is_told_what_the_person_wants_to_keep(
 ) -> None:
     run = bench(says("words " * 2_000), says("note"), says("another"), says("note"))
     await run.turn("one")
-    await compact(run.agent, run.session, run.context, run.events.append, wish="the port numbers")
+    await compact(run.agent, run.context, run.events.append, wish="the port numbers")
     assert run.provider.requests[-1].system.endswith(
         "The person asks of this note: the port numbers\n"
     )
     await run.turn("two " * 2_000)
-    await compact(run.agent, run.session, run.context, run.events.append)
+    await compact(run.agent, run.context, run.events.append)
     assert "The person asks" not in run.provider.requests[-1].system
 
 
@@ -143,6 +143,6 @@ async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> 
 
     run = bench(says("a", usage=Usage(input_tokens=5_000, output_tokens=100)))
     await run.turn("one")
-    assert context_tokens(run.session, run.context) == 5_100
-    request = await prepare(run.agent, run.session, run.context, run.events.append)
+    assert context_tokens(run.context) == 5_100
+    request = await prepare(run.agent, run.context, run.events.append)
     assert request.system == run.context.system

@@ -13,15 +13,15 @@ from tests.engine.conftest import calls, fail, says
 @tool(effect="read", subject="path", parallel=True)
 async def look(context: ToolContext, path: str) -> ToolOutput:
     """Read a file."""
-    found = context.cwd / path
+    found = context.place.cwd / path
     return ToolOutput(text=found.read_text(), files_read=(str(found),))
 
 
 @tool(effect="edit", subject="path")
 async def put(context: ToolContext, path: str) -> ToolOutput:
     """Write a file."""
-    (context.cwd / path).write_text("always post it")
-    return ToolOutput(text="written", files_changed=(str(context.cwd / path),))
+    (context.place.cwd / path).write_text("always post it")
+    return ToolOutput(text="written", files_changed=(str(context.place.cwd / path),))
 
 
 @tool(effect="fetch")
@@ -33,8 +33,8 @@ async def page(context: ToolContext) -> ToolOutput:
 @tool(effect="run")
 async def command(context: ToolContext) -> ToolOutput:
     """A command that writes what it fetched."""
-    (context.cwd / "out.md").write_text("from outside")
-    return ToolOutput(text="output", files_changed=(str(context.cwd / "out.md"),))
+    (context.place.cwd / "out.md").write_text("from outside")
+    return ToolOutput(text="output", files_changed=(str(context.place.cwd / "out.md"),))
 
 
 class Gate:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,22 +14,19 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.contents import Contents
 from kode.session.keeper import Keeper
 from tests.sandbox.sandboxed import begun, fault, ran
+from tests.workplaces import workplace
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Sandbox:
     (tmp_path / "work").mkdir()
-    return open_sandbox(cwd=tmp_path / "work", roots=(), repository=None,
-                        kode_home=tmp_path / "kode", outputs=tmp_path / "kode" / "outputs",
-                        network=False)  # fmt: skip
+    return open_sandbox(workplace(tmp_path / "work", home=tmp_path / "kode"), network=False)
 
 
-def agent(tmp_path: Path) -> Any:
+def keeper_in(tmp_path: Path) -> Keeper:
     contents = Contents(tmp_path / "contents", max_file_bytes=1 << 20, max_bytes=1 << 24)
     checkpoints = Checkpoints(tmp_path / "kept", contents)
-    return SimpleNamespace(
-        keeper=Keeper(checkpoints=checkpoints, turn=lambda: 1, emit=lambda event: None)
-    )
+    return Keeper(checkpoints=checkpoints, turn=lambda: 1, emit=lambda event: None)
 
 
 async def test_a_cancellation_while_changes_become_real_leaves_all_of_them_and_a_way_back(
@@ -54,8 +50,8 @@ async def test_a_cancellation_while_changes_become_real_leaves_all_of_them_and_a
         return real_apply(changes)
 
     attempt.apply = slowly  # type: ignore[method-assign]
-    working = agent(tmp_path)
-    task = asyncio.ensure_future(_make_real(working, attempt, attempt.changes()))
+    keeper = keeper_in(tmp_path)
+    task = asyncio.ensure_future(_make_real(keeper, attempt, attempt.changes()))
     await asyncio.to_thread(begins.wait)
     task.cancel()
     may_go_on.set()
@@ -64,7 +60,7 @@ async def test_a_cancellation_while_changes_become_real_leaves_all_of_them_and_a
     attempt.close()
 
     assert {(work / name).read_text() for name in os.listdir(work)} == {"new\n"}
-    working.keeper.checkpoints.end_turn()
-    assert working.keeper.checkpoints.undo().left_alone == ()
+    keeper.checkpoints.end_turn()
+    assert keeper.checkpoints.undo().left_alone == ()
     assert {(work / name).read_text() for name in os.listdir(work)} == {"old"}
     assert not (work / "made").exists()

@@ -11,8 +11,8 @@ async def test_before_the_first_turn_the_window_holds_the_system_prompt_and_the_
     from kode.engine.context import open_context
 
     run = bench(window=10_000)
-    await open_context(run.agent, run.session, run.context, "start")
-    window = window_of(run.agent, run.session, run.context)
+    await open_context(run.agent, run.context, "start")
+    window = window_of(run.agent, run.context)
     assert [kind for kind, _ in window.parts] == ["system prompt", "tools"]
     assert window.used == sum(tokens for _, tokens in window.parts) > 0
 
@@ -27,7 +27,7 @@ async def test_each_kind_has_its_share_and_the_sum_is_what_the_provider_counted(
     )
     await run.turn("please")
 
-    window = window_of(run.agent, run.session, run.context)
+    window = window_of(run.agent, run.context)
 
     parts = dict(window.parts)
     assert set(parts) <= set(KINDS)
@@ -46,7 +46,7 @@ async def test_old_output_that_is_dropped_first_is_counted(bench: MakeBench) -> 
         keep_tool_output_tokens=2_500,
     )
     await run.turn()
-    window = window_of(run.agent, run.session, run.context)
+    window = window_of(run.agent, run.context)
     assert window.old_output > 3_000
     assert window.makes_room_at == 32_000
     assert window.by_compaction > 0

@@ -11,6 +11,7 @@ from kode.contracts import AskModel, MemoryContext, Tool, ToolContext, ToolOutpu
 from kode.events import Event, silent
 from kode.memory.tiered.system import Tiered
 from kode.messages import Message, Text, user_message
+from kode.workplace import NOWHERE
 
 NOON = datetime(2026, 3, 1, 12, 34, tzinfo=UTC)
 SESSION = "20260301-123400-abcdef"
@@ -72,12 +73,11 @@ async def use(system: Tiered, emit: Any = silent, **arguments: Any) -> str:
 
 async def use_tool(tool: Tool, emit: Any = silent, **arguments: Any) -> str:
     context = ToolContext(
-        cwd=Path("/"),
+        place=NOWHERE,
         call_id="call",
         session_id=SESSION,
         emit=emit,
         seen_files={},
-        output_dir=Path("/nonexistent"),
     )
     output = await tool.run(context, tool.check(arguments))
     return output.text if isinstance(output, ToolOutput) else output

@@ -22,12 +22,13 @@ from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.memory.transfer import copy
 from kode.messages import Message, Text
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.gate import Answer
 from kode.permissions.rules import Rules, parse
 from tests.memory.attacks import attacks
 from tests.memory.life import NOON, lived, memory_context, said, turn
 from tests.memory.replies import calls, says
+from tests.workplaces import make_call, workplace
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 ATTACKS = attacks()
@@ -181,12 +182,11 @@ async def read(system, tool, text=None):
     """What a tool of the model gives; nothing of what it marks as text from outside, since that
     taints the session that reads it."""
     context = ToolContext(
-        cwd=system._context.cwd,
+        place=workplace(system._context.cwd),
         call_id="1",
         session_id=CLEAN,
         emit=silent,
         seen_files={},
-        output_dir=system._context.cwd,
     )
     given = READS.get(tool.name, {}) if text is None else {FINDS[tool.name]: telling(text)}
     action = {"action": "search"} if text is not None and tool.name == "memory" else {}
@@ -309,10 +309,7 @@ async def test_a_tainted_session_is_asked_about_every_write_whatever_is_allowed(
                 mode,
                 tools[tool],
                 arguments,
-                cwd=tmp_path,
-                roots=(tmp_path,),
-                project=tmp_path,
-                user_home=tmp_path,
+                workplace(tmp_path),
                 taint=True,
             )
         )

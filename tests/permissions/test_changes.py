@@ -17,7 +17,7 @@ def changes(room, *names, change="changed", ignored=False):  # noqa: F811
 async def kept(room, gate, made, may_ask=True):  # noqa: F811
     arguments = {"command": "./x.sh"}
     found = await gate.check_changes(
-        SHELL, arguments, room.context, made, "the diff", may_ask=may_ask
+        SHELL, arguments, made, "the diff", may_ask=may_ask
     )
     return [one.path.removeprefix(f"{room.project}/") for one in found.changes], found.reason
 
@@ -104,7 +104,7 @@ async def test_an_answer_for_the_session_holds_for_its_folder(room):  # noqa: F8
 
 
 async def outside(room, gate, *hits):  # noqa: F811
-    return await gate.check_outside(SHELL, {"command": "pytest"}, room.context, hits)
+    return await gate.check_outside(SHELL, {"command": "pytest"}, hits)
 
 
 async def test_a_command_that_hit_the_wall_is_asked_about_once_with_what_it_hit(room):  # noqa: F811

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.decide_commands import again_outside
 from kode.permissions.decision import Call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools.shell import shell
+from tests.workplaces import make_call, workplace
 
 PROJECT = Path("/home/me/project")
 
@@ -20,10 +21,7 @@ def call(command: str, mode: str = "ask", *, sandbox="layered", forced=False, **
         mode,
         shell,
         {"command": command},
-        cwd=PROJECT,
-        roots=(PROJECT,),
-        project=PROJECT,
-        user_home=Path("/home/me"),
+        workplace(PROJECT),
         sandbox=sandbox,
         sandbox_forced=forced,
     )

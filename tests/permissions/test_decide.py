@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.contracts import AtStake, Tool
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
+from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
 PROJECT = Path("/home/user/project")
@@ -42,14 +43,9 @@ def decided(mode, tool, arguments, *, allow=(), deny=(), ask=(), approved=(), **
         ask=parse_all(ask),
         approved=parse_all(approved),
     )
-    place = {
-        "cwd": PROJECT,
-        "roots": (PROJECT,),
-        "project": PROJECT,
-        "user_home": Path("/home/user"),
-        **more,
-    }
-    return decide_call(make_call(rules, mode, TOOLS[tool], arguments, **place))
+    judged = {name: more.pop(name) for name in {"taint", "sandbox", "sandbox_forced"} & more.keys()}
+    place = workplace(PROJECT, **more)
+    return decide_call(make_call(rules, mode, TOOLS[tool], arguments, place, **judged))
 
 
 def shell(mode, command, **more):

@@ -12,7 +12,9 @@ from kode.events import silent
 from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, PersonGate, visible
+from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
+from tests.workplaces import workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
 
@@ -40,23 +42,18 @@ def room(tmp_path):
     project, home = tmp_path / "project", tmp_path / "home" / ".kode"
     project.mkdir()
     context = ToolContext(
-        cwd=project,
+        place=workplace(project, home=home),
         call_id="1",
         session_id=None,
         emit=silent,
         seen_files={},
-        output_dir=home / "logs" / "outputs",
-        protected=(home,),
-        roots=(project,),
     )
 
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
-        return PersonGate.from_config(
-            SimpleNamespace(mode=mode, allow=allow, ask=(), deny=deny),
-            home=home,
-            project=project,
-            cwd=project,
-            roots=(project,),
+        return PersonGate(
+            rules=Rules(allow=parse_all(allow), deny=parse_all(deny)),
+            mode=mode,
+            place=context.place,
             ask=ask,
             emit=emit,
             tainted=tainted,
@@ -184,7 +181,7 @@ async def test_a_new_mode_applies_at_once(room):
     gate = room.gate()
     before = await room.check(gate, "mkdir a")
 
-    gate.set_mode("full")
+    gate.mode = "full"
 
     assert not before.allowed
     assert gate.mode == "full"

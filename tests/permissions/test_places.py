@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.permissions import places, sensitive
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
-from kode.permissions.sensitive import ground, is_secret, runs_later
+from kode.permissions.sensitive import is_secret, runs_later
 from kode.tools import BUILTIN
+from tests.workplaces import ground, make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
 DATA = json.loads((Path(__file__).parent / "data" / "places.json").read_text())
@@ -24,10 +25,7 @@ def outcome(tool, path, *, cwd, mode="auto-edit", home="/home/user"):
             mode,
             TOOLS[tool],
             {"path": str(path)},
-            cwd=cwd,
-            roots=(cwd,),
-            project=cwd,
-            user_home=Path(home),
+            workplace(cwd, user_home=Path(home)),
         )
     ).outcome
 
@@ -37,7 +35,7 @@ def outcome(tool, path, *, cwd, mode="auto-edit", home="/home/user"):
 def test_a_file_with_keys_is_one_wherever_the_home_is(path, home):
     project = Path("/root/app")
 
-    where = ground(project, (project,), Path(home))
+    where = ground(project, Path(home))
 
     assert is_secret(f"/root/app/{path}", where)
 
@@ -49,14 +47,14 @@ def test_root_is_asked_before_a_file_with_keys_of_the_project_is_read(home):
 
 
 def test_the_home_of_root_is_secret_to_others():
-    where = ground(Path("/home/user/p"), (Path("/home/user/p"),), Path("/home/user"))
+    where = ground(Path("/home/user/p"), Path("/home/user"))
 
     assert is_secret("/root/notes.txt", where)
 
 
 @pytest.mark.parametrize("path", DATA["no_keys"])
 def test_an_example_or_a_program_is_no_file_with_keys(path):
-    where = ground(Path("/root/app"), (Path("/root/app"),), Path("/root"))
+    where = ground(Path("/root/app"), Path("/root"))
 
     assert not is_secret(f"/root/app/{path}", where)
 
@@ -64,7 +62,7 @@ def test_an_example_or_a_program_is_no_file_with_keys(path):
 def test_a_folder_that_is_called_like_a_file_with_keys_is_none(tmp_path):
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "login.py").write_text("x = 1\n")
-    where = ground(tmp_path, (tmp_path,), Path("/home/user"))
+    where = ground(tmp_path, Path("/home/user"))
 
     assert not is_secret(str(tmp_path / "credentials"), where)
     assert not sensitive.is_named_like_keys(str(tmp_path / "credentials"), is_folder=True)
@@ -85,7 +83,7 @@ def test_what_runs_later_is_known_in_any_case_and_depth(path):
 
 @pytest.mark.parametrize("path", DATA["ordinary"])
 def test_an_ordinary_file_of_a_project_is_none_of_these(path):
-    where = ground(Path("/home/user/p"), (Path("/home/user/p"),), Path("/home/user"))
+    where = ground(Path("/home/user/p"), Path("/home/user"))
 
     assert not runs_later(f"/home/user/p/{path}")
     assert not is_secret(f"/home/user/p/{path}", where)
@@ -128,7 +126,7 @@ _STEPS = st.sampled_from([*places.RUNS_LATER, *places.KEY_FOLDERS, *places.KEY_F
 @given(st.lists(_STEPS, min_size=1, max_size=3), st.sampled_from(["a", "x.py", "t"]))
 def test_judgement_knows_no_case(steps, last):
     path = "/p/" + "/".join(steps).replace("*", "x") + "/" + last
-    where = ground(Path("/p"), (Path("/p"),), Path("/home/me"))
+    where = ground(Path("/p"), Path("/home/me"))
 
     assert runs_later(path) == runs_later(path.upper()) == runs_later(path.swapcase())
     assert is_secret(path, where) == is_secret("/p" + path.upper()[2:], where)

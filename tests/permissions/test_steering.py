@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.decide import decide_call, make_call
+from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
+from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
 PROJECT = Path("/home/user/project")
@@ -19,10 +20,7 @@ def outcome(tool, arguments, *, taint, allow=(), mode="auto-edit"):
             mode,
             TOOLS[tool],
             arguments,
-            cwd=PROJECT,
-            roots=(PROJECT,),
-            project=PROJECT,
-            user_home=Path("/home/user"),
+            workplace(PROJECT),
             taint=taint,
         )
     ).outcome

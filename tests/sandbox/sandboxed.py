@@ -18,6 +18,7 @@ from typing import Any, Literal
 from kode.contracts import Wrapped
 from kode.sandbox.sandbox import Attempt, Sandbox, open_sandbox
 from kode.tools import processes
+from tests.workplaces import workplace
 
 Kind = Literal["layered", "plain", "landlock"]
 
@@ -205,17 +206,15 @@ def opened(
     readable: tuple[Path, ...] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
-    return open_sandbox(
-        cwd=work,
+    kode_home = home / ".kode"
+    place = workplace(
+        work,
+        user_home=home,
         roots=(work, *roots),
-        repository=work,
-        kode_home=home / ".kode",
-        outputs=home / ".kode" / "outputs",
-        network=network,
-        elsewhere=elsewhere,
+        protected=(kode_home, *elsewhere),
         readable=readable,
-        denied=denied,
     )
+    return open_sandbox(place, network=network, denied=denied)
 
 
 def end_of_all(text: str, within_s: float = 10.0) -> bool:

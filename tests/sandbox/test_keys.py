@@ -8,6 +8,7 @@ import pytest
 
 from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
+from tests.workplaces import workplace
 
 CANARY = "canary-value"
 
@@ -56,8 +57,7 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
         (kode_home / "config.json").write_text(CANARY)
         from kode.sandbox.sandbox import open_sandbox
 
-        made = open_sandbox(cwd=work, roots=(work,), repository=work, kode_home=kode_home,
-                            outputs=kode_home / "outputs", network=False)  # fmt: skip
+        made = open_sandbox(workplace(work, home=kode_home), network=False)
         for kind in KINDS:
             if not fault(made, kind):
                 done = attempted_in(made, kind, f"cat {kode_home}/*; echo x > {kode_home}/planted")

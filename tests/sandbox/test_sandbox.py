@@ -26,6 +26,7 @@ from tests.sandbox.sandboxed import (
     opened,
     ran,
 )
+from tests.workplaces import workplace
 
 
 @pytest.fixture
@@ -243,7 +244,7 @@ def test_every_jump_of_the_filters_lands_inside(machine: str, internet: bool, al
 
 async def shell_in(context: ToolContext, made: Sandbox, command: str, **more: Any) -> Any:
     attempt = made.begin()
-    inside = replace(context, cwd=made.ground.cwd, wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
     try:
         return await shell.run(inside, shell.check({"command": command, **more}))
     finally:
@@ -279,7 +280,7 @@ async def test_what_left_its_session_and_environment_ends_with_the_command(
     mark = f"{60_000 + os.getpid()}.75"
     start = f"setsid -f env -i sh -c 'trap \"\" TERM; sleep {mark}; :' > /dev/null 2>&1"
     attempt = begun(made, kind)
-    inside = replace(context, cwd=made.ground.cwd, wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
     output = await shell.run(inside, shell.check({"command": f"{start}; sleep 0.3; exit 4"}))
     attempt.close()
     assert output.summary == "exit status 4"

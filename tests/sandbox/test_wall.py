@@ -15,6 +15,7 @@ from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.wall import View, Wall
 from kode.tools.shell import shell
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
+from tests.workplaces import workplace
 
 KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
@@ -165,7 +166,7 @@ def test_paths_relative_to_a_descriptor_and_to_the_folder_are_understood(
 
 async def in_shell(context: ToolContext, made: Sandbox, kind: Kind, command: str, **more: object):
     attempt = begun(made, kind)
-    inside = replace(context, cwd=made.ground.cwd, wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
     try:
         return attempt, await shell.run(inside, shell.check({"command": command, **more}))
     finally:

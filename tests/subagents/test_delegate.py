@@ -11,6 +11,7 @@ from kode.errors import ToolError
 from kode.events import silent
 from kode.subagents.delegate import delegate_tool
 from tests.subagents.conftest import Family
+from tests.workplaces import workplace
 
 
 async def made(family: Family, code: str, tasks: list[dict[str, Any]]) -> ToolOutput:
@@ -18,12 +19,11 @@ async def made(family: Family, code: str, tasks: list[dict[str, Any]]) -> ToolOu
     assert family.delegation is not None
     tool = delegate_tool(family.delegation)
     context = ToolContext(
-        cwd=family.folder,
+        place=workplace(family.folder, outputs=family.folder / "outputs"),
         call_id="c",
         session_id=None,
         emit=silent,
         seen_files={},
-        output_dir=family.folder / "outputs",
     )
     arguments = tool.check({"tasks": tasks})
     assert tool.preview is not None

@@ -9,6 +9,7 @@ import pytest
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.events import Event
+from tests.workplaces import workplace
 
 Call = Callable[..., Awaitable[ToolOutput]]
 
@@ -41,16 +42,13 @@ def events() -> list[Event]:
 def context(tmp_path: Path, project: Path, events: list[Event]) -> ToolContext:
     home = tmp_path / "home"
     home.mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     return ToolContext(
-        cwd=project,
+        place=workplace(project, home=home, environment=environment),
         call_id="call-1",
         session_id="s",
         emit=events.append,
         seen_files={},
-        output_dir=home / "outputs",
-        protected=(home,),
-        environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        roots=(project,),
     )
 
 

@@ -245,7 +245,7 @@ async def test_the_preview_is_the_diff_and_fails_before_anybody_is_asked(
 
 
 async def test_protected_folders_are_never_edited(call: Call, context: ToolContext) -> None:
-    facts = context.protected[0] / "user.md"
+    facts = context.place.protected[0] / "user.md"
     facts.write_text("likes tabs")
     await call(read_file, path=str(facts))
 

@@ -240,7 +240,7 @@ async def test_a_tilde_is_the_home_folder(
 async def test_secrets_are_never_read_under_any_name(
     call: Call, project: Path, context: ToolContext
 ) -> None:
-    config = context.protected[0] / "config.json"
+    config = context.place.protected[0] / "config.json"
     config.write_text('{"api_key": "x"}')
     (project / "link").symlink_to(config)
     os.link(config, project / "hard")
@@ -251,7 +251,7 @@ async def test_secrets_are_never_read_under_any_name(
 
 
 async def test_other_protected_files_may_be_read(call: Call, context: ToolContext) -> None:
-    facts = context.protected[0] / "user.md"
+    facts = context.place.protected[0] / "user.md"
     facts.write_text("likes tabs")
 
     assert (await call(read_file, path=str(facts))).text == "1\tlikes tabs"

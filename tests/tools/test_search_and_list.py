@@ -31,7 +31,7 @@ engines = pytest.mark.parametrize(
 def context(context: ToolContext, engine: str) -> ToolContext:
     if engine == "rg":
         return context
-    return dataclasses.replace(context, environment={})
+    return dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_the_question_about_a_search_names_the_folder(context: ToolContext) -> N
 
 @engines
 async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) -> None:
-    home = context.protected[0]
+    home = context.place.protected[0]
     (home / "config.json").write_text('"api_key": "find"\n')
     (home / "user.md").write_text("find\n")
 
@@ -366,7 +366,7 @@ async def test_both_engines_give_the_same_text(
     (tree / "sub" / "x.log").write_text("find\n")
     (tree / "sub" / "deep").mkdir()
     (tree / "sub" / "deep" / "y.log").write_text("find\n")
-    without = dataclasses.replace(context, environment={})
+    without = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
     by_rg = await call(search_files, **arguments)
     by_python = await search_files.run(without, search_files.check(arguments))

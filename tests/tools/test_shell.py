@@ -131,7 +131,7 @@ async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
     whole = Path(named[1])
     assert whole.read_text() == "".join(f"{n}\n" for n in range(1, 1_000_001))
     assert stat.S_IMODE(whole.stat().st_mode) == 0o600
-    assert stat.S_IMODE(context.output_dir.stat().st_mode) == 0o700
+    assert stat.S_IMODE(context.place.outputs.stat().st_mode) == 0o700
 
 
 async def test_lines_that_look_like_errors_survive_in_the_middle_of_a_long_output(
@@ -153,7 +153,7 @@ async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext)
     output = await call(shell, command=f"printf '%0{MAX_CHARS}d' 0")
 
     assert output.text == "0" * MAX_CHARS + "\n[exit status 0]"
-    assert not context.output_dir.exists()
+    assert not context.place.outputs.exists()
 
 
 async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) -> None:
@@ -175,12 +175,12 @@ async def test_keys_are_masked_in_the_file(call: Call, context: ToolContext) -> 
 
     await call(shell, command=f"echo {key}; seq 1 20000")
 
-    (whole,) = context.output_dir.iterdir()
+    (whole,) = context.place.outputs.iterdir()
     assert key not in whole.read_text()
 
 
 async def test_a_file_that_cannot_be_kept_is_said(call: Call, context: ToolContext) -> None:
-    context.output_dir.write_text("in the way")
+    context.place.outputs.write_text("in the way")
 
     output = await call(shell, command="seq 1 20000")
 
@@ -304,7 +304,7 @@ async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.Monkey
 
 
 async def test_the_tool_works_with_an_empty_environment(context: ToolContext) -> None:
-    bare = dataclasses.replace(context, environment={})
+    bare = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
     output = await shell.run(bare, shell.check({"command": f"{sys.executable} -c 'print(1)'"}))
 

@@ -138,7 +138,7 @@ async def test_text_that_no_encoding_can_hold_is_refused(call: Call, project: Pa
 async def test_protected_folders_are_never_written(
     call: Call, project: Path, context: ToolContext
 ) -> None:
-    home = context.protected[0]
+    home = context.place.protected[0]
     (project / "door").symlink_to(home)
     (project / "dangling").symlink_to(home / "new.md")
 
@@ -158,7 +158,7 @@ async def test_protected_folders_are_never_written(
 async def test_a_protected_folder_that_is_not_there_yet_is_protected_in_any_case(
     call: Call, context: ToolContext
 ) -> None:
-    context.protected[0].rmdir()
+    context.place.protected[0].rmdir()
 
     with pytest.raises(ToolError, match="belongs to kode"):
         await call(write_file, path="../HOME/a", content="x")

@@ -176,11 +176,12 @@ def memory(case: Case) -> Finding:
 
 
 def sandbox(case: Case) -> Finding:
+    from kode.assembly import open_workplace
     from kode.sandbox.sandbox import open_sandbox
 
     if case.loaded is None:
         return Finding(what="sandbox", state="optional", detail=NOT_TRIED)
-    config, cwd = case.loaded.config, case.cwd
+    config = case.loaded.config
     if config.sandbox.enabled is False:
         return Finding(
             what="sandbox",
@@ -188,15 +189,8 @@ def sandbox(case: Case) -> Finding:
             detail="off: only plain reading commands run without a question",
             next_step='set sandbox.enabled to "auto"',
         )
-    standing = open_sandbox(
-        cwd=cwd,
-        roots=config.roots(cwd),
-        repository=paths.repository_root(cwd),
-        kode_home=paths.home(),
-        outputs=paths.outputs_folder(paths.home(), None),
-        elsewhere=paths.own_folders(paths.home(), config.memory.data_dir)[1:],
-        network=config.sandbox.network,
-    ).standing()
+    place = open_workplace(config, paths.home(), case.cwd, paths.outputs_folder(paths.home(), None))
+    standing = open_sandbox(place, network=config.sandbox.network).standing()
     gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":
         what = "bubblewrap, with a copy of the project to write in"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,70 +35,44 @@ def child_conversation(
     setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
 ) -> Conversation:
     """The child's agent with its session, memory a snapshot. Raises: UserError."""
-    from kode.assembly import make_agent, make_provider
+    from kode.assembly import make_agent, make_provider, open_workplace
     from kode.config import Loaded, resolve_provider
-    from kode.conversation import Conversation, open_checkpoints
+    from kode.conversation import Conversation
     from kode.engine.context import Context
     from kode.memory.guarded import Guarded
     from kode.memory.snapshot import SnapshotMemory
-    from kode.paths import agents_folder, home
-    from kode.permissions.gate import PersonGate
+    from kode.paths import agents_folder, home, outputs_folder
     from kode.session import log
     from kode.session.entries import TaintEntry
-    from kode.session.keeper import Keeper
 
     config = _config(setting, start, emit)
-    choice = resolve_provider(config, os.environ)
-    provider = make_provider(config, choice)
+    provider = make_provider(config, resolve_provider(config, os.environ))
     folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
     if folder is None:
         session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
+        outputs = outputs_folder(home(), None)
     else:
         session = _transcript(folder, setting, provider.model, provider.name)
+        outputs = folder / "outputs"
     if start is not None and start.tainted:
         session.append(TaintEntry(source="the session that delegated this"))
-    checkpoints = open_checkpoints(
-        home(),
-        session,
-        config,
-        setting.cwd,
-        parents=None if start is None else Path(start.checkpoints),
-    )
     ask = link.ask if link is not None and start is not None and start.may_ask else None
     agent = make_agent(
         config,
-        choice,
         provider,
-        home=home(),
-        cwd=setting.cwd,
-        session=session,
-        checkpoints=checkpoints,
+        session,
+        open_workplace(config, home(), setting.cwd, outputs),
         emit=emit,
         ask=ask,
-        outputs=folder / "outputs" if folder is not None else None,
+        memory=Guarded(SnapshotMemory(setting.memory)),
+        start=start,
     )
-    agent = replace(agent, memory=Guarded(SnapshotMemory(setting.memory)))
-    if start is not None and folder is not None:
-        turn = start.turn
-        agent = replace(
-            agent,
-            limits=replace(agent.limits, max_tree_steps=start.max_tree_steps),
-            keeper=Keeper(checkpoints=checkpoints, turn=lambda: turn, emit=emit),
-        )
-        agent.spend.elsewhere_usd = start.elsewhere_usd
-        agent.spend.elsewhere_steps = start.elsewhere_steps
-        assert isinstance(agent.gate, PersonGate)
-        agent.gate.approve_in_session(start.approved)
     conversation = Conversation(
         loaded=Loaded(config=config, origins={}),
-        home=home(),
-        cwd=setting.cwd,
         emit=emit,
         ask=ask,
-        session=session,
         agent=agent,
-        context=Context(),
-        checkpoints=checkpoints,
+        context=Context(session),
         keep_session=False,
         own_agents_folder=agents_folder(folder) if folder is not None else None,
     )

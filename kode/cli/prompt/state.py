@@ -431,7 +431,7 @@ class PromptState:
                 self._show_output,
                 talk.commands,
                 session_id=talk.session.id,
-                output_dir=talk.agent.output_dir,
+                output_dir=talk.agent.place.outputs,
             )
         finally:
             self.unfinished = None

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from kode.contracts import Request, Tool, ToolContext, ToolOutput, ToolSpec
@@ -21,6 +20,7 @@ from kode.memory.vault.files import VaultFiles, is_facts
 from kode.memory.vault.names import month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.messages import Message, ToolCall, ToolResult, calls_of, user_message
+from kode.workplace import NOWHERE
 
 MAX_MODEL_CALLS = 5
 TIMEOUT_S = 60.0
@@ -168,12 +168,11 @@ async def _run(tools: Sequence[Tool], call: ToolCall, emit: Emit) -> str:
     if not isinstance(arguments, dict):
         return _error("the arguments must be one JSON object")
     context = ToolContext(
-        cwd=Path("/"),
+        place=NOWHERE,
         call_id=call.id,
         session_id=None,
         emit=emit,
         seen_files={},
-        output_dir=Path("/nonexistent"),
     )
     try:
         output = await found[0].run(context, found[0].check(arguments))

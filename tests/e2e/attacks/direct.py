@@ -14,6 +14,7 @@ from pathlib import Path
 from kode.errors import SandboxError
 from kode.sandbox.sandbox import open_sandbox
 from kode.tools import processes
+from tests.workplaces import workplace
 
 LINE_S = 3
 MAX_OUTPUT_BYTES = 1 << 20
@@ -21,14 +22,8 @@ MAX_OUTPUT_BYTES = 1 << 20
 
 def main() -> int:
     project, home = Path.cwd(), Path.home() / ".kode"
-    sandbox = open_sandbox(
-        cwd=project,
-        roots=(project,),
-        repository=project,
-        kode_home=home,
-        outputs=home / "sessions" / "2" / "outputs",
-        network=False,
-    )
+    place = workplace(project, home=home, outputs=home / "sessions" / "2" / "outputs")
+    sandbox = open_sandbox(place, network=False)
     print(json.dumps(sandbox.standing().kind), flush=True)
     for row in sys.stdin:
         attempt = sandbox.begin()

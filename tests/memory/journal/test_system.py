@@ -13,6 +13,7 @@ from kode.memory import open_memory
 from kode.memory.ask import Reply
 from kode.memory.commands import memory_command
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
+from kode.workplace import NOWHERE
 from tests.memory.journal.life import (
     add_entry,
     answer,
@@ -343,12 +344,11 @@ async def test_who_finds_an_entry_of_a_session_with_outside_text_has_taken_it_in
     await system.before_drop(messages(4), "exit")
     (tool,) = system.tools()
     context = ToolContext(
-        cwd=tmp_path,
+        place=NOWHERE,
         call_id="c",
         session_id=None,
         emit=silent,
         seen_files={},
-        output_dir=tmp_path,
     )
 
     found = [await tool.run(context, {"query": query, "limit": 5}) for query in ("page", "Did it")]

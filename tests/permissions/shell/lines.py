@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from kode.permissions import sensitive
 from kode.permissions.shell import Line, judge
+from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")
-WHERE = sensitive.ground(PROJECT, (PROJECT,), PROJECT.parent)
+WHERE = ground(PROJECT, PROJECT.parent)
 
 
 def judged(command: str) -> Line:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.permissions import sensitive
 from kode.permissions.shell import judge, plain, programs
 from tests.permissions.shell.lines import commands, judged, rows
+from tests.workplaces import ground
 
 CLOSED = [row["cmd"] for row in rows("lines") if row["risk"] == "safe"]
 NAMES = {name[0] for name in programs.table().readers} | {"cd"}
@@ -128,7 +128,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _judged(project: Path, command: str):
-    return judge(command, sensitive.ground(project, (project,), project.parent / "home"))
+    return judge(command, ground(project, project.parent / "home"))
 
 
 def test_a_link_leads_where_it_leads(project):

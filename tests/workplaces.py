@@ -1,0 +1,55 @@
+"""Places of work for tests, and calls judged there."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kode.contracts import PermissionMode, Tool
+from kode.permissions import sensitive
+from kode.permissions.decision import Call, SandboxKind
+from kode.permissions.rules import Rules
+from kode.workplace import Workplace
+
+
+def workplace(cwd: Path, **given: Any) -> Workplace:
+    """A project in `cwd`, in the home above it; `given` are fields of a `Workplace`."""
+    user_home = given.get("user_home", cwd.parent)
+    home = given.get("home", user_home / ".kode")
+    fields = {
+        "project": cwd,
+        "roots": (cwd,),
+        "home": home,
+        "protected": (home,),
+        "outputs": home / "outputs",
+        "user_home": user_home,
+    }
+    return Workplace(cwd=cwd, **{**fields, **given})
+
+
+def ground(cwd: Path, user_home: Path) -> sensitive.Ground:
+    return sensitive.ground(workplace(cwd, user_home=user_home))
+
+
+def make_call(
+    rules: Rules,
+    mode: PermissionMode,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    place: Workplace,
+    *,
+    taint: bool = False,
+    sandbox: SandboxKind = "none",
+    sandbox_forced: bool = False,
+) -> Call:
+    """A call in a place, for `decide_call`."""
+    return Call(
+        rules=rules,
+        mode=mode,
+        tool=tool,
+        arguments=arguments,
+        place=place,
+        where=sensitive.ground(place),
+        taint=taint,
+        sandbox=sandbox,
+        sandbox_forced=sandbox_forced,
+    )
