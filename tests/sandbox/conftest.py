@@ -82,10 +82,14 @@ def made(home: Path, work: Path) -> Sandbox:
     return opened(home, work)
 
 
-BY_USER = [(kind, who) for who in ("myself", "ordinary") for kind in KINDS]
+BY_USER = [
+    pytest.param((kind, who), id=f"{kind}-{who}", marks=marks)
+    for who, marks in (("myself", ()), ("ordinary", pytest.mark.slow))
+    for kind in KINDS
+]
 
 
-@pytest.fixture(params=BY_USER, ids=["-".join(pair) for pair in BY_USER])
+@pytest.fixture(params=BY_USER)
 def run(request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str) -> Run:
     """Each kind that this machine has, for this user and an ordinary one."""
     kind, who = request.param
@@ -95,7 +99,7 @@ def run(request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User |
     return ready(Run(kind, home, work, user))
 
 
-@pytest.fixture(params=["myself", "ordinary"])
+@pytest.fixture(params=["myself", pytest.param("ordinary", marks=pytest.mark.slow)])
 def run_layered(
     request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str
 ) -> Run:
