@@ -16,7 +16,7 @@ FORMATS = ("text", "json", "stream-json")
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds every flag of CONTRACT's list; each is None or empty when it was not given."""
+    """Adds the flags of a conversation; each is None or empty when it was not given."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to ask")
     add("--provider", choices=provider_names(), help="whose wire format to speak")
