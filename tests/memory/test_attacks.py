@@ -1,6 +1,6 @@
 """What a session that took in outside text wants to remember waits for a person, whatever it says.
 
-Through every door of every system go the same 200 texts, with a model that does whatever they ask.
+Through the doors of every system go the same 200 texts, with a model that does whatever they ask.
 Then a clean session opens, and is given everything that memory gives: none of the texts is in it
 until a person has said yes.
 """
@@ -215,13 +215,16 @@ def test_there_are_two_hundred_and_each_is_another():
     assert len(set(ATTACKS)) == 200
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-async def test_nothing_becomes_active_without_a_yes(tmp_path, name, door):
-    await attacked(tmp_path, name, door)
-    await later(tmp_path, name, ATTACKS[0])
+async def test_nothing_becomes_active_without_a_yes(tmp_path, name, door, every):
+    """With all texts, or with a share: each system then meets every text at one of the doors."""
+    texts = ATTACKS if every else ATTACKS[DOORS.index(door) :: len(DOORS)]
+    await attacked(tmp_path, name, door, texts)
+    await later(tmp_path, name, texts[0])
 
-    assert await active(tmp_path, name) == []
+    assert await active(tmp_path, name, texts) == []
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
