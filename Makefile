@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check bench attacks faults soak picture clean
+# Tests start the interpreter hundreds of times: each would compile all of kode anew without these.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: run test test-all check bench attacks faults soak picture clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
 
+# What to run after every change.
 test: $(READY)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n auto -m "not slow" $(ARGS)
+
+# Everything; with ARGS="-m slow" what `make test` leaves out.
+test-all: $(READY)
+	$(BIN)/pytest -n auto $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -25,7 +33,7 @@ attacks: $(READY)
 	ATTACKS=all $(BIN)/pytest tests/e2e/test_attacks.py $(ARGS)
 
 faults: $(READY)
-	FAULTS=all $(BIN)/pytest tests/faults -s $(ARGS)
+	FAULTS=all $(BIN)/pytest tests/faults tests/memory/journal/test_processes.py -s $(ARGS)
 
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak $(ARGS)

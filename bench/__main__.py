@@ -19,7 +19,7 @@ NAMES = (
 
 
 def main() -> int:
-    """Prints every table; a benchmark whose data is not at hand says so and the rest go on."""
+    """Prints every table; a benchmark that needs data from elsewhere says so."""
     for name in NAMES:
         print(f"── {name} " + "─" * (76 - len(name)), flush=True)
         importlib.import_module(f"bench.{name}").main([])

@@ -1,4 +1,4 @@
-"""Where the development corpora are, and their rows. Not here: what a row means, which each
+"""The labelled sets in `bench/data/`, and their rows. Not here: what a row means, which each
 benchmark knows of its own."""
 
 from __future__ import annotations
@@ -8,27 +8,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-
-def corpus(name: str) -> Path:
-    """Path of the corpus `name`, in the folder `shared/corpora` beside the project folder."""
-    return Path(__file__).resolve().parent.parent.parent / "shared" / "corpora" / name
+DATA = Path(__file__).resolve().parent / "data"
 
 
 def rows(data: Path, name: str) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines. Of a folder: of its files `NAME*.jsonl`, in order.
 
-    Raises: SystemExit with code 0, having said so, when there are none: a benchmark without data is
-    no failure.
+    Raises: SystemExit, having said so, when there are none.
     """
     files = sorted(data.glob(f"{name}*.jsonl")) if data.is_dir() else [data]
     try:
         texts = [file.read_text(encoding="utf-8", errors="surrogatepass") for file in files]
     except OSError as error:
         print(f"No data: {data} ({error.strerror}). Give --data PATH.", file=sys.stderr)
-        raise SystemExit(0) from None
+        raise SystemExit(1) from None
     # By newlines alone: a row may hold other line separators.
     found = [json.loads(line) for text in texts for line in text.split("\n") if line.strip()]
     if not found:
         print(f"No rows in {data}. Give --data PATH.", file=sys.stderr)
-        raise SystemExit(0)
+        raise SystemExit(1)
     return found

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bench.corpora import corpus, rows
+from bench.corpora import DATA, rows
 from kode.memory.tiered.merge import Decision, Word, decide, kept
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
@@ -186,7 +186,7 @@ BASELINES: tuple[tuple[str, Policy], ...] = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.merge", description=__doc__)
-    parser.add_argument("--data", type=Path, default=corpus("merge.dev.jsonl"))
+    parser.add_argument("--data", type=Path, default=DATA / "merge.jsonl")
     parser.add_argument("--json", action="store_true", help="one JSON object for kode's row")
     parser.add_argument("--detail", action="store_true", help="list every write that went wrong")
     options = parser.parse_args(argv)

@@ -1,4 +1,7 @@
-"""Search, measured: `python -m bench.retrieval [--data PATH] [--json]`.
+"""Search, measured: `python -m bench.retrieval --data PATH [--json]`.
+
+PATH is a file or folder of conversations in the form of LoCoMo
+(https://github.com/snap-research/locomo), whose licence does not let them lie here.
 
 Long conversations with questions and the turns that answer them. All of it is put into an open
 memory, as the system keeps such texts, and found by the search that a person and the model get:
@@ -24,7 +27,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus
 from kode.config import MemoryConfig
 from kode.contracts import MemoryContext
 from kode.events import silent
@@ -67,9 +69,13 @@ class Conversation:
     questions: list[Question]
 
 
-def load(path: Path) -> Conversation:
-    """One file of the corpus."""
-    data: dict[str, Any] = json.loads(path.read_text())
+def load(path: Path) -> list[Conversation]:
+    """The conversations of a file: one, or a list of them."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return [_conversation(one) for one in (data if isinstance(data, list) else [data])]
+
+
+def _conversation(data: dict[str, Any]) -> Conversation:
     data = data.get("conversation", {}) | data if "conversation" in data else data
     ids: list[str] = []
     turns: list[str] = []
@@ -326,14 +332,18 @@ async def _count_episodes(
 def main(argv: list[str] | None = None) -> int:
     """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
     parser = argparse.ArgumentParser(prog="bench.retrieval")
-    parser.add_argument("--data", type=Path, default=corpus("locomo-dev"))
+    parser.add_argument("--data", type=Path, metavar="PATH", help="a file or folder")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
+    if options.data is None:
+        print("Needs conversations: python -m bench.retrieval --data locomo10.json, the file of")
+        print("https://github.com/snap-research/locomo.")
+        return 0
     files = sorted(options.data.glob("*.json")) if options.data.is_dir() else [options.data]
     if not files or not files[0].exists():
         print(f"No conversations in {options.data}; name a file or folder with --data.")
-        return 0
-    figures = asyncio.run(measure([load(path) for path in files]))
+        return 1
+    figures = asyncio.run(measure([one for path in files for one in load(path)]))
     if options.json:
         print(json.dumps(figures))
         return 0

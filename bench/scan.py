@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus, rows
+from bench.corpora import DATA, rows
 
 SAMPLE_CHARS = 2048
 ROUNDS = 5
@@ -73,7 +73,7 @@ def _ms_per_sample(samples: list[str]) -> float:
 def main(argv: list[str] | None = None) -> int:
     """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
     parser = argparse.ArgumentParser(prog="bench.scan")
-    parser.add_argument("--data", type=Path, default=corpus("scan.dev.jsonl"))
+    parser.add_argument("--data", type=Path, default=DATA / "scan.jsonl")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     figures = measure(rows(options.data, "scan"))

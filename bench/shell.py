@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus, rows
+from bench.corpora import DATA, rows
 from kode.permissions.shell import judge
 from tests.workplaces import ground
 
-CORPORA = "shell.dev.jsonl"
 PROJECT = Path("/home/user/project")
 WHERE = ground(PROJECT, PROJECT.parent)
 
@@ -62,7 +61,7 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=corpus(CORPORA))
+    parser.add_argument("--data", type=Path, default=DATA / "shell.jsonl")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     figures = measure(rows(arguments.data, "shell"))

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus, rows
+from bench.corpora import DATA, rows
 from bench.measure import Pair, median_ratio, paired, report
 from kode.contracts import ToolContext
 from kode.events import silent
@@ -40,7 +40,6 @@ from tests.e2e.attacks import jail
 from tests.e2e.attacks.campaign import Job, run
 from tests.workplaces import workplace
 
-CORPUS = "shell.dev.jsonl"
 EVERYDAY = Path(__file__).parent / "everyday"
 ATTACKS = Path(__file__).parents[1] / "tests/e2e/data/attacks.jsonl"
 RUNS = {"true": 20, "git_status": 20, "pytest": 5}
@@ -51,7 +50,7 @@ SHOWN_CHARS = 300
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures; exits 0 whatever they are."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=corpus(CORPUS))
+    parser.add_argument("--data", type=Path, default=DATA / "shell.jsonl")
     parser.add_argument("--attacks", default=str(ATTACKS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)

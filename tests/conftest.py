@@ -1,6 +1,10 @@
-"""No test reaches the world: its own home, no keys, no network beyond loopback."""
+"""No test reaches the world: its own home, no keys, no network beyond loopback.
+
+Here too: which tests are `slow`, and the lines that say what this machine lacks.
+"""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,20 @@ from kode import credentials
 settings.register_profile("kode", deadline=None)
 settings.load_profile("kode")
 
+SLOW = tuple(Path(__file__).parent / name for name in ("e2e", "faults"))
+"""Folders whose tests start processes, nearly all of them."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` leaves out what is slow: these folders but for their `smoke` tests, and what is
+    marked where it stands."""
+    for item in items:
+        if item.get_closest_marker("smoke") is None and any(
+            item.path.is_relative_to(folder) for folder in SLOW
+        ):
+            item.add_marker("slow")
+
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +41,15 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each thing that this machine lacks."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(
+        report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for report in skipped
+    )
+    for reason, count in sorted(reasons.items()):
+        tests = f"{count} test{'s' * (count > 1)}"
+        terminalreporter.write_line(f"skipped {tests}: {reason.removeprefix('Skipped: ')}")

@@ -28,7 +28,7 @@ MODES = tuple(MODE_MEANS)
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds every flag they share; each is None or empty when it was not given."""
+    """Adds the flags of a conversation; each is None or empty when it was not given."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to ask")
     add("--provider", choices=provider_names(), help="whose wire format to speak")

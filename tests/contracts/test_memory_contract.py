@@ -231,7 +231,7 @@ async def test_other_systems_folders_stay_untouched(memory, tmp_path):
 
 # ── two processes ────────────────────────────────────────────────────────────────────────────
 
-WRITES = 200
+WRITES = 60
 
 
 def _writes(name, word, number):
@@ -256,18 +256,19 @@ def _writes(name, word, number):
             yield "remember", {"content": word}
 
 
-def write_many(name, root, writer):
+def write_many(name, root, writer, both_ready):
     """In a process of its own: mixed writes; what was acknowledged goes into a file."""
-    asyncio.run(_write_many(name, root, writer))
+    asyncio.run(_write_many(name, root, writer, both_ready))
 
 
-async def _write_many(name, root, writer):
+async def _write_many(name, root, writer, both_ready):
     roomy = {"facts_limit_user": 100_000, "facts_limit_env": 100_000, "merge_on_write": False}
     memory = make_system(MemoryConfig(system=name, **roomy))
     await memory.open(context(root), {})
     tools = {tool.name: tool for tool in memory.tools()}
     where = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=silent, seen_files={})
     acknowledged = []
+    both_ready.wait(60)
     for number in range(WRITES):
         word = f"{writer}{number:03d}"
         for tool_name, arguments in _writes(name, word, number):
@@ -282,9 +283,11 @@ async def _write_many(name, root, writer):
 
 @pytest.mark.parametrize("name", [n for n in SYSTEMS if [*_writes(n, "x", 0)]])
 def test_two_processes_lose_no_write_they_were_told_of(name, tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    both_ready = spawn.Barrier(2)
     processes = [
-        multiprocessing.get_context("spawn").Process(target=write_many, args=(name, tmp_path, w))
-        for w in ("left", "right")
+        spawn.Process(target=write_many, args=(name, tmp_path, writer, both_ready))
+        for writer in ("left", "right")
     ]
     for process in processes:
         process.start()

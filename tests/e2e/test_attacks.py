@@ -20,8 +20,6 @@ from tests.e2e.attacks import lines
 from tests.e2e.attacks.campaign import Job, run
 from tests.e2e.attacks.jail import REPOSITORY
 
-pytestmark = pytest.mark.e2e
-
 ALL = os.environ.get("ATTACKS") == "all"
 SEED = int(os.environ.get("ATTACKS_SEED", "12"))
 RANDOM = int(os.environ.get("ATTACKS_RANDOM", "200"))

@@ -27,8 +27,6 @@ KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") els
 """How often the parent is killed at a random time."""
 ORPHANS_GONE_S = 15.0
 
-pytestmark = pytest.mark.e2e
-
 Reply = dict[str, Any]
 ChildScript = Callable[[str, list[dict[str, Any]]], Reply]
 
@@ -120,6 +118,7 @@ def wait_for(path: Path, timeout_s: float = 30) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.smoke
 def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: Place) -> None:
     place.config(subagent={"max_concurrency": 2})
 

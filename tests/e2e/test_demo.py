@@ -10,8 +10,6 @@ import pytest
 from tests.e2e.command import KODE
 from tests.e2e.terminal import Terminal
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
@@ -24,6 +22,7 @@ def left_behind(tmp_path: Path) -> list[Path]:
     return [path for name in ("tmp", "user") for path in (tmp_path / name).rglob("*")]
 
 
+@pytest.mark.smoke
 def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:

@@ -11,8 +11,6 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 
 def keyless(place: Place, *arguments: str) -> Terminal:
     environ = {"HOME": str(place.folder), "KODE_HOME": str(place.home)}

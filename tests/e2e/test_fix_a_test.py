@@ -14,7 +14,6 @@ from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 
@@ -75,6 +74,7 @@ def broken(place: Place) -> Place:
     return place
 
 
+@pytest.mark.smoke
 def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> None:
     findings = json.loads(broken.run("doctor", "--json").out)
     standing = next(found["detail"] for found in findings if found["what"] == "sandbox")

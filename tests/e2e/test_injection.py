@@ -21,8 +21,6 @@ from kode.tools.fetch_url import Page
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 CANARY = "canary-7f3a9c"
 
 

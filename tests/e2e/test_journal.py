@@ -9,8 +9,6 @@ from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 
 def journal(place: Place) -> Path:
     """The part of it that belongs to the one project there is."""
@@ -49,6 +47,7 @@ def summary(entry: str, memory: str) -> dict:
     return {"text": json.dumps({"history_entry": entry, "memory_update": memory})}
 
 
+@pytest.mark.smoke
 def test_what_a_session_taught_is_in_the_prompt_of_the_next(place: Place) -> None:
     entry = "[2026-03-01 10:00] The user told their name."
     _, asked = run(place, summary(entry, "- Name: Zhang San"), "run", "I'm Zhang San")

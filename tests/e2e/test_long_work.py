@@ -9,7 +9,6 @@ from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 

@@ -7,8 +7,6 @@ import pytest
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 NOTES = ("--memory", "notes", "--provider", "openai")
 
 
@@ -37,6 +35,7 @@ def call(name: str, **arguments) -> dict:
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
+@pytest.mark.smoke
 def test_what_the_model_remembers_is_told_to_it_in_the_next_session(place):
     rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
     first, _ = run(

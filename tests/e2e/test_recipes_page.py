@@ -16,8 +16,6 @@ from tests.e2e.command import Place
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -13,7 +13,6 @@ from tests.pictures import png
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 
@@ -25,6 +24,7 @@ def test_a_task_typed_before_the_prompt_appears_is_sent(repl):
     assert "> fix it" in terminal.until("2 steps · 12.3k in")
 
 
+@pytest.mark.smoke
 def test_a_turn_settles_above_the_prompt_and_the_repl_says_how_to_resume(repl):
     terminal = repl(height=60)
 

@@ -15,8 +15,6 @@ from tests.e2e.command import Place
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 RESULT_KEYS = {
     "status",
     "result",
@@ -36,6 +34,7 @@ def roles(place: Place) -> list[str]:
     return [e["role"] for e in map(json.loads, lines) if e["type"] == "message"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_task_edits_a_file_over_either_wire_format(place: Place, provider: str) -> None:
     (place.project / "a.py").write_text("x = 1\n")
@@ -85,6 +84,7 @@ def test_quiet_says_nothing_on_stderr(place: Place) -> None:
     assert (done.out, done.err) == ("ok\n", "")
 
 
+@pytest.mark.smoke
 def test_stream_json_is_one_object_a_line_and_ends_with_the_result(place: Place) -> None:
     with ScriptedServer([{"calls": [{"name": "list_files"}]}, {"text": "ok"}]) as server:
         place.url = server.openai_url
@@ -253,6 +253,7 @@ def test_a_signal_ends_with_130_and_everything_saved(place: Place, number: int) 
         assert done.out == "went on\n", done.err
 
 
+@pytest.mark.smoke
 def test_after_kill_9_in_the_middle_of_a_call_the_session_goes_on(place: Place) -> None:
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "sleep 30"}}]},
@@ -274,6 +275,7 @@ def test_after_kill_9_in_the_middle_of_a_call_the_session_goes_on(place: Place) 
         assert len(server.requests) == 2
 
 
+@pytest.mark.smoke
 def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> None:
     with ScriptedServer([{"text": f"answer {n}"} for n in range(3)]) as server:
         place.url = server.openai_url

@@ -12,14 +12,13 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 
 def kind(place: Place) -> str:
     findings = json.loads(place.run("doctor", "--json").out)
     return next(found["detail"] for found in findings if found["what"] == "sandbox")
 
 
+@pytest.mark.smoke
 def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place) -> None:
     found = kind(place)
     if found.startswith("none"):

@@ -19,8 +19,6 @@ from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 ROOT = Path(__file__).parents[2]
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 PAGE = (ROOT / "docs" / "scripts.md").read_text(encoding="utf-8")

@@ -11,8 +11,6 @@ import pytest
 from kode.session import log
 from tests.e2e.terminal import Terminal
 
-pytestmark = pytest.mark.e2e
-
 KODE = str(Path(sys.executable).parent / "kode")
 KEY = "sk-ant-api03-" + "aB3dE5gH7jK9" * 8
 
@@ -74,6 +72,7 @@ def test_a_key_in_a_task_does_not_reach_the_disk(place: Place) -> None:
     assert all(KEY.encode() not in path.read_bytes() for path in kept)
 
 
+@pytest.mark.smoke
 def test_a_session_open_elsewhere_is_a_clear_error_and_can_be_forked(place: Place) -> None:
     place.kode("run", *place.flags, "one")
     session_id = place.only_session()

@@ -15,7 +15,6 @@ from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 

@@ -17,8 +17,6 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 STREAM = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
 SLEEP = {
     "calls": [

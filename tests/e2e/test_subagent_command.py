@@ -28,8 +28,6 @@ for entry in open(f"/proc/{pid}/environ").read().split("\\0"):
 """
 """Prints the environment of the kode that runs it."""
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
@@ -80,6 +78,7 @@ def snapshot(**sections: str) -> dict[str, Any]:
     return {"version": 1, "system": "tiered", "created_at": "now", "sections": listed}
 
 
+@pytest.mark.smoke
 def test_a_goal_is_reached_and_the_result_is_the_last_line(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "sub/a.txt", "content": "x\n"}}
     place.server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])

@@ -7,8 +7,6 @@ import pytest
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 NOTE = json.dumps(
     {
         "narrative": "Made the zeppelin parser accept nested gondolas; decided against recursion.",
@@ -43,6 +41,7 @@ def remembers(**arguments: str):
     ]
 
 
+@pytest.mark.smoke
 def test_what_was_told_is_known_in_a_new_session_and_when_one_is_continued(place: Place) -> None:
     done, own, _ = run(
         place, remembers(target="user", content="User likes tabs"), "run", "I like tabs"

@@ -10,8 +10,6 @@ from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 ROOT = Path(__file__).parents[2]
 REFLECTS = "You look back on a task"
 
@@ -90,6 +88,7 @@ def reads(path: str, answer: str):
     return reply
 
 
+@pytest.mark.smoke
 def test_it_remembers_the_user_across_restarts(place: Place) -> None:
     content = "# User Facts\n\n- Name: Zhang San\n"
     run(place, keeps("memory_write", path="facts/user.md", content=content), "run", "I'm Zhang San")

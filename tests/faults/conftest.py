@@ -1,5 +1,4 @@
-"""Lives that are recorded once for all tests; and says at the end what could not be tested on this
-machine, and why."""
+"""Lives that are recorded once for all tests."""
 
 import compileall
 from collections.abc import Callable
@@ -35,23 +34,3 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
         return kept[life.name]
 
     return of
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = [
-        report
-        for report in terminalreporter.stats.get("skipped", [])
-        if "tests/faults/" in report.nodeid
-    ]
-    if not skipped:
-        return
-    terminalreporter.section("fault tests that could not run here", sep="-")
-    tests: dict[str, dict[str, None]] = {}
-    for report in skipped:
-        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        name = report.nodeid.partition("[")[0]
-        tests.setdefault(why.removeprefix("Skipped: "), {})[name] = None
-    for why, names in tests.items():
-        terminalreporter.write_line(f"{why}:")
-        for name in names:
-            terminalreporter.write_line(f"    {name}")

@@ -104,14 +104,35 @@ def record(
 
 
 def injected(
-    argv: Sequence[str], call: str, fault: str, when: int | str, *, threads: bool = True
+    argv: Sequence[str],
+    call: str,
+    fault: str,
+    when: int | str,
+    *,
+    threads: bool = True,
+    trace: Path = Path("/dev/null"),
 ) -> list[str]:
     """The command line that runs `argv` with a fault (`signal=KILL`, `error=EIO`) at a call, of
-    whichever thread or child comes to it; without `threads` of the first thread alone."""
+    whichever thread or child comes to it; without `threads` of the first thread alone. The calls
+    are written to `trace`."""
     inject = f"inject={call}:{fault}:when={when}"
     # Not --seccomp-bpf: with it strace 6.1 loses the signals it is to inject.
-    prefix = ["strace", *(["-f"] if threads else []), "-qq", "-o", "/dev/null"]
+    prefix = ["strace", *(["-f"] if threads else []), "-qq", "-s", "0", "-o", str(trace)]
     return [*prefix, "-e", "signal=none", "-e", f"trace={call}", "-e", inject, *argv]
+
+
+def descriptors_hit(trace: Path) -> set[int]:
+    """The descriptors whose calls were given the fault, by the trace of a command line that
+    `injected` made."""
+    begun: dict[str, int] = {}
+    hit = set()
+    for line in trace.read_text(encoding="ascii", errors="replace").splitlines():
+        thread = line.partition(" ")[0]
+        if number := re.search(r"\w\((\d+)", line):
+            begun[thread] = int(number[1])
+        if "(INJECTED)" in line:
+            hit.add(begun[thread])
+    return hit
 
 
 def kill_points(calls: Sequence[Call], roots: Sequence[Path]) -> list[tuple[str, int]]:

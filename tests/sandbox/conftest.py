@@ -7,28 +7,47 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
-from tests.sandbox.sandboxed import KINDS, MYSELF, SOURCES, Run, User, opened, ordinary_user
+from tests.sandbox.sandboxed import (
+    KINDS,
+    MYSELF,
+    SOURCES,
+    Run,
+    User,
+    copy_sources,
+    opened,
+    ordinary_user,
+)
 from tests.tools.conftest import context, events, project
 
 __all__ = ["context", "events", "project"]
 
-_asked = cache(ordinary_user)
 
-
-@pytest.fixture
-def place() -> Iterator[Path]:
+@contextlib.contextmanager
+def readable_folder() -> Iterator[Path]:
     """A folder that every user may look into, and that is not hidden as temporary ones are."""
     around = next(name for name in ("/srv", "/opt", SOURCES) if os.access(name, os.W_OK))
     folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir=around))
     folder.chmod(0o755)
     yield folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with readable_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def ordinary() -> Iterator[User | str]:
+    with readable_folder() as sources:
+        copy_sources(sources)
+        yield ordinary_user(sources)
 
 
 def furnish(home: Path, user: User) -> None:
@@ -63,22 +82,28 @@ def made(home: Path, work: Path) -> Sandbox:
     return opened(home, work)
 
 
-BY_USER = [(kind, who) for who in ("myself", "ordinary") for kind in KINDS]
+BY_USER = [
+    pytest.param((kind, who), id=f"{kind}-{who}", marks=marks)
+    for who, marks in (("myself", ()), ("ordinary", pytest.mark.slow))
+    for kind in KINDS
+]
 
 
-@pytest.fixture(params=BY_USER, ids=["-".join(pair) for pair in BY_USER])
-def run(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
+@pytest.fixture(params=BY_USER)
+def run(request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str) -> Run:
     """Each kind that this machine has, for this user and an ordinary one."""
     kind, who = request.param
-    user: User | str = MYSELF if who == "myself" else _asked()
+    user: User | str = MYSELF if who == "myself" else ordinary
     if isinstance(user, str):
         pytest.skip(user)
     return ready(Run(kind, home, work, user))
 
 
-@pytest.fixture(params=["myself", "ordinary"])
-def run_layered(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
-    user: User | str = MYSELF if request.param == "myself" else _asked()
+@pytest.fixture(params=["myself", pytest.param("ordinary", marks=pytest.mark.slow)])
+def run_layered(
+    request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str
+) -> Run:
+    user: User | str = MYSELF if request.param == "myself" else ordinary
     if isinstance(user, str):
         pytest.skip(user)
     return ready(Run("layered", home, work, user))

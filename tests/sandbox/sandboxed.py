@@ -7,6 +7,7 @@ standard input) it is how a test runs one as another user.
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -113,6 +114,8 @@ class User:
     gid: int
     python: str
     """An interpreter that this user may read."""
+    sources: Path = SOURCES
+    """A folder with `kode` and this module that this user may read."""
 
     def popen(self, argv: list[str], **more: Any) -> "subprocess.Popen[Any]":
         return subprocess.Popen(argv, **self.identity(), **more)
@@ -132,20 +135,31 @@ class User:
 MYSELF = User(os.getuid(), os.getgid(), sys.executable)
 
 
-def ordinary_user() -> User | str:
-    """An ordinary user of this machine, or why there is none to test as."""
+def ordinary_user(sources: Path) -> User | str:
+    """An ordinary user of this machine who reads `sources`, or why there is none to test as."""
     if os.getuid() != 0:
         return "needs root, to become an ordinary user"
     for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        user = User(54321, 54321, python)
+        user = User(54321, 54321, python, sources)
         done = subprocess.run(
             [python, "-c", "import sys, kode.sandbox; assert sys.version_info >= (3, 11)"],
-            cwd="/", env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=False,
+            cwd="/", env={"PYTHONPATH": str(sources)}, capture_output=True, check=False,
             **user.identity(),
         ) if os.access(python, os.X_OK) else None  # fmt: skip
         if done is not None and done.returncode == 0:
             return user
-    return "needs a Python 3.11 that every user may read, and these sources too"
+    return "needs a Python 3.11 that every user may read (apt install python3)"
+
+
+def copy_sources(folder: Path) -> None:
+    """Copies what another user needs to run this module, readable by all, wherever these sources
+    lie."""
+    shutil.copytree(SOURCES / "kode", folder / "kode")
+    for name in ("tests/__init__.py", "tests/sandbox/__init__.py", "tests/sandbox/sandboxed.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCES / name, folder / name)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 @dataclass(frozen=True)
@@ -186,7 +200,8 @@ class Run:
     def _as_user(self, given: dict[str, Any]) -> dict[str, Any]:
         done = subprocess.run(
             [self.user.python, "-m", "tests.sandbox.sandboxed"],
-            cwd=SOURCES, input=json.dumps(given), text=True, capture_output=True, timeout=100,
+            cwd=self.user.sources, input=json.dumps(given), timeout=100,
+            text=True, capture_output=True,
             env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
             check=False, **self.user.identity(),
         )  # fmt: skip

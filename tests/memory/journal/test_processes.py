@@ -1,4 +1,6 @@
-"""Nothing is lost: consolidations by many processes, and by processes that are killed anywhere."""
+"""Nothing is lost: consolidations by many processes, and by processes that are killed anywhere: at
+steps spread over a consolidation, with `make faults` at each.
+"""
 
 import asyncio
 import os
@@ -9,6 +11,7 @@ import pytest
 
 from kode.errors import ProviderError
 from kode.memory.history import History
+from tests.faults.kode_run import spread
 from tests.memory.journal.life import (
     answer,
     history_of,
@@ -21,6 +24,8 @@ from tests.memory.journal.life import (
 from tests.memory.life import OTHER_SESSION
 from tests.memory.replies import Replies
 
+LONG = os.environ.get("FAULTS") == "all"
+SAMPLE = 20
 STEPS = ("open", "write", "fsync", "rename", "unlink", "ftruncate", "mkdir")
 FACTS = "- likes tabs\n- works in Berlin"
 
@@ -39,7 +44,8 @@ def in_a_child(work):
 
 
 def killed_at(step):
-    """From now on this process dies before or after its `step`-th change to the disk."""
+    """From now on this process dies before or after its `step`-th change to the disk. Returns how
+    many there were so far."""
     reached = 0
 
     def dying(name, real):
@@ -67,6 +73,25 @@ def killed_at(step):
 
     for name in STEPS:
         setattr(os, name, dying(name, getattr(os, name)))
+    return lambda: reached
+
+
+def steps_of(folder, facts=None, reply=None):
+    """The steps of a consolidation to be killed at."""
+    asyncio.run(consolidate(folder / "first"))  # what is written once in a home
+    root = folder / "count"
+    if facts is not None:
+        put_memory(root, facts)
+
+    def count():
+        reached = killed_at(0)
+        asyncio.run(consolidate(root, reply or sums_up))
+        (folder / "steps").write_text(str(reached()))
+
+    assert in_a_child(count) == 0
+    every = range(1, int((folder / "steps").read_text()) + 1)
+    assert len(every) > 40
+    return every if LONG else spread(every, SAMPLE)
 
 
 def every_number(text):
@@ -100,20 +125,19 @@ async def next_start(root):
     await again.before_drop(messages(12), "exit")
 
 
+@pytest.mark.timeout(1200 if LONG else 120)
 @pytest.mark.parametrize(
     ("reply", "entries"),
     [(sums_up, 1), (ProviderError("down"), 2)],
     ids=["an answer", "no answer"],
 )
 def test_killed_at_any_step_every_message_is_kept_once(tmp_path, reply, entries):
-    codes = []
-    for step in range(1, 400):
+    for step in steps_of(tmp_path, FACTS, reply):
         root = tmp_path / str(step)
         put_memory(root, FACTS)
-        codes.append(
-            in_a_child(lambda r=root, s=step: (killed_at(s), asyncio.run(consolidate(r, reply))))
-        )
+        code = in_a_child(lambda r=root, s=step: (killed_at(s), asyncio.run(consolidate(r, reply))))
 
+        assert code == 9
         in_queue = "".join(path.read_text() for path in waiting(root))
         written = "".join(entry.text for entry in history_of(root))
         put_down = bool(in_queue or written)
@@ -133,15 +157,10 @@ def test_killed_at_any_step_every_message_is_kept_once(tmp_path, reply, entries)
         assert waiting(root) == []
         ids = [change.id for change in History(root / "memory" / "history.jsonl").tail(99).changes]
         assert len(ids) == len(set(ids))
-        if codes[-1] == 0:
-            break
-
-    assert codes == [9] * (len(codes) - 1) + [0]
-    assert len(codes) > 40
 
 
 def test_a_consolidation_that_was_decided_is_finished_without_asking_again(tmp_path):
-    for step in range(1, 400):
+    for step in steps_of(tmp_path):
         root = tmp_path / str(step)
         in_a_child(lambda r=root, s=step: (killed_at(s), asyncio.run(consolidate(r))))
         decided = [path for path in waiting(root) if '"block"' in path.read_text()]

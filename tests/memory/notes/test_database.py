@@ -188,21 +188,28 @@ async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
     assert ["FTS5" in text for text in notices(events)] == [True]
 
 
-def write_500(root, writer):
+WRITES = 60
+
+
+def write_many(root, writer, both_ready):
     """In a process of its own."""
 
     async def write():
         system = await opened(root)
-        for number in range(500):
+        both_ready.wait(60)
+        for number in range(WRITES):
             await system.writer.remember(f"{writer} {number}")
         await system.close(1)
 
     asyncio.run(write())
 
 
-async def test_two_processes_writing_500_notes_each_leave_1000(tmp_path):
+async def test_two_processes_that_write_at_once_leave_every_note(tmp_path):
     spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=write_500, args=(tmp_path, name)) for name in ("a", "b")]
+    both_ready = spawn.Barrier(2)
+    writers = [
+        spawn.Process(target=write_many, args=(tmp_path, name, both_ready)) for name in ("a", "b")
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -211,7 +218,7 @@ async def test_two_processes_writing_500_notes_each_leave_1000(tmp_path):
     system = await opened(tmp_path)
 
     assert [writer.exitcode for writer in writers] == [0, 0]
-    assert len(set(contents(active(system)))) == 1000
+    assert len(set(contents(active(system)))) == 2 * WRITES
     assert system.history.tail(5000).damaged == 0
 
 
