@@ -35,7 +35,7 @@ SYSTEM = (
 )
 
 
-class Judge:
+class Finder:
     """`llm`: whether a model may be asked; `always`: also where the words found all that was said
     in the query. `now` is the clock."""
 

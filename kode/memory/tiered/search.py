@@ -14,7 +14,7 @@ from kode.memory import rank, terms, when
 from kode.memory.ask import keep_ends
 from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
-from kode.memory.search import POOL, Found, Judge
+from kode.memory.search import POOL, Finder, Found
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
@@ -46,7 +46,7 @@ class Searcher:
         files: EpisodeFiles,
         index: EpisodeIndex,
         embedder: Embedder,
-        judge: Judge,
+        finder: Finder,
         now: Callable[[], datetime],
         *,
         session_id: str | None,
@@ -55,7 +55,7 @@ class Searcher:
         self._files = files
         self._index = index
         self._embedder = embedder
-        self._judge = judge
+        self._finder = finder
         self._now = now
         self._session_id = session_id
         self._project = project
@@ -70,9 +70,9 @@ class Searcher:
 
         async def pool() -> list[Text]:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
-            return [*newest, *facts][:POOL]
+            return [*facts, *newest]
 
-        return await self._judge.hits(query, found, pool, k)
+        return await self._finder.hits(query, found, pool, k)
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
         """The episodes that fit a request and were not shown in this session, each as text; with

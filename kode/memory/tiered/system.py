@@ -25,7 +25,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import embed, frame
 from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History
-from kode.memory.search import Judge
+from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.episode_files import EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
@@ -119,7 +119,7 @@ class Tiered:
             files,
             index,
             embedder,
-            Judge(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
+            Finder(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
             context.now,
             session_id=context.session_id,
             project=self._project,
