@@ -4,23 +4,20 @@ Not here: how words rank (`kode.memory.rank`), when a model does (`kode.memory.s
 episodes' own index (`episode_index`).
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import cache
 
 from kode.contracts import Hit
 from kode.errors import MemoryError_
 from kode.memory import rank, terms, when
+from kode.memory.approval import the_one
 from kode.memory.ask import keep_ends
-from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
-from kode.memory.search import POOL, Finder, Found
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
+from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.tiered.episode_files import Episode, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 
-RANKED = 12
-"""At least so many facts and episodes each are ranked, whatever is asked for."""
 RECALLED_A_TURN = 3
 RECALLED_CHARS = 1_200
 """Of one episode, in a user message."""
@@ -39,33 +36,22 @@ COMMONPLACE_WEIGHT = 0.3
 
 
 class Searcher:
-    """Facts and episodes, seen from one session. `project` is the path hash of its project."""
+    """Facts and episodes, seen from one session; the one outside of sessions is None."""
 
-    def __init__(
-        self,
-        files: EpisodeFiles,
-        index: EpisodeIndex,
-        embedder: Embedder,
-        finder: Finder,
-        now: Callable[[], datetime],
-        *,
-        session_id: str | None,
-        project: str,
-    ) -> None:
-        self._files = files
+    def __init__(self, index: EpisodeIndex, finder: Finder, session_id: str | None) -> None:
         self._index = index
-        self._embedder = embedder
         self._finder = finder
-        self._now = now
         self._session_id = session_id
-        self._project = project
         self._shown: list[str] = []
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; nothing for a query that matches nothing."""
         facts = [Text(file.label, entry) for file in files for entry in file.entries]
-        found = await self._find_facts(query, facts, max(k, RANKED))
-        found += await self._find_episodes(query, max(k, RANKED))
+        found = await self._finder.find(query, facts, k)
+        for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
+            episode = self._index.files.read(session_id)
+            if episode is not None and episode.recallable:
+                found.append((_text(episode), ranked))
         found.sort(key=lambda one: -one[1].score)
 
         async def pool() -> list[Text]:
@@ -86,16 +72,14 @@ class Searcher:
         )
         for session_id, one in ranked:
             known = (self._session_id, *self._shown, *(e.session_id for e, _ in chosen))
-            episode = None if session_id in known or not fits(one) else self._files.read(session_id)
+            episode = (
+                None if session_id in known or not fits(one) else self._index.files.read(session_id)
+            )
             if episode is not None and episode.recallable:
                 chosen.append((episode, ""))
         chosen = chosen[:RECALLED_A_TURN]
         self._shown += [episode.session_id for episode, _ in chosen]
         return [head + _shown(episode) for episode, head in chosen]
-
-    async def newest(self, count: int) -> list[Episode]:
-        """The newest episodes of all projects, those that wait for approval too."""
-        return await self._index.newest(count)
 
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
@@ -103,17 +87,11 @@ class Searcher:
         Raises: MemoryError_.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
-        ids = [known for known in self._files.session_ids() if valid_id(known)]
-        found = [known for known in ids if known == wanted]
-        found = found or [known for known in ids if wanted and known.startswith(wanted)]
-        if len(found) > 1:
-            listed = ", ".join(found[:5])
-            raise MemoryError_(
-                f"Several episodes begin with {wanted!r}: {listed}. Give more of it."
-            )
-        episode = self._files.read(found[0]) if found else None
+        ids = filter(valid_id, self._index.files.session_ids())
+        found = the_one("episode", ids, wanted, "No episode", "`kode memory episodes`")
+        episode = self._index.files.read(found)
         if episode is None:
-            raise MemoryError_(f"No episode has the id {id!r}. `kode memory episodes` lists them.")
+            raise MemoryError_(f"The episode {found} has gone.")
         return episode
 
     def shown(self) -> list[str]:
@@ -125,22 +103,9 @@ class Searcher:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _find_facts(self, query: str, facts: Sequence[Text], k: int) -> list[Found]:
-        cosines = await _cosines(self._embedder, query, [fact.text for fact in facts])
-        ranked = rank.rank(query, facts, self._now(), k=k, cosines=cosines)
-        return [(facts[one.index], one) for one in ranked]
-
-    async def _find_episodes(self, query: str, k: int) -> list[Found]:
-        found = []
-        for session_id, ranked in await self._index.search(query, 2 * k):
-            episode = self._files.read(session_id)
-            if episode is not None and episode.recallable:
-                found.append((_text(episode), ranked))
-        return found[:k]
-
     async def _newest(self) -> Episode | None:
         """Of another session than this, and one that may be shown."""
-        for episode in await self._index.newest(NEWEST_READ, self._project):
+        for episode in await self._index.newest(NEWEST_READ, of_project=True):
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
         return None
@@ -169,15 +134,3 @@ def _shown(episode: Episode) -> str:
     """An episode as it travels with a user message."""
     head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
     return f"{head}\n{keep_ends(episode.text, RECALLED_CHARS)}"
-
-
-async def _cosines(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float] | None:
-    """Of each text with the query, by a neural embedder; None for the built-in one, which knows no
-    more than the words do."""
-    if isinstance(embedder, LocalEmbedder) or not texts:
-        return None
-    matrix = await embedder.embed([query, *texts])
-    if not embedder.is_neural:
-        return None
-    cosines: list[float] = (matrix[1:] @ matrix[0]).tolist()
-    return cosines

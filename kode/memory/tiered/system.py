@@ -27,7 +27,6 @@ from kode.memory.ask import Door
 from kode.memory.history import Author, Change, History
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
-from kode.memory.tiered.episode_files import EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 ABOUT_FACTS = "What kode remembers about the user and the environment from earlier sessions."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
-LISTED_EPISODES = 20
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to so many times the limit."""
 
@@ -81,10 +79,9 @@ class Tiered:
         """Every change, with its undo."""
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._nearness = Nearness(embedder)
-        project = context.project_root or paths.project_root(context.cwd)
         self._store = FactStore(
             context.root,
-            project,
+            context.project_root or paths.project_root(context.cwd),
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
@@ -100,30 +97,20 @@ class Tiered:
             self._nearness.cosines,
             may_consolidate=settings.llm_consolidate,
         )
-        self._project = paths.path_hash(project)
-        files = EpisodeFiles(context.root / "episodes")
-        index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
+        self._index = EpisodeIndex(context, embedder)
         self._episodes = EpisodeKeeper(
             context=context,
             settings=settings,
             door=self._door,
             history=self.history,
-            files=files,
-            index=index,
-            project=self._project,
+            index=self._index,
         )
         # In a session the model ranks whatever words found, as the document has it; a person at
         # the shell waits for it and pays only where words found too little.
         in_session = context.session_id is not None
-        self._searcher = Searcher(
-            files,
-            index,
-            embedder,
-            Finder(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
-            context.now,
-            session_id=context.session_id,
-            project=self._project,
-        )
+        llm = settings.llm_search
+        finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
+        self._searcher = Searcher(self._index, finder, context.session_id)
         self._recording = Recording()
         self._turn = 0
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
@@ -228,21 +215,15 @@ class Tiered:
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""
-        newest = await self._searcher.newest(count)
-        return report.episodes(newest, self._project) or "There is no episode yet."
+        newest = await self._index.newest(count)
+        return report.episodes(newest, self._index.project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
         """One episode, whole, also one that waits for approval. Raises: MemoryError_."""
         return report.episode(self._searcher.find(id))
 
-    async def read_episodes(self, id: str) -> str:
-        """The same for the model: one episode whole, or without an id the newest ones; none that
-        waits for approval. Raises: MemoryError_."""
-        if not id.strip():
-            newest = [e for e in await self._searcher.newest(LISTED_EPISODES) if e.recallable]
-            listed = report.episodes(newest, self._project)
-            about = "The newest episodes, those of this project marked by *."
-            return self._framed(about, listed) if listed else "There is no episode yet."
+    def read_episode(self, id: str) -> str:
+        """The same for the model, but none that waits for approval. Raises: MemoryError_."""
         episode = self._searcher.find(id)
         if not episode.recallable:
             raise MemoryError_(

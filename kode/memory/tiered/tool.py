@@ -15,7 +15,7 @@ from kode.memory.tiered.facts import TARGETS, FactFile, Scope, Target
 from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.tool_errors import told_to_model
 
-Action = Literal["add", "replace", "remove", "consolidate", "read", "search", "episodes"]
+Action = Literal["add", "replace", "remove", "consolidate", "read", "search", "episode"]
 
 DESCRIPTION = """\
 Remember things across sessions. Save what will still be true and useful next week: what the user \
@@ -23,8 +23,8 @@ prefers or corrects, and how this project is built, tested and laid out. One sho
 Do not save the task at hand, what the repository says itself, or secrets.
 target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
 add (content) · replace (old_text, content) · remove (old_text) · consolidate (say the same in \
-less, when full) · read (all facts) · search (query over facts and past sessions) · episodes \
-(query: the id of one, to read all of it; without, the newest).
+less, when full) · read (all facts) · search (query over facts and past sessions) · episode \
+(query: its id, to read all of it).
 A change is on disk at once and shows in the prompt of the next session."""
 
 
@@ -42,7 +42,7 @@ class Facts(Protocol):
 
     async def search(self, query: str, k: int) -> list[Hit]: ...
 
-    async def read_episodes(self, id: str) -> str: ...
+    def read_episode(self, id: str) -> str: ...
 
 
 def memory_tool(facts: Facts) -> Tool:
@@ -57,7 +57,7 @@ def memory_tool(facts: Facts) -> Tool:
         old_text: Annotated[
             str | None, "for replace and remove: a part of the entry found in no other"
         ] = None,
-        query: Annotated[str | None, "for search and episodes"] = None,
+        query: Annotated[str | None, "for search and episode"] = None,
         scope: Annotated[
             Scope | None,
             "global: everywhere; project: here only. Default: user global, env project",
@@ -68,9 +68,9 @@ def memory_tool(facts: Facts) -> Tool:
                 return ToolOutput(text=_everything(facts), summary="facts")
             if action == "search":
                 return await _search(facts, query or content or old_text or "")
-            if action == "episodes":
-                text = await facts.read_episodes(query or content or old_text or "")
-                return ToolOutput(text=text, summary="episodes")
+            if action == "episode":
+                text = facts.read_episode(query or content or old_text or "")
+                return ToolOutput(text=text, summary="episode")
             outcome = await _change(facts, action, target, content, old_text, scope)
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
