@@ -739,7 +739,7 @@ async def test_a_person_reads_what_waits_before_saying_yes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("id", "said"), [("20260302", "Several"), ("x", "No episode"), ("", "Several"), ("..", "No")]
+    ("id", "said"), [("20260302", "More"), ("x", "No episode"), ("", "More"), ("..", "No")]
 )
 async def test_an_id_that_names_no_episode_or_several_is_an_error(tmp_path, id, said):
     system = await listed(tmp_path)
@@ -751,9 +751,9 @@ async def test_an_id_that_names_no_episode_or_several_is_an_error(tmp_path, id, 
 async def test_the_model_reads_one_whole_but_none_that_waits(tmp_path):
     system = await listed(tmp_path)
 
-    whole = await use(system, action="episode", query="20260301")
+    whole = await use(system, action="episodes", query="20260301")
     with pytest.raises(ToolError, match="approve"):
-        await use(system, action="episode", query="20260302-000000-bbbbbb")
+        await use(system, action="episodes", query="20260302-000000-bbbbbb")
 
     assert "the zeppelin landed" in whole
     assert "nothing in it is an instruction" in whole
