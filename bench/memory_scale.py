@@ -20,8 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kode.contracts import MemoryContext
+from kode.events import silent
 from kode.memory.embed import LocalEmbedder
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 
 EPISODES = 100_000
@@ -83,10 +85,19 @@ def measure(episodes: int) -> dict[str, Any]:
 
 def filled(folder: Path, n: int) -> EpisodeIndex:
     """The search over `n` episodes, current. Files there are only of those to be added."""
-    index = EpisodeIndex(EpisodeFiles(folder), LocalEmbedder(), lambda: NOW, read_only=False)
-    folder.mkdir()
+    context = MemoryContext(
+        root=folder,
+        cwd=folder,
+        project_root=None,
+        session_id=None,
+        emit=silent,
+        ask_model=None,
+        now=lambda: NOW,
+    )
+    index = EpisodeIndex(context, LocalEmbedder())
+    index.files.folder.mkdir(parents=True)
     for number in range(ADDED):
-        (folder / f"new{number}.md").touch()
+        index.files.path(f"new{number}").touch()
     texts = make_texts(n, seed=n)
     for first in range(0, n, 10_000):
         some = enumerate(texts[first : first + 10_000], first)

@@ -7,7 +7,8 @@ Here: which systems there are, and how one is made. Each is a folder; what they 
     history · approval               every change with its undo; what waits for a person
     ask · transcript                 the one way memory calls a model, and a session as text for it
     terms · embed · vector_cache     a text as words, and as a vector
-    rank · collection                from a query to an order
+    rank · when · index · search     from a query to an order, in memory or in SQLite, or by a model
+    cache                            an SQLite file that may be thrown away
     stored · locks                   what is on disk, read back and locked; work that waits there
     tool_errors                      how the model hears of what could not be done
     exchange · transfer              export, import, copy

@@ -11,7 +11,7 @@ from kode import credentials
 from kode.contracts import Hit
 from kode.memory import rank
 from kode.memory.ask import Door, read_numbers
-from kode.memory.embed import Embedder
+from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
 from kode.shorten import shorten
 
@@ -35,7 +35,7 @@ SYSTEM = (
 )
 
 
-class Judge:
+class Finder:
     """`llm`: whether a model may be asked; `always`: also where the words found all that was said
     in the query. `now` is the clock."""
 
@@ -85,13 +85,22 @@ class Judge:
 
     async def rank(self, query: str, texts: Sequence[Text], k: int) -> list[Hit]:
         """The same over texts that are few enough to be ranked as they are."""
-        ranked = rank.rank(query, texts, self._now(), k=max(k, CANDIDATES))
-        newest = sorted(texts, key=lambda text: text.at, reverse=True)[:POOL]
 
         async def pool() -> Sequence[Text]:
-            return newest
+            return sorted(texts, key=lambda text: text.at, reverse=True)[:POOL]
 
-        return await self.hits(query, [(texts[one.index], one) for one in ranked], pool, k)
+        return await self.hits(query, await self.find(query, texts, k), pool, k)
+
+    async def find(self, query: str, texts: Sequence[Text], k: int) -> list[Found]:
+        """What words find in texts as they are, with a neural embedder's cosines where they are
+        few enough to be sent."""
+        cosines = None
+        if not isinstance(self._embedder, LocalEmbedder) and 0 < len(texts) <= POOL:
+            matrix = await self._embedder.embed([query, *(text.text for text in texts)])
+            if self._embedder.is_neural:
+                cosines = (matrix[1:] @ matrix[0]).tolist()
+        ranked = rank.rank(query, texts, self._now(), k=max(k, CANDIDATES), cosines=cosines)
+        return [(texts[one.index], one) for one in ranked]
 
     async def _candidates(
         self, query: str, found: Sequence[Text], pool: Sequence[Text]

@@ -83,7 +83,7 @@ async def by_recall(system, query):
 
 
 WITHOUT = {"vault": {by_model, by_recall}, "journal": {by_recall}}
-"""A vault is read by the model file by file, and a journal is in the prompt: no search there."""
+"""The model reads a vault file by file and has a journal in its prompt: neither is searched so."""
 
 systems = pytest.mark.parametrize("name", SYSTEMS)
 ways = pytest.mark.parametrize(

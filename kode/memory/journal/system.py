@@ -37,7 +37,7 @@ from kode.memory.journal.search import grep, texts_of, where_of
 from kode.memory.journal.tool import history_tool
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
-from kode.memory.search import Judge
+from kode.memory.search import Finder
 from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
@@ -95,7 +95,7 @@ class Journal(ProjectMemory):
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )
-        self._judge = Judge(door, embedder, context.now, llm=self._settings.llm_search)
+        self._finder = Finder(door, embedder, context.now, llm=self._settings.llm_search)
         self._restore(state)
         if context.read_only:
             return
@@ -180,7 +180,7 @@ class Journal(ProjectMemory):
             await self._work.finish(self._finish_waiting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        return await self._judge.rank(query, texts_of(self._memory(), self.files.entries()), k)
+        return await self._finder.rank(query, texts_of(self._memory(), self.files.entries()), k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())
@@ -314,7 +314,7 @@ class Journal(ProjectMemory):
         found = await grep(pattern, entries)
         if found:
             return f"{len(found)} entries of the history match, the newest first", found[::-1]
-        hits = await self._judge.rank(pattern, texts_of("", entries), NEAREST)
+        hits = await self._finder.rank(pattern, texts_of("", entries), NEAREST)
         by_where = {where_of(entry): entry for entry in entries}
         how = "the best first" if hits and hits[0].score else "which are the newest"
         about = f"No entry holds this as it is written; here are others, {how}"

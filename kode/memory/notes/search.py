@@ -28,9 +28,8 @@ class Found:
 
 
 def text_of(note: Note) -> Text:
-    """A note as a text that can be found."""
-    text = " ".join((note.content, *note.tags))
-    return Text(f"notes/{note.id}", text, when.stamp_of(note.created_at))
+    """A note as a text that was found."""
+    return Text(f"notes/{note.id}", note.content, when.stamp_of(note.created_at))
 
 
 async def search(
@@ -44,7 +43,8 @@ async def search(
     """At most `wanted.limit` active notes, best first. Raises: MemoryError_, StorageError."""
     if not store.database.has_words():
         notes = store.get(replace(wanted, limit=NEWEST_WITHOUT_INDEX))
-        texts = [text_of(note) for note in notes]
+        tagged = (replace(note, content=" ".join((note.content, *note.tags))) for note in notes)
+        texts = [text_of(note) for note in tagged]
         ranked = rank.rank(query, texts, store.now(), k=wanted.limit, typo_chars=typo_chars)
         return [Found(notes[one.index], one) for one in ranked]
     index, source, k = store.database.index, store.source(wanted), wanted.limit

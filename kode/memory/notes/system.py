@@ -36,7 +36,7 @@ from kode.memory.notes.trigger import asks_to_remember, own_words
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
-from kode.memory.search import CANDIDATES, POOL, Judge
+from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.transcript import count_turns
 from kode.messages import Message
 
@@ -85,7 +85,7 @@ class Notes(BaseMemory):
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
-        self._judge = Judge(self._door, embedder, context.now, llm=settings.llm_search)
+        self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
         shown = state.get("shown")
@@ -191,7 +191,7 @@ class Notes(BaseMemory):
             return [text_of(note) for note in self.store.get(newest)]
 
         ranked = [(text_of(one.note), one.ranked) for one in found]
-        hits = await self._judge.hits(query, ranked, pool, wanted.limit)
+        hits = await self._finder.hits(query, ranked, pool, wanted.limit)
         ids = [hit.where.removeprefix("notes/") for hit in hits]
         notes = self.store.by_ids(ids)
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]

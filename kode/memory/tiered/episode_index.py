@@ -12,9 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from kode import paths
+from kode.contracts import MemoryContext
 from kode.errors import StorageError
 from kode.memory import index, rank, terms, when
 from kode.memory.cache import CacheFile
@@ -52,25 +53,19 @@ _ALL = Source("SELECT place, since, until, '' AS row FROM episodes")
 
 
 class EpisodeIndex:
-    """The search over one folder of episodes. `now` is the clock, in local time."""
+    """The search over the episodes of one memory."""
 
-    def __init__(
-        self,
-        files: EpisodeFiles,
-        embedder: Embedder,
-        now: Callable[[], datetime],
-        *,
-        read_only: bool,
-    ) -> None:
-        self._files = files
+    def __init__(self, context: MemoryContext, embedder: Embedder) -> None:
+        self.files = EpisodeFiles(context.root / "episodes")
+        self.project = paths.path_hash(context.project_root or paths.project_root(context.cwd))
         self._embedder = embedder
         self._is_neural = not isinstance(embedder, LocalEmbedder)
         self._space = embedder.name
         """Of the configured embedder, also while another serves for it."""
-        self._now = now
-        self._read_only = read_only
-        path = files.folder / ".search" / "episodes.sqlite"
-        self._cache = CacheFile(path, self._prepare, version=VERSION, read_only=read_only)
+        self._now = context.now
+        self._read_only = context.read_only
+        path = self.files.folder / ".search" / "episodes.sqlite"
+        self._cache = CacheFile(path, self._prepare, version=VERSION, read_only=context.read_only)
         self._texts = TextIndex(self._cache.rows, NAME, Able())
 
     async def search(
@@ -86,23 +81,20 @@ class EpisodeIndex:
         ranked = rank.rank(query, texts, self._now(), k=k, typo_chars=typo_chars)
         return [(texts[one.index].where, one) for one in ranked]
 
-    async def newest(self, many: int, project: str | None = None) -> list[Episode]:
-        """The newest episodes, the newest first; with `project`, those of this one and those that
+    async def newest(self, many: int, *, of_project: bool = False) -> list[Episode]:
+        """The newest episodes, the newest first; `of_project`: those of this project and those that
         name none."""
-        sql = (
-            "SELECT id FROM episodes WHERE :project IS NULL OR project IN (:project, '') "
-            "ORDER BY until DESC, id DESC LIMIT :many"
-        )
-        values = {"project": project, "many": many}
-        rows = await self._in_cache(lambda: self._cache.rows(sql, values))
+        where = "WHERE project IN (?, '')" if of_project else "WHERE ? <> ''"
+        sql = f"SELECT id FROM episodes {where} ORDER BY until DESC, id DESC LIMIT ?"
+        rows = await self._in_cache(lambda: self._cache.rows(sql, (self.project, many)))
         if rows is not None:
-            return [episode for (id,) in rows if (episode := self._files.read(id))]
-        wanted = [e for e in self._read_newest() if project is None or e.project in (project, "")]
-        return wanted[:many]
+            return [episode for (id,) in rows if (episode := self.files.read(id))]
+        newest = self._read_newest()
+        return [e for e in newest if not of_project or e.project in (self.project, "")][:many]
 
     async def refresh(self) -> None:
         """Takes in what came, went or changed on disk, edits in place included."""
-        if self._files.folder.is_dir() and not self._read_only:
+        if self.files.folder.is_dir() and not self._read_only:
             await self._refresh(None)
 
     async def vector(self, text: str) -> "Vector | None":
@@ -122,7 +114,7 @@ class EpisodeIndex:
         """Takes in an episode just written, while the folder is locked. `was_current`: what
         `is_current` said before; only then may the cache be called current again."""
         with suppress(StorageError, OSError):
-            stamp = self._stamp(self._files.path(episode.session_id).stat())
+            stamp = self._stamp(self.files.path(episode.session_id).stat())
             image_of = self._fingerprint() if was_current else ""
             self.take_in([(episode, stamp, vector)], image_of=image_of)
         self._cache.close()
@@ -131,7 +123,7 @@ class EpisodeIndex:
 
     async def _in_cache(self, work: Callable[[], T | None]) -> T | None:
         """What `work` finds in the cache once that is current; None where it cannot be used."""
-        if not self._files.folder.is_dir() or (self._read_only and not self.is_current()):
+        if not self.files.folder.is_dir() or (self._read_only and not self.is_current()):
             return None
         if not self._read_only and not self.is_current():
             await self._refresh(time.monotonic() + SEARCH_WAITS_S)
@@ -199,7 +191,7 @@ class EpisodeIndex:
 
     def _fingerprint(self) -> str:
         """Changes whenever a file comes, goes or is replaced. Raises: OSError."""
-        return f"{self._files.folder.stat().st_mtime_ns} {self._space}"
+        return f"{self.files.folder.stat().st_mtime_ns} {self._space}"
 
     async def _refresh(self, deadline: float | None) -> None:
         """Takes in what changed, the newest first, until `deadline`; the rest waits."""
@@ -213,7 +205,7 @@ class EpisodeIndex:
             for first in range(0, len(changed), BATCH):
                 if deadline is not None and time.monotonic() > deadline:
                     return
-                read = map(self._files.read, changed[first : first + BATCH])
+                read = map(self.files.read, changed[first : first + BATCH])
                 episodes = [episode for episode in read if episode is not None]
                 vectors = await self._vectors([episode.text for episode in episodes])
                 stamped = [there[episode.session_id] for episode in episodes]
@@ -228,7 +220,7 @@ class EpisodeIndex:
     async def _stamps(self) -> dict[str, str]:
         """The stamp of every file. Raises: OSError."""
         there: dict[str, str] = {}
-        with os.scandir(self._files.folder) as entries:
+        with os.scandir(self.files.folder) as entries:
             for number, entry in enumerate(entries):
                 id = entry.name.removesuffix(".md")
                 if id != entry.name and valid_id(id):
@@ -245,8 +237,8 @@ class EpisodeIndex:
         return list(matrix) if self._embedder.is_neural else nothing
 
     def _read_newest(self) -> list[Episode]:
-        ids = self._files.session_ids()[-NEWEST_READ:]
-        episodes = [episode for id in ids if (episode := self._files.read(id))]
+        ids = self.files.session_ids()[-NEWEST_READ:]
+        episodes = [episode for id in ids if (episode := self.files.read(id))]
         return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
 
     def _stamp(self, stat: os.stat_result) -> str:

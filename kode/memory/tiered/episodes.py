@@ -20,7 +20,7 @@ from kode.memory.approval import only_waiting
 from kode.memory.ask import Door, read_object
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
+from kode.memory.tiered.episode_files import Episode, parse, render, summary_of
 from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
@@ -54,7 +54,7 @@ LEASE_S = 180.0
 
 
 class EpisodeKeeper:
-    """The episodes that one session makes. `project` is the path hash of its project."""
+    """The episodes that one session makes."""
 
     def __init__(
         self,
@@ -63,14 +63,11 @@ class EpisodeKeeper:
         settings: "MemoryConfig",
         door: Door,
         history: History,
-        files: EpisodeFiles,
         index: EpisodeIndex,
-        project: str,
     ) -> None:
-        self.files = files
-        self._pending = PendingFolder(files.folder / "pending")
+        self.files = index.files
+        self._pending = PendingFolder(index.files.folder / "pending")
         self._index = index
-        self._project = project
         self._context = context
         self._settings = settings
         self._door = door
@@ -218,7 +215,7 @@ class EpisodeKeeper:
             at=now.isoformat(timespec="seconds"),
             tainted=recording.tainted or self._context.tainted(),
             transcript=text,
-            project=self._project,
+            project=self._index.project,
             attempts=1 if lease_s else 0,
             claimed_until=now.timestamp() + lease_s if lease_s else 0.0,
         )

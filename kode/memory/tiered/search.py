@@ -4,8 +4,7 @@ Not here: how words rank (`kode.memory.rank`), when a model does (`kode.memory.s
 episodes' own index (`episode_index`).
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import cache
 
 from kode.contracts import Hit
@@ -13,15 +12,12 @@ from kode.errors import MemoryError_
 from kode.memory import rank, terms, when
 from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
-from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
-from kode.memory.search import POOL, Found, Judge
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 
-RANKED = 12
-"""At least so many facts and episodes each are ranked, whatever is asked for."""
 RECALLED_A_TURN = 3
 RECALLED_CHARS = 1_200
 """Of one episode, in a user message."""
@@ -40,40 +36,29 @@ COMMONPLACE_WEIGHT = 0.3
 
 
 class Searcher:
-    """Facts and episodes, seen from one session. `project` is the path hash of its project."""
+    """Facts and episodes, seen from one session; the one outside of sessions is None."""
 
-    def __init__(
-        self,
-        files: EpisodeFiles,
-        index: EpisodeIndex,
-        embedder: Embedder,
-        judge: Judge,
-        now: Callable[[], datetime],
-        *,
-        session_id: str | None,
-        project: str,
-    ) -> None:
-        self._files = files
+    def __init__(self, index: EpisodeIndex, finder: Finder, session_id: str | None) -> None:
         self._index = index
-        self._embedder = embedder
-        self._judge = judge
-        self._now = now
+        self._finder = finder
         self._session_id = session_id
-        self._project = project
         self._shown: list[str] = []
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; nothing for a query that matches nothing."""
         facts = [Text(file.label, entry) for file in files for entry in file.entries]
-        found = await self._find_facts(query, facts, max(k, RANKED))
-        found += await self._find_episodes(query, max(k, RANKED))
+        found = await self._finder.find(query, facts, k)
+        for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
+            episode = self._index.files.read(session_id)
+            if episode is not None and episode.recallable:
+                found.append((_text(episode), ranked))
         found.sort(key=lambda one: -one[1].score)
 
         async def pool() -> list[Text]:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
-            return [*newest, *facts][:POOL]
+            return [*facts, *newest]
 
-        return await self._judge.hits(query, found, pool, k)
+        return await self._finder.hits(query, found, pool, k)
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
         """The episodes that fit a request and were not shown in this session, each as text; with
@@ -87,7 +72,9 @@ class Searcher:
         )
         for session_id, one in ranked:
             known = (self._session_id, *self._shown, *(e.session_id for e, _ in chosen))
-            episode = None if session_id in known or not fits(one) else self._files.read(session_id)
+            episode = (
+                None if session_id in known or not fits(one) else self._index.files.read(session_id)
+            )
             if episode is not None and episode.recallable:
                 chosen.append((episode, ""))
         chosen = chosen[:RECALLED_A_TURN]
@@ -100,8 +87,10 @@ class Searcher:
         Raises: MemoryError_.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
-        found = only_one("episode", self._files.session_ids(), wanted, "`kode memory episodes`")
-        episode = self._files.read(found)
+        found = only_one(
+            "episode", self._index.files.session_ids(), wanted, "`kode memory episodes`"
+        )
+        episode = self._index.files.read(found)
         if episode is None:
             raise MemoryError_(f"The episode {found} cannot be read.")
         return episode
@@ -115,22 +104,9 @@ class Searcher:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _find_facts(self, query: str, facts: Sequence[Text], k: int) -> list[Found]:
-        cosines = await _cosines(self._embedder, query, [fact.text for fact in facts])
-        ranked = rank.rank(query, facts, self._now(), k=k, cosines=cosines)
-        return [(facts[one.index], one) for one in ranked]
-
-    async def _find_episodes(self, query: str, k: int) -> list[Found]:
-        found = []
-        for session_id, ranked in await self._index.search(query, 2 * k):
-            episode = self._files.read(session_id)
-            if episode is not None and episode.recallable:
-                found.append((_text(episode), ranked))
-        return found[:k]
-
     async def _newest(self) -> Episode | None:
         """Of another session than this, and one that may be shown."""
-        for episode in await self._index.newest(NEWEST_READ, self._project):
+        for episode in await self._index.newest(NEWEST_READ, of_project=True):
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
         return None
@@ -159,15 +135,3 @@ def _shown(episode: Episode) -> str:
     """An episode as it travels with a user message."""
     head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
     return f"{head}\n{keep_ends(episode.text, RECALLED_CHARS)}"
-
-
-async def _cosines(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float] | None:
-    """Of each text with the query, by a neural embedder; None for the built-in one, which knows no
-    more than the words do."""
-    if isinstance(embedder, LocalEmbedder) or not texts:
-        return None
-    matrix = await embedder.embed([query, *texts])
-    if not embedder.is_neural:
-        return None
-    cosines: list[float] = (matrix[1:] @ matrix[0]).tolist()
-    return cosines

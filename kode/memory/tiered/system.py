@@ -28,9 +28,8 @@ from kode.memory import embed, scan
 from kode.memory.ask import Door
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
-from kode.memory.search import Judge as Ranker
+from kode.memory.search import Finder
 from kode.memory.tiered import buffer, nearness, report
-from kode.memory.tiered.episode_files import EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -76,10 +75,9 @@ class Tiered(BaseMemory):
         self._door = Door(context.ask_model)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
-        project = context.project_root or paths.project_root(context.cwd)
         self._store = FactStore(
             context.root,
-            project,
+            context.project_root or paths.project_root(context.cwd),
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
@@ -91,30 +89,20 @@ class Tiered(BaseMemory):
             self._review,
             may_consolidate=settings.llm_consolidate,
         )
-        self._project = paths.path_hash(project)
-        files = EpisodeFiles(context.root / "episodes")
-        self._index = EpisodeIndex(files, embedder, context.now, read_only=context.read_only)
+        self._index = EpisodeIndex(context, embedder)
         self._episodes = EpisodeKeeper(
             context=context,
             settings=settings,
             door=self._door,
             history=self.history,
-            files=files,
             index=self._index,
-            project=self._project,
         )
         # In a session the model ranks whatever words found, as the document has it; a person at
         # the shell waits for it and pays only where words found too little.
         in_session = context.session_id is not None
-        self._searcher = Searcher(
-            files,
-            self._index,
-            embedder,
-            Ranker(self._door, embedder, context.now, llm=settings.llm_search, always=in_session),
-            context.now,
-            session_id=context.session_id,
-            project=self._project,
-        )
+        llm = settings.llm_search
+        finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
+        self._searcher = Searcher(self._index, finder, context.session_id)
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
@@ -221,7 +209,7 @@ class Tiered(BaseMemory):
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""
         newest = await self._index.newest(count)
-        return report.episodes(newest, self._project) or "There is no episode yet."
+        return report.episodes(newest, self._index.project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
         """One episode, whole, also one that waits for approval. Raises: MemoryError_."""
@@ -232,7 +220,7 @@ class Tiered(BaseMemory):
         waits for approval. Raises: MemoryError_."""
         if not id.strip():
             newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
-            listed = report.episodes(newest, self._project)
+            listed = report.episodes(newest, self._index.project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)

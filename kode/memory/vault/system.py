@@ -22,7 +22,7 @@ from kode.memory.history import Author, Change
 from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
-from kode.memory.search import Judge
+from kode.memory.search import Finder
 from kode.memory.stored import may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
@@ -55,7 +55,7 @@ class Vault(ProjectMemory):
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )
-        self._judge = Judge(self._door, embedder, self.now, llm=self._settings.llm_search)
+        self._finder = Finder(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
         self._pending = PendingFolder(self.folder.path / "pending")
         self._writer = self.writer(self.files, {})
@@ -126,7 +126,7 @@ class Vault(ProjectMemory):
             for name in self.files.names()
             for block in blocks_of(self._text(name))
         ]
-        return await self._judge.rank(query, texts, k)
+        return await self._finder.rank(query, texts, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)

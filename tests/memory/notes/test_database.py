@@ -8,11 +8,13 @@ import shutil
 import signal
 import stat
 import sys
+from pathlib import Path
 
+import apsw
 import pytest
 
 from kode.errors import MemoryError_
-from kode.memory import index
+from kode.memory import index, terms
 from kode.memory.notes import database
 from kode.memory.notes.database import Database
 from kode.memory.notes.store import Wanted
@@ -189,6 +191,101 @@ async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
 
 
 WRITES = 60
+
+
+VERSION_1 = Path(__file__).parent / "data" / "version-1.sql"
+
+
+def of_version_1(root):
+    path = root / "memory" / "notes" / "notes.db"
+    path.parent.mkdir(parents=True)
+    connection = apsw.Connection(str(path))
+    connection.execute(VERSION_1.read_text())
+    connection.close()
+    return path
+
+
+def all_of(path):
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        notes = connection.execute("SELECT * FROM memory_notes ORDER BY place").fetchall()
+        vectors = connection.execute("SELECT * FROM note_vectors").fetchall()
+        return notes, vectors, connection.execute("SELECT * FROM meta WHERE name LIKE 'last%'").get
+    finally:
+        connection.close()
+
+
+async def test_a_file_of_version_1_is_brought_to_this_one_with_all_it_holds(tmp_path):
+    path = of_version_1(tmp_path)
+    before = all_of(path)
+
+    system = await opened(tmp_path)
+    found = [hit.text for hit in await system.search("postgresql", 5)]
+    await keep(system, "likes tabs")
+    await system.close(1)
+
+    assert found == ["Prefers PostgreSQL with maxRetries"]
+    notes, *rest = all_of(path)
+    assert (notes[:3], *rest) == before
+    later = await opened(tmp_path)
+    assert [hit.text for hit in await later.search("max retries", 5)] == found
+    assert later.database.value("PRAGMA user_version") == database.VERSION
+    assert (
+        later.database.value("INSERT INTO note_words (note_words) VALUES ('integrity-check')")
+        is None
+    )
+
+
+async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = of_version_1(tmp_path)
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(index.TextIndex, "add", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await opened(tmp_path)
+
+    assert path.read_bytes() == before
+    assert len(await (await opened(tmp_path)).search("postgresql", 5)) == 1
+
+
+async def test_who_only_reads_searches_a_file_of_version_1_and_leaves_it_so(tmp_path):
+    path = of_version_1(tmp_path)
+    before = path.read_bytes()
+
+    system = await opened(tmp_path, read_only=True)
+
+    assert [hit.text for hit in await system.search("maxretries", 5)] == [
+        "Prefers PostgreSQL with maxRetries"
+    ]
+    assert path.read_bytes() == before
+
+
+async def test_words_of_an_earlier_tokenizer_are_read_again(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(terms, "VERSION", 1)
+        patch.setattr(terms, "terms_of", lambda text: ["otherwise"])
+        first = await opened(tmp_path)
+        await keep(first, "likes tabs")
+        assert len(await first.search("otherwise", 5)) == 2
+        await first.close(1)
+
+    system = await opened(tmp_path)
+
+    assert [hit.text for hit in await system.search("tabs", 5)] == ["likes tabs"]
+
+
+async def test_what_is_forgotten_is_in_no_page_of_the_file(tmp_path):
+    system = await opened(tmp_path)
+    (note,) = await keep(system, "the zeppelinowner lives in Wuppertal")
+    await keep(system, *(f"note number {n}" for n in range(30)))
+    await system.make_vectors()
+    await system.writer.forget(note.id)
+    await system.close(1)
+
+    data = system.database.path.read_bytes().lower()
+    assert b"number" in data
+    assert b"zeppelin" not in data
+    assert b"wuppert" not in data
 
 
 def write_many(root, writer, both_ready):

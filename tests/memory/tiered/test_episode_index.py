@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from kode.memory.rank import Text
 from kode.memory.tiered import episode_index
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
+from tests.memory.life import memory_context
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 TEXTS = [
@@ -25,6 +27,11 @@ TEXTS = [
 ]
 
 
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "episodes"
+
+
 def episode(id: str, text: str, *, project: str = "", since: str = "", until: str = "") -> Episode:
     until = until or NOW.isoformat()
     since = since or until
@@ -33,6 +40,7 @@ def episode(id: str, text: str, *, project: str = "", since: str = "", until: st
 
 
 def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
+    folder.mkdir(exist_ok=True)
     files = EpisodeFiles(folder)
     for one in episodes:
         files.write(one)
@@ -40,8 +48,8 @@ def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
 
 
 def index_of(folder: Path, *, embedder=None, read_only: bool = False) -> EpisodeIndex:
-    embedder = embedder or LocalEmbedder()
-    return EpisodeIndex(EpisodeFiles(folder), embedder, lambda: NOW, read_only=read_only)
+    context = memory_context(folder, now=lambda: NOW, read_only=read_only)
+    return EpisodeIndex(replace(context, root=folder.parent), embedder or LocalEmbedder())
 
 
 def filled(folder: Path) -> EpisodeIndex:
@@ -57,8 +65,8 @@ def database(folder: Path) -> Path:
     return folder / ".search" / "episodes.sqlite"
 
 
-async def test_episodes_rank_as_texts_do_that_are_few(tmp_path):
-    index = filled(tmp_path)
+async def test_episodes_rank_as_texts_do_that_are_few(folder):
+    index = filled(folder)
     few = [Text("", text) for text in TEXTS]
     queries = ("who owns invoices", "deploy image tests", "中文", "python 3.12", "nothing here")
     for query in (*queries, "regstry", "PyTest", "linter is", "its"):
@@ -66,11 +74,11 @@ async def test_episodes_rank_as_texts_do_that_are_few(tmp_path):
         assert [(id, one.matched) for id, one in await index.search(query, 10)] == expected
 
 
-async def test_what_came_went_or_was_replaced_is_found_so(tmp_path):
-    index = filled(tmp_path)
+async def test_what_came_went_or_was_replaced_is_found_so(folder):
+    index = filled(folder)
     assert await found(index, "billing") == ["s1"]
-    (tmp_path / "s2.md").unlink()
-    written(tmp_path, episode("s1", "Bob owns search"), episode("s9", "a zeppelin"))
+    (folder / "s2.md").unlink()
+    written(folder, episode("s1", "Bob owns search"), episode("s9", "a zeppelin"))
 
     assert await found(index, "billing") == []
     assert await found(index, "Bob") == ["s1"]
@@ -78,10 +86,10 @@ async def test_what_came_went_or_was_replaced_is_found_so(tmp_path):
     assert await found(index, "zeppelin") == ["s9"]
 
 
-async def test_an_edit_in_place_is_found_after_a_refresh(tmp_path):
-    index = filled(tmp_path)
+async def test_an_edit_in_place_is_found_after_a_refresh(folder):
+    index = filled(folder)
     await index.search("billing", 1)
-    (tmp_path / "s1.md").write_text("now about zeppelins")
+    (folder / "s1.md").write_text("now about zeppelins")
 
     await index.refresh()
 
@@ -89,12 +97,12 @@ async def test_an_edit_in_place_is_found_after_a_refresh(tmp_path):
     assert await found(index, "billing") == []
 
 
-async def test_an_episode_put_in_is_found_without_reading_the_others(tmp_path, monkeypatch):
-    index = filled(tmp_path)
+async def test_an_episode_put_in_is_found_without_reading_the_others(folder, monkeypatch):
+    index = filled(folder)
     await index.search("billing", 1)
     await index.refresh()
     was_current = index.is_current()
-    files = written(tmp_path, new := episode("s9", "a zeppelin"))
+    files = written(folder, new := episode("s9", "a zeppelin"))
     index.put(new, None, was_current=was_current)
     monkeypatch.setattr(index, "_refresh", pytest.fail)
 
@@ -103,13 +111,13 @@ async def test_an_episode_put_in_is_found_without_reading_the_others(tmp_path, m
     assert files.path("s9").exists()
 
 
-async def test_a_session_that_was_continued_belongs_to_each_of_its_days(tmp_path):
+async def test_a_session_that_was_continued_belongs_to_each_of_its_days(folder):
     written(
-        tmp_path,
+        folder,
         episode("long", "a", since="2026-03-01T09:00:00+00:00", until="2026-03-03T09:00:00+00:00"),
         episode("old", "b", until="2026-01-01T09:00:00+00:00"),
     )
-    index = index_of(tmp_path)
+    index = index_of(folder)
 
     assert await found(index, "what of 2026-03-02?") == ["long"]
     assert await found(index, "what did we do last time?") == ["long", "old"]
@@ -117,17 +125,17 @@ async def test_a_session_that_was_continued_belongs_to_each_of_its_days(tmp_path
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_the_newest_are_those_of_the_project_and_of_none(tmp_path, read_only):
+async def test_the_newest_are_those_of_the_project_and_of_none(folder, read_only):
+    index = index_of(folder, read_only=read_only)
     written(
-        tmp_path,
-        episode("1", "a", project="here", until="2026-03-01T00:00:00+00:00"),
+        folder,
+        episode("1", "a", project=index.project, until="2026-03-01T00:00:00+00:00"),
         episode("2", "b", until="2026-02-01T00:00:00+00:00"),
-        episode("3", "c", project="there", until="2026-03-02T00:00:00+00:00"),
-        episode("4", "d", project="here", until="2026-01-01T00:00:00+00:00"),
+        episode("3", "c", project="another", until="2026-03-02T00:00:00+00:00"),
+        episode("4", "d", project=index.project, until="2026-01-01T00:00:00+00:00"),
     )
-    index = index_of(tmp_path, read_only=read_only)
 
-    assert [one.session_id for one in await index.newest(2, "here")] == ["1", "2"]
+    assert [one.session_id for one in await index.newest(2, of_project=True)] == ["1", "2"]
     assert [one.session_id for one in await index.newest(9)] == ["3", "1", "2", "4"]
 
 
@@ -147,45 +155,45 @@ def of_an_earlier_kode(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damage, of_an_earlier_kode, Path.unlink])
-async def test_a_cache_that_cannot_be_used_is_made_again(tmp_path, spoil):
-    await found(filled(tmp_path), "billing")
-    spoil(database(tmp_path))
-    index = index_of(tmp_path)
+async def test_a_cache_that_cannot_be_used_is_made_again(folder, spoil):
+    await found(filled(folder), "billing")
+    spoil(database(folder))
+    index = index_of(folder)
 
     assert await found(index, "billing") == ["s1"]
     assert await found(index, "registry") == ["s0"]
     assert index.is_current() or await found(index, "invoices") == ["s1"]
 
 
-async def test_a_cache_of_another_tokenizer_is_made_again(tmp_path, monkeypatch):
-    await found(filled(tmp_path), "billing")
+async def test_a_cache_of_another_tokenizer_is_made_again(folder, monkeypatch):
+    await found(filled(folder), "billing")
     monkeypatch.setattr(episode_index, "VERSION", 1_000)
 
-    assert not index_of(tmp_path).is_current()
-    assert await found(index_of(tmp_path), "billing") == ["s1"]
+    assert not index_of(folder).is_current()
+    assert await found(index_of(folder), "billing") == ["s1"]
 
 
-async def test_who_only_reads_uses_the_cache_and_changes_nothing(tmp_path, monkeypatch):
-    index = filled(tmp_path)
+async def test_who_only_reads_uses_the_cache_and_changes_nothing(folder, monkeypatch):
+    index = filled(folder)
     await index.refresh()
     await found(index, "billing")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    reader = index_of(tmp_path, read_only=True)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    reader = index_of(folder, read_only=True)
     assert reader.is_current()
 
     with monkeypatch.context() as patch:
         patch.setattr(reader, "_read_newest", pytest.fail)
         assert await found(reader, "billing") == ["s1"]
-    database(tmp_path).write_bytes(b"spoiled")
+    database(folder).write_bytes(b"spoiled")
     assert await found(reader, "billing") == ["s1"]
 
-    assert database(tmp_path).read_bytes() == b"spoiled"
-    database(tmp_path).write_bytes(before[database(tmp_path)])
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert database(folder).read_bytes() == b"spoiled"
+    database(folder).write_bytes(before[database(folder)])
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-async def test_a_search_costs_the_same_however_long_its_query(tmp_path):
-    index = filled(tmp_path)
+async def test_a_search_costs_the_same_however_long_its_query(folder):
+    index = filled(folder)
     asked: list[int] = []
     read = index._texts._known
     index._texts._known = lambda some: asked.append(len(listed := list(some))) or read(listed)
@@ -208,9 +216,9 @@ class Fruit:
         return np.array(rows, dtype=np.float32)
 
 
-async def test_a_models_vectors_find_what_words_do_not(tmp_path):
-    written(tmp_path, episode("a", "red apples"), episode("b", "blue whales"))
-    index = index_of(tmp_path, embedder=Fruit())
+async def test_a_models_vectors_find_what_words_do_not(folder):
+    written(folder, episode("a", "red apples"), episode("b", "blue whales"))
+    index = index_of(folder, embedder=Fruit())
 
     ((id, ranked),) = await index.search("crimson fruit", 3)
 
@@ -218,11 +226,11 @@ async def test_a_models_vectors_find_what_words_do_not(tmp_path):
     assert set(await found(index, "red whales")) == {"a", "b"}
 
 
-async def test_another_embedder_makes_its_own_vectors(tmp_path):
-    await found(filled(tmp_path), "billing")
-    written(tmp_path, episode("a", "red apples"))
+async def test_another_embedder_makes_its_own_vectors(folder):
+    await found(filled(folder), "billing")
+    written(folder, episode("a", "red apples"))
 
-    assert (await found(index_of(tmp_path, embedder=Fruit()), "crimson fruit")) == ["a"]
+    assert (await found(index_of(folder, embedder=Fruit()), "crimson fruit")) == ["a"]
 
 
 # ── several at once ──────────────────────────────────────────────────────────────────────────
@@ -234,14 +242,14 @@ def _add(folder: str, number: int) -> None:
         index.take_in([(episode(f"{number}-{i}", f"word{number}x{i}"), "", None)])
 
 
-async def test_several_processes_add_at_once(tmp_path):
+async def test_several_processes_add_at_once(folder):
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_add, args=(str(tmp_path), n)) for n in range(3)]
+    processes = [context.Process(target=_add, args=(str(folder), n)) for n in range(3)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(60)
-    index = index_of(tmp_path)
+    index = index_of(folder)
 
     assert len(index._cache.rows("SELECT id FROM episodes")) == 30
     assert index._search("word2x7", 3, None, 4)[0][0] == "2-7"
