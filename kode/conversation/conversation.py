@@ -39,6 +39,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
+from kode.permissions.rules import FAMILIES, parse
 from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry
@@ -150,6 +151,7 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             self.agent = replace(self.agent, tools=tools)
+            self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
@@ -157,6 +159,16 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+
+    def _name_idle_rules(self) -> None:
+        """Says which rules of the settings are about no tool: a mistyped one would do nothing."""
+        names = {*FAMILIES, *(tool.name for tool in self.agent.tools)}
+        given = self.config.permissions
+        rules = dict.fromkeys((*given.deny, *given.ask, *given.allow))
+        if idle := [text for text in rules if parse(text).name not in names]:
+            self.emit(
+                Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
+            )
 
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""

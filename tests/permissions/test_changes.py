@@ -16,9 +16,7 @@ def changes(room, *names, change="changed", ignored=False):  # noqa: F811
 
 async def kept(room, gate, made, may_ask=True):  # noqa: F811
     arguments = {"command": "./x.sh"}
-    found = await gate.check_changes(
-        SHELL, arguments, made, "the diff", may_ask=may_ask
-    )
+    found = await gate.check_changes(SHELL, arguments, made, "the diff", may_ask=may_ask)
     return [one.path.removeprefix(f"{room.project}/") for one in found.changes], found.reason
 
 
