@@ -23,7 +23,6 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
-from kode.conversation.late_results import late_results
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -42,11 +41,11 @@ from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
-from kode.session.entries import MessageEntry, RewindEntry
+from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
 from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
+from kode.session.messages import effective, is_turn
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
-from kode.session.told import effective, is_turn
 from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
@@ -185,7 +184,7 @@ class Conversation:
         """
         await self.open()
         if self.unread_results:
-            await self._take_in_late_results()
+            await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         attachments, self.attachments = self.attachments, ()
@@ -463,17 +462,28 @@ class Conversation:
         )
         return (delegate_tool(self.delegation),)
 
-    async def _take_in_late_results(self) -> None:
-        """What subagents left when kode ended or was stopped goes with the next message, once."""
+    async def _read_late_results(self) -> None:
+        """What subagents left when kode ended or was stopped goes with the next message, once.
+        Ends those that nobody waits for. Untrusted text in a result taints the session.
+
+        Raises: StorageError.
+        """
         self.unread_results = False
         folder = self.agents_folder
-        told, count = await late_results(folder, self.session, self.agent.place.outputs)
-        if not count:
+        if not folder.is_dir():
             return
-        self.attachments += (Text(text=told, source="note"),)
-        self.emit(
-            Notice(text=f"{count} unread subagent result(s) go with your message.", level="info")
-        )
+        from kode.subagents import records
+
+        await records.settle(folder)
+        late = records.unseen(folder, self.session.entries)
+        if not late:
+            return
+        if any(map(records.is_tainted, late)):
+            self.session.append(TaintEntry(source="a subagent"))
+        note = records.note(late, self.agent.place.outputs)
+        self.attachments += (Text(text=note, source="note"),)
+        unread = f"{len(late)} unread subagent result(s) go with your message."
+        self.emit(Notice(text=unread, level="info"))
 
     async def _maintain(self) -> None:
         while True:
