@@ -318,7 +318,9 @@ async def test_approving_what_does_not_wait_is_an_error(tmp_path):
 
     with pytest.raises(MemoryError_, match="No task that waits for approval begins with 'x'"):
         await memory_command(system, ["approve", "x"])
-    with pytest.raises(MemoryError_, match="More than one task that waits for approval begins with '2026'"):
+    with pytest.raises(
+        MemoryError_, match="More than one task that waits for approval begins with '2026'"
+    ):
         await memory_command(system, ["approve", "2026"])
 
 
