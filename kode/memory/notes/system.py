@@ -187,7 +187,8 @@ class Notes(BaseMemory):
 
         async def pool() -> list[Text]:
             newest = replace(wanted, limit=POOL, unapproved=False)
-            return [text_of(note) for note in self.store.get(newest)]
+            # Who kode is answers no question that none of its words is in.
+            return [text_of(note) for note in self.store.get(newest) if note.kind != "soul"]
 
         ranked = [(text_of(one.note), one.ranked) for one in found]
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)
