@@ -142,7 +142,7 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
     session = run.context.session
     record_pending(run.context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
-        session.append(TaintEntry(source="an attached file"))
+        session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     session.append_message(Message(role="user", parts=(*memory, *attachments, Text(text=text))))
     run.recorded = True

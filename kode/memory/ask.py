@@ -170,7 +170,7 @@ class ReadObject:
     value: dict[str, Any]
     how: Literal["whole", "inside", "fields", "repaired"]
     """`whole`: the answer was the object. `inside`: it stood in prose. `fields`: single fields
-    were found by pattern. `repaired`: the JSON was broken and has been mended."""
+    were found by pattern. `repaired`: the JSON was broken and has been repaired."""
     complete: bool
     """False when the answer looks cut off, so that its last value may be half of one."""
 

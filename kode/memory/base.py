@@ -108,7 +108,7 @@ class BaseMemory(NullMemory):
         if what:
             self._notice(
                 f"Memory holds text that looks like {what}. It is shown to the model as data, with "
-                "a warning. `kode memory show` finds it: edit it, or take it back with `undo`."
+                "a warning. `kode memory show` finds it: edit it, or undo its change."
             )
         return frame.framed(about, body, what=what)
 

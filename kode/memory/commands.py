@@ -115,7 +115,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
     log = commands.add_parser("log", help="the last changes, with reasons")
     log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
-    undo = commands.add_parser("undo", help="take a change back (the last one, or ID)")
+    undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
     undo.add_argument("id", nargs="?", metavar="ID")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")

@@ -160,7 +160,7 @@ class Guarded:
         self._emit(
             Notice(
                 text=f"Memory ({self.name}) could not {_DOING[hook]}: {self._reason(hook, error)} "
-                "kode goes on without it; `kode memory status` tells more."
+                "kode continues without it; `kode memory status` says more."
             )
         )
 

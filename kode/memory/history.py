@@ -2,7 +2,7 @@
 
 A change is written here before it is made (a crash in between leaves an entry whose undo finds
 nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
-How a change is taken back is the business of the system that made it.
+How a change is undone is the business of the system that made it.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Change:
     position: int | None = None
     """Where `before` stood among the entries, from 0; None when it does not matter."""
     undoes: str = ""
-    """The id of the change this one takes back."""
+    """The id of the change this one undoes."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
     id: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -155,7 +155,7 @@ class History:
 
 
 def undo_of(change: Change, author: Author, **values: Any) -> Change:
-    """The change that takes another one back; `values` are fields that are not simply swapped."""
+    """The change that undoes another; `values` are fields that are not simply swapped."""
     swapped: dict[str, Any] = {
         "target": change.target,
         "before": change.after,
@@ -188,7 +188,7 @@ def origin_of(change: Change | None, before: str = "") -> str:
 
 def refuse_redacted(change: Change, instead: str) -> None:
     """Raises MemoryError_ for a change that the history does not hold whole, so that it cannot be
-    taken back. `instead` is what the person can do, a sentence."""
+    undone. `instead` is what the person can do, a sentence."""
     if change.redacted:
         raise MemoryError_(
             f"{change.id} held a credential, which the history does not keep: it cannot be "

@@ -60,16 +60,18 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError when it could not start.
     """
     _interrupted_by_signals()
-    text = read_task(task)
+    text, piped = read_task(task)
     if not text.strip():
         raise ConfigError(
             'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
             "or pipe it in."
         )
-    return asyncio.run(_run(arguments, text, session_id))
+    return asyncio.run(_run(arguments, text, piped, session_id))
 
 
-async def _run(arguments: argparse.Namespace, text: str, session_id: str | None) -> int:
+async def _run(
+    arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
+) -> int:
     from kode.config import load_config
     from kode.conversation import open_conversation
     from kode.paths import home
@@ -78,6 +80,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
     emit, ask = _faces(arguments)
+    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
     conversation = await open_conversation(
         loaded,
         cwd=cwd,
@@ -85,7 +88,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
         ask=ask,
         session_id=session_id,
         keep_session=not arguments.no_session,
-        attachments=read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit),
+        attachments=(*attached, *piped),
     )
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -127,20 +130,21 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
         )
 
 
-def read_task(task: str | None) -> str:
-    """The task's text: the argument, or stdin where there is none, it is empty or `-`, or both:
-    then stdin is appended as context."""
+def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
+    """The task's text, and what goes with it: the text is the argument, or stdin where there is
+    none, it is empty or `-`. Beside an argument, stdin is text from outside."""
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
-        return "" if nobody_typed else _read_stdin()
+        return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
-        return task
-    from kode.engine.fence import new_nonce
+        return task, ()
+    from kode.engine.fence import fenced
+    from kode.messages import Text
 
     extra = _read_stdin()
     # Somebody else's text: it must not be able to end, and go on as the task.
-    tag = f"stdin-{new_nonce(extra)}"
-    return f"{task}\n\n<{tag}>\n{extra}\n</{tag}>" if extra.strip() else task
+    piped = Text(text=fenced(extra, "standard input"), source="outside")
+    return task, (piped,) if extra.strip() else ()
 
 
 def attach_named(
@@ -198,10 +202,8 @@ def read_attachments(
             text = folder.text.text
         else:
             text = f'<file path="{name}">\n{_read_attached(name, path)}\n</file>'
-        # What a pipe gives the person has chosen, as on standard input.
-        kept = path.is_file() or path.is_dir()
         inside = any(path.resolve().is_relative_to(root.resolve()) for root in roots)
-        outside = str(path) if kept and not inside else ""
+        outside = "" if inside else str(path)
         outside = outside or (marks.among([str(path)]) if path.is_file() else "")
         if outside:
             parts.append(Text(text=fenced(text, outside), source="outside"))

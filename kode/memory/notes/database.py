@@ -77,7 +77,7 @@ DELETE FROM meta WHERE name IN ('texts', 'words', 'words_stale');
 """
 
 _said: set[str] = set()
-"""What was told already: once a process is enough."""
+"""What was said already: once a process is enough."""
 
 
 class Database:
@@ -160,7 +160,7 @@ class Database:
         except apsw.ReadOnlyError:
             if not self.read_only:
                 raise
-            # A process was killed in a transaction: who may not write cannot take it back there.
+            # A process was killed in a transaction: who may not write cannot roll it back there.
             return self._connect_copy()
         except (apsw.CorruptError, apsw.NotADBError):
             if self.read_only:
@@ -266,7 +266,7 @@ class Database:
             # A journal left here would be played back into the new file.
             os.rename(journal, f"{aside}-journal")
         self._notice(
-            f"{self.path.name} was damaged. It was set aside as {aside} and notes begin anew; "
+            f"{self.path.name} was damaged. It was set aside as {aside} and notes start empty; "
             "every change is still in history.jsonl, and an export can be imported."
         )
 
@@ -278,7 +278,7 @@ class Database:
         except ImportError as error:
             raise MemoryError_(
                 f"The notes memory needs apsw, which cannot be imported ({error}). "
-                "Install kode anew, or choose another memory.system."
+                "Reinstall kode, or choose another memory.system."
             ) from error
         try:
             yield
@@ -290,7 +290,7 @@ class Database:
             self._damaged()
             raise MemoryError_(
                 f"{self.path} is damaged ({error}). Nothing was changed."
-                + ("" if self.read_only else " Try again: notes begin anew.")
+                + ("" if self.read_only else " Try again: notes start empty.")
             ) from error
         except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
             raise StorageError(

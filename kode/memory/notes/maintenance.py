@@ -157,7 +157,7 @@ def merge(
     notes = [found[id] for id in dict.fromkeys(ids) if id in found]
     if len(notes) < 2 or len(notes) != len(set(ids)) or not _may_become_one(notes):
         return None
-    # Not scanned anew: each part was, and side by side two harmless ones are still harmless.
+    # Not scanned again: each part was, and side by side two harmless ones are still harmless.
     merged = Note(
         id=store.free_id(store.now()),
         content=text or joined(notes),

@@ -254,11 +254,11 @@ class NoteStore:
             )
 
     def undo(self, change: Change, author: Author) -> Change:
-        """Inside `writing`: takes back a change, if what it left is still there.
+        """Inside `writing`: undoes a change, if what it left is still there.
 
         Raises: MemoryError_ with what stands in the way.
         """
-        refuse_redacted(change, "Write the note anew, or edit it in an export and import that.")
+        refuse_redacted(change, "Write the note again, or edit it in an export and import that.")
         before = [self._read(text) for text in change.before]
         after = [self._read(text) for text in change.after]
         now = self.by_ids(note.id for note in (*before, *after))

@@ -32,7 +32,7 @@ from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
 from kode.memory.notes.search import search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
-from kode.memory.notes.trigger import asks_to_remember, own_words
+from kode.memory.notes.trigger import asks_to_remember
 from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
@@ -134,9 +134,8 @@ class Notes(BaseMemory):
         self._tainted = self._tainted or turn.tainted
         if self._context.read_only:
             return
-        asked = own_words(turn.text)
-        if asks_to_remember(asked) and not self._wrote_in_turn:
-            await self._keep_asked(asked)
+        if asks_to_remember(turn.text) and not self._wrote_in_turn:
+            await self._keep_asked(turn.text)
         if jobs.is_job(turn):
             await self._keep_job(turn)
         self._work.start(self._make_vectors())
@@ -188,7 +187,8 @@ class Notes(BaseMemory):
 
         async def pool() -> list[Text]:
             newest = replace(wanted, limit=POOL, unapproved=False)
-            return [text_of(note) for note in self.store.get(newest)]
+            # Who kode is answers no question that none of its words is in.
+            return [text_of(note) for note in self.store.get(newest) if note.kind != "soul"]
 
         ranked = [(text_of(one.note), one.ranked) for one in found]
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)

@@ -122,7 +122,7 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
         id: str,
         bring_back: Annotated[bool | None, "true: the note it replaced holds again"] = None,
     ) -> ToolOutput:
-        """Delete a note, with those that it replaced. The user can take that back."""
+        """Delete a note, with those that it replaced. The user can undo that."""
         with told_to_model():
             outcome = await notes.writer.forget(id, bring_back=bring_back)
         return await _told(context, notes, outcome)

@@ -40,14 +40,6 @@ _TURNED_DOWN = re.compile(
 _QUESTION = re.compile(r"\b(?:do|did) (?:you|we|i) (?:still |even )?$", re.IGNORECASE)
 
 
-_PIPED = re.compile(r"\n\n<(stdin-\w+)>\n.*</\1>\Z", re.DOTALL)
-
-
-def own_words(text: str) -> str:
-    """A task without what was piped into kode beside it: that is somebody else's text."""
-    return _PIPED.sub("", text)
-
-
 def asks_to_remember(text: str) -> bool:
     """Whether some word of `text` asks to keep it; "do not note this" and "do you remember" do
     not."""

@@ -54,7 +54,7 @@ async def shorter(door: Door, file: FactFile) -> list[str]:
     if answer.text is None:
         raise MemoryError_(
             f"{file.label} was not consolidated: {answer.detail or answer.failure}. "
-            "Remove or shorten entries by hand, or try again with a model at hand."
+            "Remove or shorten entries by hand, or try again with a model."
         )
     entries = _entries(read_list(answer.text))
     for entry in entries:

@@ -1,4 +1,4 @@
-"""What a change makes of the entries of a fact file, and how it is told in a line.
+"""What a change makes of the entries of a fact file, and how one line says it.
 
 Pure functions from a file to an `Edit`. Not here: locks, history and disk (`write`), which of two
 texts is kept (`merge`).

@@ -1,7 +1,7 @@
 """Episodes on disk: one Markdown file a session, and `index.json`, a list of them.
 
 A person may edit the files. The index is a cache: whenever it is missing, stale or damaged it is
-made anew from the files. Adding an episode costs the same however many there are. Not here: making
+rebuilt from the files. Adding an episode costs the same however many there are. Not here: making
 an episode (`episodes`) or finding one (`episode_index`).
 """
 
@@ -205,7 +205,7 @@ class EpisodeFiles:
             return False
 
     async def rows(self) -> list[dict[str, Any]]:
-        """The index, newest first, made anew when it cannot be used."""
+        """The index, newest first, rebuilt when it cannot be used."""
         rows = self._read_rows() if self.is_fresh() else None
         if rows is None:
             if not self.folder.is_dir():
@@ -232,7 +232,7 @@ class EpisodeFiles:
 
     def _add_row(self, row: dict[str, Any]) -> None:
         """Writes one row over the closing bracket: the cost of an episode must not grow with their
-        number. A crash in between leaves a damaged index, which is made anew."""
+        number. A crash in between leaves a damaged index, which is rebuilt."""
         data = json.dumps(row, ensure_ascii=False).encode()
         with durable.storage_errors(self.index, "write"), open(self.index, "r+b") as file:
             end = file.seek(0, os.SEEK_END)

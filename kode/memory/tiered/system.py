@@ -182,7 +182,7 @@ class Tiered(BaseMemory):
 
     def layers(self, *, notice: bool = False) -> list[FactFile]:
         """The fact files that apply here, global before project; one that cannot be read is left
-        out, and told with `notice`."""
+        out, and reported with `notice`."""
         files = []
         for target in TARGETS:
             for scope in SCOPES:

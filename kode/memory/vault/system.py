@@ -269,7 +269,7 @@ class Vault(ProjectMemory):
                 return False
             self._notice(
                 f"Memory could not reflect on this task ({done.failure}). It is tried again at "
-                "the next start; `kode memory status` tells what waits."
+                "the next start; `kode memory status` lists what waits."
             )
             return False
         if done.at_limit:

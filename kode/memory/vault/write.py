@@ -34,7 +34,7 @@ READ_CHARS = 40_000
 IN_PART = "in part"
 """In place of a fingerprint: somebody was shown a part of a file."""
 OF_AN_ENTRY = " of an entry"
-"""Ends the reason of a taken back append, so that this can be taken back in turn."""
+"""Ends the reason of an append that was undone, so that it can be redone."""
 
 
 Patch = tuple[str, str]
@@ -70,7 +70,7 @@ class VaultWriter:
         return name, text
 
     async def write(self, path: str, content: str, author: Author) -> Outcome:
-        """Creates or overwrites a file, with its summary made anew.
+        """Creates or overwrites a file, with a new summary.
 
         Raises: MemoryError_ (refused, no room), StorageError, BusyError; then nothing changed.
         """
@@ -299,7 +299,7 @@ def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
 
 
 def _check_keeps_episodes(name: str, before: str | None, body: str) -> None:
-    """A month may be mended by writing it anew, but not lose an episode on the way."""
+    """A month may be corrected by writing it again, but not lose an episode on the way."""
     if not is_episodes(name) or before is None:
         return
     kept = set(body.split("\n"))

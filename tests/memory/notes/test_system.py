@@ -551,6 +551,14 @@ async def test_show_status_and_log_tell_all_but_what_is_sensitive(tmp_path):
     assert "4711" not in shown + status + log
 
 
+async def test_where_no_word_is_found_the_newest_notes_come_but_not_the_soul(tmp_path):
+    system = await opened(tmp_path, model=Model(["I cannot say"]))
+    await keep(system, "the zeppelin is blue")
+
+    assert [hit.text for hit in await system.search("login problem", 5)] == ["the zeppelin is blue"]
+    assert [hit.text for hit in await system.search("coding agent", 5)] == [FIRST_SOUL]
+
+
 async def test_search_shows_the_note_and_why(tmp_path):
     system = await opened(tmp_path)
     (note,) = await keep(system, "likes tabs")
