@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import Wrapped
-from kode.sandbox.sandbox import Attempt, Sandbox, open_sandbox
+from kode.sandbox.attempt import Attempt
+from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -155,7 +156,12 @@ def copy_sources(folder: Path) -> None:
     """Copies what another user needs to run this module, readable by all, wherever these sources
     lie."""
     shutil.copytree(SOURCES / "kode", folder / "kode")
-    for name in ("tests/__init__.py", "tests/sandbox/__init__.py", "tests/sandbox/sandboxed.py"):
+    for name in (
+        "tests/__init__.py",
+        "tests/workplaces.py",
+        "tests/sandbox/__init__.py",
+        "tests/sandbox/sandboxed.py",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCES / name, folder / name)
     for path in (folder, *folder.rglob("*")):

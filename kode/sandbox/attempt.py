@@ -1,0 +1,210 @@
+"""One command in the sandbox: how it is started, what it hits, what it changes in its layers."""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Literal
+
+from kode.contracts import FileChange, Wrapped
+from kode.sandbox import layer as layers
+from kode.sandbox import limits, view
+from kode.sandbox.apply import apply
+from kode.sandbox.deferred import WHERE
+from kode.sandbox.layer import Layer
+from kode.sandbox.masks import make_mask
+from kode.sandbox.wall import View, Wall, listening_ports
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
+
+Kind = Literal["bubblewrap", "landlock", "none"]
+
+_LEFT_OUT = (
+    "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+"""Variables that name what is out of reach."""
+
+_QUIET = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "npm_config_update_notifier": "false",
+    "DO_NOT_TRACK": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+"""Keeps tools from asking the network for news of themselves, which there is none of, and git from
+writing an index that nobody asked it to write."""
+
+_TRUST_SIZES = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.checkStat",
+    "GIT_CONFIG_VALUE_0": "minimal",
+    "GIT_CONFIG_KEY_1": "core.trustctime",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+"""A masked file that git tracks is as long and as old as the real one: to git it is unchanged."""
+
+
+@dataclass
+class Attempt:
+    """One command in the sandbox: what it hit, and what it changed in its layers. `close` drops
+    what was not applied; it must be called once the command has ended."""
+
+    sandbox: "Sandbox"
+    kind: Kind
+    layers: tuple[Layer, ...]
+    probe: tuple[CodeType, dict[str, Any]] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the command and all it started have ended."""
+    started_ns: int = 0
+    _wall: Wall | None = None
+    _descriptors: list[int] = field(default_factory=list)
+
+    def wrap(self, argv: tuple[str, ...]) -> Wrapped:
+        """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
+        self.started_ns = time.time_ns()
+        if self.probe is None:
+            self._wall = Wall(self._view())
+        try:
+            launcher = self._launcher()
+        except BaseException:
+            self._settle()
+            raise
+        if self._wall is not None:
+            self._wall.start()
+        reporting = () if self._wall is None else (self._wall.descriptor,)
+        return Wrapped(
+            argv=(*launcher, *argv),
+            descriptors=(*self._descriptors, *reporting),
+            settle=self._settle,
+        )
+
+    @property
+    def hits(self) -> tuple[str, ...]:
+        """What the command ran into, each a phrase that completes "it ..."."""
+        return tuple(self._wall.hits) if self._wall is not None else ()
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """What it changed in the folders of work. Raises: SandboxError."""
+        return tuple(change for one in self.layers for change in layers.changes(one))
+
+    def version(self, path: str) -> Path | None:
+        """Where its version of a real path lies; None for a path outside of the layers."""
+        for one in self.layers:
+            if Path(path).is_relative_to(one.root):
+                return layers.version(one, path)
+        return None
+
+    def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        left: dict[str, str] = {}
+        for one in self.layers:
+            own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
+            left |= apply(one, own, self.started_ns, self._is_hidden)
+        return left
+
+    def _is_hidden(self, path: str) -> bool:
+        return view.is_hidden(self.sandbox.ground, Path(path))
+
+    def carry_over(self, ignored: Sequence[FileChange]) -> None:
+        self.sandbox.keep_ignored(self.layers, ignored)
+
+    def close(self) -> None:
+        for one in self.layers:
+            layers.discard(one)
+
+    def _settle(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+        if self._wall is not None and not self.ended.is_set():
+            self._wall.stop()
+        self.ended.set()
+
+    def _view(self) -> View:
+        sandbox = self.sandbox
+        ground, layered = sandbox.ground, [one.root for one in self.layers]
+        writable = [sandbox.temporary_inside(self.kind)]
+        if self.kind == "bubblewrap":
+            writable = view.writable_in_bubblewrap(ground, layered)
+        return View(
+            writable=tuple(writable),
+            fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
+            network=ground.network,
+            services=listening_ports,
+        )
+
+    def _launcher(self) -> tuple[str, ...]:
+        """What the argument list of a command begins with; keeps the descriptors it names."""
+        sandbox, ground = self.sandbox, self.sandbox.ground
+        alone = self.kind == "landlock"
+        inside = sandbox.temporary_inside(self.kind)
+        masked = sandbox.masked()
+        masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
+        if alone:
+            write = view.landlock_write(inside)
+        else:
+            roots = (one.root for one in self.layers)
+            write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
+        orders = limits.launch(
+            write=write,
+            read=view.landlock_read(ground, masked) if alone else None,
+            listed=view.landlock_listed(ground, masked) if alone else (),
+            internet=ground.network or not alone,
+            alone=alone,
+            environment={
+                **dict.fromkeys(_LEFT_OUT),
+                **_QUIET,
+                **(_TRUST_SIZES if masked else {}),
+                "TMPDIR": inside,
+                "XDG_CACHE_HOME": f"{inside}/.cache",
+            },
+            layers=[one.mount() for one in self.layers],
+            masks=[(str(path), self._staged(mask)) for path, mask in masks] if self.layers else (),
+            cwd=str(ground.cwd),
+            report_to=self._wall.descriptor if self._wall is not None else None,
+            probe=self.probe,
+        )
+        python = os.path.realpath(sys.executable)
+        launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
+        return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
+
+    def _staged(self, mask: str) -> str:
+        """A mask as the launcher finds it."""
+        return mask.replace(str(self.sandbox.store()), layers.STAGE) if mask else ""
+
+    def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
+        sandbox = self.sandbox
+        mounts = view.bubblewrap_arguments(
+            sandbox.ground,
+            sandbox.temporary_folder(),
+            masks=masks,
+            store=str(sandbox.store()) if self.layers else "",
+            lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
+        )
+        carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
+        bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
+        return (bubblewrap, "--args", str(carried), "--")
+
+
+def _mask_for(path: Path, store: Path | None) -> str:
+    """The empty file to show in place of one with keys; "" for a folder."""
+    if path.is_dir() or store is None:
+        return "" if path.is_dir() else "/dev/null"
+    try:
+        return str(make_mask(store, path))
+    except OSError:
+        return "/dev/null"
+
+
+def _carried(data: bytes, descriptors: list[int]) -> int:
+    """A descriptor of a file in memory that holds `data`, to be read from its beginning."""
+    descriptor = os.memfd_create("kode")
+    descriptors.append(descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
