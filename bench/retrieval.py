@@ -229,7 +229,7 @@ async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
 
 async def opened(name: str, root: Path) -> Any:
     """A system as it is configured by default, without a model."""
-    system = make_system(MemoryConfig(system=name))  # type: ignore[arg-type]
+    system = make_system(MemoryConfig(system=name))
     now = datetime(2024, 6, 1, tzinfo=UTC)
     context = MemoryContext(
         root=root / "memory",

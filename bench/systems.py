@@ -43,7 +43,7 @@ PRIVATE_MARKS = (*month.PRIVATE_MARKS, month.TOKEN)
 
 def main(argv: Sequence[str]) -> int:
     """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
-    from kode.memory import SYSTEMS
+    from kode.memory_registry import SYSTEMS
 
     rows = {name: asyncio.run(live(name)) for name in SYSTEMS}
     if "--json" in argv:
@@ -95,7 +95,7 @@ async def live(name: str, days: int = month.DAYS) -> dict[str, Any]:
         root = Path(folder)
         for number, session in enumerate(month.month(days)):
             # Searching is timed and judged by its ranked order, without a model.
-            system = make_system(MemoryConfig(system=name, llm_search=False))  # type: ignore[arg-type]
+            system = make_system(MemoryConfig(system=name, llm_search=False))
             await live_session(system, root, number, session, figures)
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     share = max(1, figures.probes)

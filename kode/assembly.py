@@ -39,7 +39,7 @@ from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import MEGABYTE, Contents
+from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session

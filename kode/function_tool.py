@@ -29,6 +29,7 @@ Function = Callable[..., Awaitable[ToolOutput | str]]
 def tool(
     *,
     effect: Effect,
+    effect_of: Callable[[Mapping[str, Any]], Effect] | None = None,
     subject: str = "",
     parallel: bool = False,
     preview: Preview | None = None,
@@ -48,6 +49,7 @@ def tool(
             name=tool_name,
             description=description or inspect.cleandoc(function.__doc__ or ""),
             effect=effect,
+            effect_of=effect_of,
             subject=subject,
             parallel=parallel,
             parameters=functools.cache(lambda: _schema(model())),

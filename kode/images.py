@@ -120,7 +120,7 @@ def copy_to(image: Image, folder: Path) -> None:
         durable.replace(folder / os.path.basename(image.kept_in), data)
 
 
-def told(image: Image) -> str:
+def describe(image: Image) -> str:
     """A picture in a few words: `shot.png, 640×480, 12 KB`."""
     size = f", {image.width}×{image.height}" if image.width else ""
     return f"{image.name}{size}, {max(1, round(image.size_bytes / 1000))} KB"

@@ -12,13 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kode.contracts import PermissionMode
 from kode.credentials import redact
+from kode.memory_registry import SYSTEMS
 from kode.provider_registry import provider_names
 
 if TYPE_CHECKING:
     ProviderName = str
+    SystemName = str
 else:
     ProviderName = Literal[provider_names()]
-"""The name of a row in `kode.provider_registry`."""
+    SystemName = Literal[tuple(SYSTEMS)]
+"""Names of rows in `kode.provider_registry` and `kode.memory_registry`."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -121,7 +124,7 @@ class Notes(Part):
 
 class MemoryConfig(Part):
     enabled: bool = True
-    system: Literal["tiered", "vault", "journal", "notes"] = "tiered"
+    system: SystemName = "tiered"
     data_dir: Annotated[str, Field(min_length=1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500

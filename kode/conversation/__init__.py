@@ -3,7 +3,6 @@
     opening        opens one
     conversation   what a face may ask of it
     sessions       what of it is on disk
-    late_results   what subagents left behind
 
 It holds no policy of its own: only in which order things open, run and close. Which classes they
 are is `assembly.py`'s business.

@@ -23,7 +23,6 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
-from kode.conversation.late_results import late_results
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -39,13 +38,14 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
+from kode.permissions.rules import FAMILIES, parse
 from kode.provider_registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
-from kode.session.entries import MessageEntry, RewindEntry
+from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
 from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
+from kode.session.messages import effective, is_turn
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
-from kode.session.told import effective, is_turn
 from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
@@ -150,6 +150,7 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             self.agent = replace(self.agent, tools=tools)
+            self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
@@ -157,6 +158,16 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+
+    def _name_idle_rules(self) -> None:
+        """Says which rules of the settings are about no tool: a mistyped one would do nothing."""
+        names = {*FAMILIES, *(tool.name for tool in self.agent.tools)}
+        given = self.config.permissions
+        rules = dict.fromkeys((*given.deny, *given.ask, *given.allow))
+        if idle := [text for text in rules if parse(text).name not in names]:
+            self.emit(
+                Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
+            )
 
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""
@@ -173,7 +184,7 @@ class Conversation:
         """
         await self.open()
         if self.unread_results:
-            await self._take_in_late_results()
+            await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         attachments, self.attachments = self.attachments, ()
@@ -477,17 +488,28 @@ class Conversation:
         )
         return (delegate_tool(self.delegation),)
 
-    async def _take_in_late_results(self) -> None:
-        """What subagents left when kode ended or was stopped goes with the next message, once."""
+    async def _read_late_results(self) -> None:
+        """What subagents left when kode ended or was stopped goes with the next message, once.
+        Ends those that nobody waits for. Untrusted text in a result taints the session.
+
+        Raises: StorageError.
+        """
         self.unread_results = False
         folder = self.agents_folder
-        told, count = await late_results(folder, self.session, self.agent.place.outputs)
-        if not count:
+        if not folder.is_dir():
             return
-        self.attachments += (Text(text=told, source="note"),)
-        self.emit(
-            Notice(text=f"{count} unread subagent result(s) go with your message.", level="info")
-        )
+        from kode.subagents import records
+
+        await records.settle(folder)
+        late = records.unseen(folder, self.session.entries)
+        if not late:
+            return
+        if any(map(records.is_tainted, late)):
+            self.session.append(TaintEntry(source="a subagent"))
+        note = records.note(late, self.agent.place.outputs)
+        self.attachments += (Text(text=note, source="note"),)
+        unread = f"{len(late)} unread subagent result(s) go with your message."
+        self.emit(Notice(text=unread, level="info"))
 
     async def _maintain(self) -> None:
         while True:

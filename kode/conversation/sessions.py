@@ -9,7 +9,7 @@ from kode.contracts import Provider
 from kode.events import Emit, Notice
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import MEGABYTE, drop_oldest_of_all
+from kode.session.content_store import MEGABYTE, drop_oldest_of_all
 from kode.session.log import Session
 
 

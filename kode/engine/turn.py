@@ -43,7 +43,7 @@ from kode.events import (
 from kode.messages import Image, Message, Text, ToolCall, Usage, calls_of, failure_of, text_of
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
-from kode.session.told import said
+from kode.session.messages import said
 
 MAX_CUT_REPLIES = 3
 """Replies in a row whose calls the token limit cut, before the turn gives up."""

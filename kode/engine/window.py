@@ -31,7 +31,7 @@ KINDS = (
 )
 """In the order they are told."""
 
-_KIND_OF_EFFECT: Mapping[Effect, str] = {
+_KIND_OF_EFFECT: Mapping[str, str] = {
     "read": "files",
     "edit": "files",
     "run": "shell output",
@@ -116,4 +116,5 @@ def _parts_of(message: Message, effects: Mapping[str, Effect]) -> list[tuple[str
 
 
 def _kind_of_tool(name: str, effects: Mapping[str, Effect]) -> str:
-    return _KIND_OF_EFFECT[effects.get(name, "none")]
+    effect = effects.get(name, "none")
+    return _KIND_OF_EFFECT[effect.partition("-")[0]]

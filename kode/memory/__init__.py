@@ -1,6 +1,7 @@
 """What kode remembers: several systems behind one contract (`kode.contracts.MemorySystem`).
 
-Here: which systems there are, and how one is made. Each is a folder; what they share is beside it:
+Here: how one is made; `kode.memory_registry` lists them. Each is a folder; what they share
+is beside it:
 
     scan                             what may not be remembered (scan_phrases.txt: orders, markers)
     frame                            how memory is shown to a model
@@ -19,26 +20,17 @@ Here: which systems there are, and how one is made. Each is a folder; what they 
 """
 
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kode.errors import ConfigError
 from kode.memory.guarded import Guarded
 from kode.memory.null import NullMemory
+from kode.memory_registry import SYSTEMS
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
     from kode.contracts import MemorySystem
-
-SYSTEMS: Mapping[str, str] = {
-    "tiered": "kode.memory.tiered.system:Tiered",
-    "notes": "kode.memory.notes.system:Notes",
-    "vault": "kode.memory.vault.system:Vault",
-    "journal": "kode.memory.journal.system:Journal",
-}
-"""Name → module:Class; the class is made with the memory section of the config. Only the chosen
-system's module is imported."""
-
 
 GRACE_S = 2.0
 

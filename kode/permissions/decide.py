@@ -20,16 +20,15 @@ from kode.permissions import rules as grammar
 from kode.permissions.decision import Call, Decision, allow, by_rule, deny_by, deny_plan
 from kode.permissions.rules import Rule
 
-_MEMORY_READS = frozenset({"memory_list", "memory_read", "history_search", "recall"})
-_MEMORY_READ_ACTIONS = frozenset({"read", "search", "list", "show"})
-
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
     denied = _denied_outright(call)
     if denied is not None:
         return denied
-    return _BY_EFFECT[call.tool.effect](call)
+    effect_of = call.tool.effect_of
+    effect = effect_of(call.arguments) if effect_of else call.tool.effect
+    return _BY_EFFECT[effect](call)
 
 
 def _denied_outright(call: Call) -> Decision | None:
@@ -62,23 +61,28 @@ def _fetch(call: Call) -> Decision:
     )
 
 
-def _memory(call: Call) -> Decision:
+def _memory_read(call: Call) -> Decision:
     ruled = by_rule(call, lambda rule: True)
     if ruled is not None and ruled.outcome != "allow":
         return ruled
-    given = call.arguments.get("action")
-    action = given if isinstance(given, str) else ""
-    if call.tool.name in _MEMORY_READS or action in _MEMORY_READ_ACTIONS:
-        return allow("It reads memory.")
-    if call.mode == "plan":
+    return allow("Memory is the agent's own.")
+
+
+def _memory_remove(call: Call) -> Decision:
+    ruled = _memory_read(call)
+    if ruled.outcome == "allow" and call.mode == "plan":
         return deny_plan("Writing to memory")
-    removes = call.tool.name == "forget" or action == "remove"
-    if call.taint and not removes:
+    return ruled
+
+
+def _memory(call: Call) -> Decision:
+    ruled = _memory_remove(call)
+    if ruled.outcome == "allow" and call.taint:
         return Decision(
             outcome="ask",
             reason="This session has taken in text from outside: check what would be remembered.",
         )
-    return allow("Memory is the agent's own.")
+    return ruled
 
 
 def _delegate(call: Call) -> Decision:
@@ -105,6 +109,8 @@ _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "run": decide_commands.run,
     "fetch": _fetch,
     "memory": _memory,
+    "memory-read": _memory_read,
+    "memory-remove": _memory_remove,
     "delegate": _delegate,
     "none": _none,
 }

@@ -61,7 +61,7 @@ class Call:
     def first(self, among: Sequence[Rule], matches: Callable[[Rule], bool]) -> Rule | None:
         """The first rule about this tool that matches."""
         for rule in among:
-            if grammar.names_tool(rule, self.tool.name) and matches(rule):
+            if grammar.names_tool(rule, self.tool) and matches(rule):
                 return rule
         return None
 

@@ -299,6 +299,7 @@ _TITLES = {
     "run": "Run a command",
     "fetch": "Fetch a page",
     "memory": "Change memory",
+    "memory-remove": "Change memory",
     "delegate": "Start subagents",
 }
 

@@ -9,16 +9,18 @@ Globs are relative to the project, absolute, or begin with `~`. One without a sl
 at any depth. Rules see the words of parsed commands, never the text of a command line.
 """
 
+import difflib
 import functools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from kode.contracts import Effect, Tool
 from kode.errors import ConfigError
 from kode.permissions.sensitive import real
 
@@ -36,25 +38,22 @@ KIND_OF: dict[str, Kind] = {
     "fetch": "fetch",
     "fetch_url": "fetch",
     "memory": "memory",
-    "memory_list": "memory",
-    "memory_read": "memory",
-    "memory_write": "memory",
-    "memory_patch": "memory",
-    "memory_append": "memory",
-    "history_search": "memory",
-    "remember": "memory",
-    "recall": "memory",
-    "update_memory": "memory",
-    "update_soul": "memory",
-    "forget": "memory",
     "delegate": "delegate",
-    "delegate_tasks": "delegate",
-    "todo": "none",
 }
-"""Every name a rule may begin with, and what it is about."""
+"""What the rules are about whose name stands for a kind of tool, or may have a pattern."""
 
 FAMILIES = frozenset({"shell", "edit", "read", "fetch", "memory", "delegate"})
-"""Names that stand for every tool of their kind; the others stand for one tool."""
+"""Names that stand for every tool of their kind; any other stands for the tool of that name."""
+
+_FAMILY_OF: Mapping[Effect, str] = {
+    "run": "shell",
+    "memory-read": "memory",
+    "memory-remove": "memory",
+}
+"""Where it is not called as the effect."""
+
+LIKE_A_KNOWN_NAME = 0.8
+"""How alike two names are at least (of 1) for one to be the other mistyped."""
 
 ALLOWED = (
     "a tool's name (shell, write_file, ...), edit, read, fetch, memory or delegate alone; "
@@ -75,7 +74,7 @@ _SYSTEM_FOLDERS = (
 @dataclass(frozen=True, slots=True)
 class Rule:
     name: str
-    """One of `KIND_OF`."""
+    """A family, or a tool's name."""
     pattern: str = ""
     """What stands in the parentheses, in canonical form; "" for a bare name."""
 
@@ -84,7 +83,7 @@ class Rule:
 
     @property
     def kind(self) -> Kind:
-        return KIND_OF[self.name]
+        return KIND_OF.get(self.name, "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +102,11 @@ def parse(text: str) -> Rule:
     """A rule from its text. Raises: ConfigError that names what is allowed."""
     stripped = text.strip()
     match = re.fullmatch(r"([a-z_]+)(?:\((.*)\))?", stripped, re.DOTALL)
-    if match is None or match[1] not in KIND_OF:
+    if match is None or (match[2] is not None and match[1] not in KIND_OF):
         raise ConfigError(f"{text!r} is not a permission rule. Allowed are {ALLOWED}.")
     name, pattern = match[1], match[2]
     if pattern is None:
+        _check_spelling(name)
         return Rule(name)
     pattern = pattern.strip()
     if not pattern:
@@ -119,6 +119,16 @@ def parse(text: str) -> Rule:
         case "fetch":
             return Rule(name, pattern.lower())
     raise ConfigError(f"{text!r}: `{name}` takes no parentheses. Write `{name}` alone.")
+
+
+def _check_spelling(name: str) -> None:
+    """Which tools there are is not known here, but a name that nearly is a known one is not that of
+    another. Raises: ConfigError."""
+    if name in KIND_OF:
+        return
+    near = difflib.get_close_matches(name, KIND_OF, n=1, cutoff=LIKE_A_KNOWN_NAME)
+    if near:
+        raise ConfigError(f"{name!r} is not a permission rule. Did you mean `{near[0]}`?")
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -176,9 +186,11 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
     return False
 
 
-def names_tool(rule: Rule, tool: str) -> bool:
+def names_tool(rule: Rule, tool: Tool) -> bool:
     """Whether the rule is about this tool at all, its pattern aside."""
-    return rule.name == tool or (rule.name in FAMILIES and KIND_OF.get(tool) == rule.kind)
+    if rule.name in FAMILIES:
+        return rule.name in (tool.name, _FAMILY_OF.get(tool.effect, tool.effect))
+    return rule.name == tool.name
 
 
 def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = False) -> bool:

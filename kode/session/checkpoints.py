@@ -1,8 +1,8 @@
 """What a session changes in files, so that each turn can be taken back, and put forth again.
 
 Beside the session's file, in `sessions/<id>/checkpoints/`: `changes.jsonl`, a line before and
-after each change, and the contents themselves (`contents`). What the lines mean is in `changes`,
-what is kept before a command in `keeping`. What a program changes by itself is not seen here.
+after each change, and the contents (`content_store`). What the lines mean is in `change_log`, what
+is kept before a command in `backup`. What a program changes by itself is not seen here.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ from pathlib import Path
 from kode import durable
 from kode.contracts import AtStake
 from kode.errors import StorageError
-from kode.session import changes
-from kode.session.changes import (
+from kode.session import change_log
+from kode.session.backup import Kept, differences, gather, gather_files
+from kode.session.change_log import (
     Change,
     Group,
     History,
@@ -28,10 +29,9 @@ from kode.session.changes import (
     TurnEnd,
     way_back,
 )
-from kode.session.contents import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.content_store import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError
-from kode.session.keeping import Kept, differences, gather, gather_files
 from kode.session.uncommitted import bring_back_stashes, survey
 
 LOG = "changes.jsonl"
@@ -344,7 +344,7 @@ class Checkpoints:
     # ── the log ──────────────────────────────────────────────────────────────────────────────
 
     def _history(self) -> History:
-        return changes.history(self._lines())
+        return change_log.history(self._lines())
 
     def _lines(self) -> list[Line | None]:
         """Every line; None for one that cannot be read."""
@@ -352,7 +352,7 @@ class Checkpoints:
             raw = (self.folder / LOG).read_bytes().splitlines()
         except OSError:
             return []
-        return list(map(changes.parse, raw))
+        return list(map(change_log.parse, raw))
 
     def _record(self, *lines: Line) -> None:
         if not lines:
@@ -364,7 +364,7 @@ class Checkpoints:
             whole.insert(0, TurnEnd())
         with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            durable.append_to(file, b"\n".join(map(changes.line_of, whole)), path)
+            durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
         self.written = True
 
     def _is_left_open(self) -> bool:
@@ -372,7 +372,7 @@ class Checkpoints:
         number."""
         with contextlib.suppress(OSError), (self.folder / LOG).open("rb") as file:
             last = next(durable.lines_backwards(file), b"")
-            return isinstance(changes.parse(last), Change | RepositoryChange | Settled | None)
+            return isinstance(change_log.parse(last), Change | RepositoryChange | Settled | None)
         return False
 
     def _size(self) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from kode.images import told
+from kode.images import describe
 from kode.messages import (
     Image,
     Message,
@@ -27,7 +27,7 @@ from kode.session.entries import (
     TurnEntry,
     UsageEntry,
 )
-from kode.session.told import effective, said, turns_of
+from kode.session.messages import effective, said, turns_of
 
 MAX_DEPTH = 6
 """Of the arguments of a call; what lies deeper stays JSON."""
@@ -90,7 +90,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                     fence = _fence(part.text)
                     lines += [f"{part.name}:", fence, part.text, fence, ""]
                 case Image():
-                    lines += [f"*(picture: {told(part)})*", ""]
+                    lines += [f"*(picture: {describe(part)})*", ""]
                 case Thinking():
                     pass
     return "\n".join(lines).rstrip() + "\n"

@@ -1,5 +1,5 @@
-"""What a session has changed in files, against what they held first: as diffs for a person. What
-the changes are is told by `changes`, what the files held by `contents`.
+"""What a session has changed in files, against what they held first: as diffs for a person.
+The changes are in `change_log`, what the files held in `content_store`.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.session.changes import Change, History
-from kode.session.contents import LINK, Contents, is_digest
+from kode.session.change_log import Change, History
+from kode.session.content_store import LINK, Contents, is_digest
 
 MAX_COMPARED_LINES = 20_000
 """Of a file; a longer one is told as changed without its lines."""

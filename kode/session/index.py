@@ -22,8 +22,8 @@ from kode import durable, paths
 from kode.errors import SessionError
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
+from kode.session.messages import effective, turns_of
 from kode.session.reading import ID, read
-from kode.session.told import effective, turns_of
 
 HEAD_BYTES = 8_192
 """Mostly enough for the header, the system prompt and the first task."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.events import Emit, Notice
+from kode.session.backup import Kept
 from kode.session.checkpoints import Checkpoints
-from kode.session.keeping import Kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,16 +33,16 @@ from kode.session.entries import (
     new_id,
     timestamp,
 )
-from kode.session.reading import no_session, read, session_path
-from kode.session.told import (
+from kode.session.messages import (
     add_message,
     effective,
     is_turn,
-    told_so_far,
+    messages_so_far,
     turns_of,
     unanswered,
     unknown_results,
 )
+from kode.session.reading import no_session, read, session_path
 
 
 def new_session_id() -> str:
@@ -170,10 +170,10 @@ class Session:
             case TurnEntry():
                 self.cost_usd += entry.cost_usd or 0.0
             case RewindEntry():
-                self.messages, self.answers = told_so_far(self.entries)
+                self.messages, self.answers = messages_so_far(self.entries)
                 self.turns = turns_of(effective(self.entries))
             case _:
-                self.messages, self.answers = told_so_far(self.entries)
+                self.messages, self.answers = messages_so_far(self.entries)
 
 
 def create(

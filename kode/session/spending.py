@@ -14,7 +14,7 @@ from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files
-from kode.session.told import is_turn
+from kode.session.messages import is_turn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,8 @@ from kode.session.entries import (
 )
 from kode.session.index import files, last_used
 from kode.session.log import copy_to, load
+from kode.session.messages import model_messages, said
 from kode.session.reading import is_readable, read, session_path
-from kode.session.told import said, told
 
 SECONDS_A_DAY = 86_400
 
@@ -169,7 +169,7 @@ def _checked(home: Path, session_id: str, *, repair: bool) -> Checked:
         return Checked(id=session_id, faults=(str(error),))
     if not _ends_with_line(path):
         faults.append("The last line was cut short by a crash.")
-    messages = told(entries)
+    messages = model_messages(entries)
     if messages and calls_of(messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
     return Checked(id=session_id, faults=tuple(faults))

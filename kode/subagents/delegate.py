@@ -90,7 +90,9 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
         assert child.result is not None
         counts[child.result.status] += 1
         blocks.append(
-            records.told(child.id, child.task.goal, child.result, context.place.outputs, limit)
+            records.report_text(
+                child.id, child.task.goal, child.result, context.place.outputs, limit
+            )
         )
         for name in child.result.files_changed:
             files[os.path.normpath(os.path.join(context.place.cwd, name))] = None

@@ -173,7 +173,7 @@ def note(found: Sequence[Record], output_dir: Path) -> str:
     blocks = []
     for record in found:
         if record.result is not None:
-            block = told(record.id, record.goal, record.result, output_dir, limit)
+            block = report_text(record.id, record.goal, record.result, output_dir, limit)
             blocks.append(fenced(block, "a subagent") if is_tainted(record) else block)
     return "\n\n".join([head, *blocks])
 
@@ -183,7 +183,7 @@ def room(count: int) -> int:
     return min(MAX_SHOWN_CHARS, MAX_TOGETHER_CHARS // max(1, count))
 
 
-def told(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
+def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result as the model gets it: clipped to `limit` characters, the whole in a named file."""
     tokens = f"{result.steps} steps, {result.tokens_used} tokens"
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]

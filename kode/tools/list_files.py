@@ -8,7 +8,7 @@ from typing import Annotated
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
-from kode.tools import files, globs, looking
+from kode.tools import file_search, files, globs
 
 MAX_FILES = 1_000
 MAX_CHARS = 30_000
@@ -28,8 +28,8 @@ async def list_files(
         raise ToolError(f"{files.shown(context, root)} is a file: use read_file to see it.")
     glob = _relative(pattern, root) if pattern else None
     found = _Found(root=root, glob=glob, context=context)
-    program = looking.listing(looking.ripgrep(context), root)
-    ended = await looking.run(program, b"\0", found.take)
+    program = file_search.listing(file_search.ripgrep(context), root)
+    ended = await file_search.run(program, b"\0", found.take)
     return ToolOutput(
         text=_rendered(found, ended),
         summary=f"{found.total:,} file{'s' if found.total != 1 else ''}",
@@ -73,7 +73,7 @@ class _Found:
         return self.glob is None or globs.matches(self.glob, os.path.relpath(path, self.root))
 
 
-def _rendered(found: _Found, ended: looking.Ended) -> str:
+def _rendered(found: _Found, ended: file_search.Ended) -> str:
     notes: list[str] = []
     if len(found.shown) < found.total:
         notes.append(
@@ -82,7 +82,8 @@ def _rendered(found: _Found, ended: looking.Ended) -> str:
         )
     if ended.timed_out:
         notes.append(
-            f"[Stopped after {looking.TIMEOUT_S:.0f} s: there may be more. Give a narrower path.]"
+            f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
+            "Give a narrower path.]"
         )
     if not found.shown:
         only = f" matching {found.glob}" if found.glob else ""

@@ -19,7 +19,7 @@ from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.permissions import sensitive
-from kode.tools import files, globs, looking
+from kode.tools import file_search, files, globs
 
 MAX_HITS = 100
 MAX_COUNTED = 10_000
@@ -82,17 +82,21 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
 
 async def _searched(
     tool_context: ToolContext, hits: "_Hits", pattern: str, ignore_case: bool, around: int
-) -> looking.Ended:
+) -> file_search.Ended:
     """Raises ToolError for a pattern that is no regular expression."""
-    rg = looking.ripgrep(tool_context)
+    rg = file_search.ripgrep(tool_context)
     if rg:
-        program = looking.searching(rg, hits.root, pattern, ignore_case=ignore_case, context=around)
-        ended = await looking.run(program, b"\n", hits.take)
+        program = file_search.searching(
+            rg, hits.root, pattern, ignore_case=ignore_case, context=around
+        )
+        ended = await file_search.run(program, b"\n", hits.take)
         if not (ended.status == 2 and ended.stderr.strip() and not hits.total):
             return ended
     _refuse_invalid(pattern)
-    program = looking.searching(None, hits.root, pattern, ignore_case=ignore_case, context=around)
-    return await looking.run(program, b"\n", hits.take)
+    program = file_search.searching(
+        None, hits.root, pattern, ignore_case=ignore_case, context=around
+    )
+    return await file_search.run(program, b"\n", hits.take)
 
 
 def _refuse_invalid(pattern: str) -> None:
@@ -230,7 +234,7 @@ def _cut(line: str, start_byte: int) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _rendered(hits: _Hits, ended: looking.Ended, pattern: str) -> str:
+def _rendered(hits: _Hits, ended: file_search.Ended, pattern: str) -> str:
     notes: list[str] = []
     if hits.shown_hits < hits.total:
         count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"more than {MAX_COUNTED:,}"
@@ -251,7 +255,8 @@ def _rendered(hits: _Hits, ended: looking.Ended, pattern: str) -> str:
         notes.append(f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]")
     if ended.timed_out:
         notes.append(
-            f"[Stopped after {looking.TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]"
+            f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
+            "Narrow path or glob.]"
         )
     if not hits.shown:
         where = files.shown(hits.context, hits.root)

@@ -14,8 +14,9 @@ from kode.config import MemoryConfig
 from kode.contracts import Drop, Injection, MemoryContext, ToolContext, Turn
 from kode.errors import KodeError
 from kode.events import silent
-from kode.memory import SYSTEMS, make_system, open_memory
+from kode.memory import make_system, open_memory
 from kode.memory.history import History
+from kode.memory_registry import SYSTEMS
 from kode.messages import Message, Text, user_message
 from kode.workplace import NOWHERE
 

@@ -14,10 +14,11 @@ from kode.config import MemoryConfig
 from kode.contracts import MemoryContext, Turn
 from kode.errors import ProviderError
 from kode.events import silent
-from kode.memory import SYSTEMS, make_system
+from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.memory.journal.files import block_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory_registry import SYSTEMS
 from tests.memory.life import Model, use_tool
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

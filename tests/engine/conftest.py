@@ -19,7 +19,7 @@ from kode.memory.null import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks

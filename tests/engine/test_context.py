@@ -6,7 +6,7 @@ from kode.memory.null import NullMemory
 from kode.messages import results_of, text_of
 from kode.session import log
 from kode.session.entries import CompactionEntry, PruneEntry
-from kode.session.told import DROPPED_OUTPUT
+from kode.session.messages import DROPPED_OUTPUT
 from tests.engine.conftest import MakeBench, calls, says
 
 

@@ -11,7 +11,7 @@ import pytest
 from kode.engine.trial import _make_real
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
 from tests.sandbox.sandboxed import begun, fault, ran
 from tests.workplaces import workplace

@@ -23,7 +23,7 @@ from kode.memory.history import History
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, TurnEntry
-from kode.session.told import told
+from kode.session.messages import model_messages
 from kode.subagents.records import Record, records
 from kode.tools import processes
 
@@ -242,7 +242,7 @@ def unfit(place: Place, session_id: str | None) -> list[str]:
     ]
     if session_id is not None and (place.home / f"sessions/{session_id}.jsonl").exists():
         _, entries, _ = log.read(log.session_path(place.home, session_id))
-        faults += _unanswered(told(entries))
+        faults += _unanswered(model_messages(entries))
     faults += damaged_history(place)
     litter = [
         path

@@ -21,11 +21,11 @@ from kode.events import Event
 from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
-from kode.session.told import said
+from kode.session.messages import said
 from kode.subagents.channel import take
 from kode.subagents.delegation import Child, Delegation
 from kode.subagents.protocol import Start, Task, parse_snapshot, parse_task, snapshot_text
-from kode.subagents.records import told as told_of_agent
+from kode.subagents.records import report_text
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
 
@@ -241,7 +241,7 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
     for event in shown:
         to_json(event_object(event)).encode()
     if child.result is not None:
-        told_of_agent("1-abcd", "look", child.result, tmp_path, 100).encode()
+        report_text("1-abcd", "look", child.result, tmp_path, 100).encode()
     assert 0 <= delegation.spend.cost_usd < float("inf")
     assert delegation.spend.steps >= 0
 

@@ -19,7 +19,7 @@ from kode.cli import main as command
 from kode.messages import Message, results_of
 from kode.providers import warm_up
 from kode.session import log, upkeep
-from kode.session.told import told
+from kode.session.messages import model_messages
 from tests.e2e.command import Finished, Place
 from tests.faults.provider_faults import (
     ASKING,
@@ -82,7 +82,7 @@ class Stand:
     def messages(self) -> list[Message]:
         """What a model is told of the one session there is."""
         (path,) = self.place.session_files
-        return told(log.read(path)[1])
+        return model_messages(log.read(path)[1])
 
     @property
     def faults(self) -> list[str]:

@@ -9,8 +9,9 @@ from kode.cli.main import main
 from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
 from kode.errors import ConfigError, MemoryError_
-from kode.memory import SYSTEMS, make_system
+from kode.memory import make_system
 from kode.memory.commands import TARGETS, memory_command
+from kode.memory_registry import SYSTEMS
 from tests.memory.life import memory_context
 
 EVERY = [(name, target) for name, targets in TARGETS.items() for target in targets]

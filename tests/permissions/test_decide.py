@@ -33,6 +33,8 @@ def fake(name, effect, subject=""):
 
 
 TOOLS["memory"] = fake("memory", "memory", "action")
+TOOLS["recall"] = fake("recall", "memory-read", "query")
+TOOLS["forget"] = fake("forget", "memory-remove", "id")
 TOOLS["delegate_tasks"] = fake("delegate_tasks", "delegate")
 
 
@@ -72,7 +74,7 @@ def shell(mode, command, **more):
         ("write_file", {"path": "~/.kode/config.json"}, "deny deny deny deny"),
         ("fetch_url", {"url": "https://x.example/"}, "ask ask ask allow"),
         ("delegate_tasks", {"tasks": []}, "ask ask ask allow"),
-        ("memory", {"action": "search", "query": "x"}, "allow allow allow allow"),
+        ("recall", {"query": "x"}, "allow allow allow allow"),
         ("memory", {"action": "add", "content": "x"}, "allow allow deny allow"),
         ("shell", {"command": "ls src && cat a.py | head"}, "allow allow allow allow"),
         ("shell", {"command": "git status"}, "ask ask deny allow"),
@@ -166,7 +168,7 @@ def test_memory_shows_what_it_would_keep_in_a_tainted_session():
 
     assert decided("full", "memory", add, taint=True).outcome == "ask"
     assert decided("full", "memory", add, taint=True, allow=["memory"]).outcome == "ask"
-    assert decided("full", "memory", {"action": "remove"}, taint=True).outcome == "allow"
+    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "allow"
 
 
 def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
@@ -253,8 +255,8 @@ def test_deciding_never_raises(mode, tool, arguments, allow, deny, approved, tai
     allow=SOME_RULES,
 )
 def test_a_bare_deny_rule_always_wins(mode, tool, arguments, allow):
-    bare = {"run": "shell", "edit": "edit", "read": "read", "fetch": "fetch", "memory": "memory",
-            "delegate": "delegate", "none": "todo"}[TOOLS[tool].effect]  # fmt: skip
+    effect = TOOLS[tool].effect.partition("-")[0]
+    bare = {"run": "shell", "none": "todo"}.get(effect, effect)
 
     assert decided(mode, tool, arguments, allow=allow, deny=[bare]).outcome == "deny"
 

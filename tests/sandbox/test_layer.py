@@ -18,7 +18,7 @@ from kode.sandbox import layer
 from kode.sandbox import store as stores
 from kode.sandbox.sandbox import Attempt, Sandbox
 from kode.session.checkpoints import Checkpoints
-from kode.session.contents import Contents
+from kode.session.content_store import Contents
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
 Tree = dict[str, tuple[object, ...]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
-from kode.session.contents import MEGABYTE, Contents
+from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import (
     PruneEntry,
     StateEntry,

@@ -10,7 +10,7 @@ from kode.errors import BusyError, SessionError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TaintEntry, UsageEntry
-from kode.session.told import UNKNOWN_RESULT
+from kode.session.messages import UNKNOWN_RESULT
 from tests.session.stories import (
     answer,
     asks,

@@ -94,7 +94,7 @@ def test_a_damaged_result_counts_as_none(tmp_path: Path, content: str) -> None:
 
 
 def test_a_long_report_is_clipped_and_kept_whole_in_a_named_file(tmp_path: Path) -> None:
-    text = records.told("id-1", "goal", done("x" * 9_000), tmp_path / "outputs", 8_000)
+    text = records.report_text("id-1", "goal", done("x" * 9_000), tmp_path / "outputs", 8_000)
 
     assert len(text) < 8_400
     assert str(tmp_path / "outputs" / "agent-id-1.md") in text

@@ -10,7 +10,7 @@ import pytest
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
-from kode.tools import looking
+from kode.tools import file_search
 from kode.tools.list_files import list_files
 from kode.tools.search_files import search_files
 from tests.needs import needs
@@ -303,7 +303,7 @@ async def test_a_repository_cannot_configure_the_search(
 async def test_a_search_that_takes_too_long_stops_and_says_so(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(file_search, "TIMEOUT_S", 0.0)
     (project / "a").write_text("x\n")
 
     assert "[Stopped after 0 s: there may be more." in (await call(search_files, pattern="x")).text
@@ -314,7 +314,7 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
 async def test_a_hit_on_an_enormous_line_is_counted_but_not_kept(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "MAX_PIECE_BYTES", 300_000)
+    monkeypatch.setattr(file_search, "MAX_PIECE_BYTES", 300_000)
     (project / "a.min.js").write_text("x" * 2_000_000 + "needle\n")
     (project / "b.js").write_text("needle\n")
 
@@ -328,9 +328,9 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
     script = project.parent / "slow"
     script.write_text(f"#!/bin/sh\necho $$ > {project}/pid\nexec sleep 100\n")
     script.chmod(0o755)
-    program = looking.Program(argv=(str(script),))
+    program = file_search.Program(argv=(str(script),))
 
-    task = asyncio.create_task(looking.run(program, b"\n", lambda piece: True))
+    task = asyncio.create_task(file_search.run(program, b"\n", lambda piece: True))
     pid = project / "pid"
     while not pid.exists() or not pid.read_text().strip():
         await asyncio.sleep(0.01)

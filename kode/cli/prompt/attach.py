@@ -13,7 +13,7 @@ from kode.cli.prompt.pictures import Picture, mentioned_pictures
 from kode.cli.prompt.shrink import fitting
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
-from kode.images import told
+from kode.images import describe
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -50,6 +50,6 @@ async def _fitting(picture: Picture, screen: Screen) -> Picture | None:
 def _attach(conversation: "Conversation", screen: Screen, picture: Picture, note: str) -> None:
     try:
         image = conversation.attach_picture(picture.name, picture.data)
-        screen.print(f"with the picture {told(image)}{note}", "dim")
+        screen.print(f"with the picture {describe(image)}{note}", "dim")
     except UserError as error:
         screen.print(str(error), "warning")

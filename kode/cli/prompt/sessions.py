@@ -99,7 +99,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     from kode.errors import KodeError
     from kode.messages import text_of
     from kode.session.reading import read, session_path
-    from kode.session.told import said
+    from kode.session.messages import said
 
     if session.size_bytes > MAX_PREVIEWED_BYTES:
         return []

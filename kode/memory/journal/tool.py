@@ -19,7 +19,7 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
     """The tool over one open journal. `search` gives entries as they are to be shown, and what they
     are, as a sentence without its full stop."""
 
-    @tool(effect="memory", subject="query")
+    @tool(effect="memory-read", subject="query")
     async def history_search(
         context: ToolContext,
         query: Annotated[str, "As for `grep -i`: a word, or a basic regular expression"],

@@ -71,7 +71,7 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
             )
         return await _told(context, notes, outcome)
 
-    @tool(effect="memory", subject="query", parallel=True)
+    @tool(effect="memory-read", subject="query", parallel=True)
     async def recall(
         context: ToolContext,
         query: str,
@@ -116,7 +116,7 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
             outcome = await notes.writer.update_soul(content)
         return await _told(context, notes, outcome)
 
-    @tool(effect="memory", subject="id")
+    @tool(effect="memory-remove", subject="id")
     async def forget(
         context: ToolContext,
         id: str,

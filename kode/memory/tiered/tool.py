@@ -3,9 +3,10 @@
 Not here: the operations themselves (`write`), searching (`system`).
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Effect, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
@@ -30,10 +31,25 @@ less, when full) · read (all facts) · search (query over facts and past sessio
 A change is on disk at once and shows in the prompt of the next session."""
 
 
+def _effect_of(arguments: Mapping[str, Any]) -> Effect:
+    match arguments.get("action"):
+        case "read" | "search" | "episodes":
+            return "memory-read"
+        case "remove":
+            return "memory-remove"
+    return "memory"
+
+
 def memory_tool(facts: "Tiered") -> Tool:
     """The tool over one open memory."""
 
-    @tool(effect="memory", subject="action", name="memory", description=DESCRIPTION)
+    @tool(
+        effect="memory",
+        effect_of=_effect_of,
+        subject="action",
+        name="memory",
+        description=DESCRIPTION,
+    )
     async def memory(
         context: ToolContext,
         action: Action,

@@ -41,7 +41,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
     """`memory_list`, `memory_read`, `memory_write`, `memory_patch`, `memory_append`."""
     writer = desk.writer
 
-    @tool(effect="memory")
+    @tool(effect="memory-read")
     async def memory_list(context: ToolContext) -> ToolOutput:
         """List the files of long-term memory with their summaries and sizes in bytes."""
         rows = rows_of(writer.files)
@@ -49,7 +49,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         text = json.dumps(listed, ensure_ascii=False)
         return ToolOutput(text=text, summary=f"{len(rows)} files")
 
-    @tool(effect="memory", subject="path")
+    @tool(effect="memory-read", subject="path")
     async def memory_read(
         context: ToolContext, path: Annotated[str, "as facts/user.md"]
     ) -> ToolOutput:

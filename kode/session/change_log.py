@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kode.session.contents import State
+from kode.session.content_store import State
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

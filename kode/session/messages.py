@@ -24,12 +24,12 @@ UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
 
-def told(entries: Sequence[AnyEntry]) -> list[Message]:
+def model_messages(entries: Sequence[AnyEntry]) -> list[Message]:
     """The messages of a session, oldest first."""
-    return told_so_far(entries)[0]
+    return messages_so_far(entries)[0]
 
 
-def told_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
+def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
     """The messages, and the answers to calls of the last one while not all of them are there: see
     `add_message`."""
     messages: list[Message] = []

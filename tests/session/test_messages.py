@@ -16,7 +16,7 @@ from kode.session.entries import (
     TurnEntry,
 )
 from kode.session.log import Session
-from kode.session.told import DROPPED_OUTPUT, UNKNOWN_RESULT, said, told, unanswered
+from kode.session.messages import DROPPED_OUTPUT, UNKNOWN_RESULT, model_messages, said, unanswered
 from tests.session.stories import answer, asks, assert_sendable, results
 
 
@@ -147,7 +147,7 @@ def test_results_recorded_one_by_one_are_told_as_one_message_in_the_order_asked(
     assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert isinstance(joined, MessageEntry)
     assert joined.id == last.id
-    assert told(s.entries) == said(s.entries) == s.messages
+    assert model_messages(s.entries) == said(s.entries) == s.messages
 
 
 def test_a_result_that_is_there_is_kept_when_another_is_lost() -> None:
@@ -237,7 +237,7 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                     )
                 )
 
-        assert s.messages == told(s.entries)
+        assert s.messages == model_messages(s.entries)
         if s.messages is listed:  # what was told is told again, the same in the same place
             assert all(a is b for a, b in zip(before, s.messages, strict=False))
     s.append_message(user_message("end"))

@@ -4,7 +4,7 @@ from pathlib import Path
 from kode import paths
 from kode.messages import user_message
 from kode.session import log, upkeep
-from kode.session.contents import FOLDER, drop_oldest_of_all
+from kode.session.content_store import FOLDER, drop_oldest_of_all
 from tests.session.stories import contents_in
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from kode import paths
 from kode.contracts import AtStake
 from kode.errors import StorageError
-from kode.session.changes import Change, RepositoryChange
-from kode.session.contents import FOLDER, TOO_LARGE, Contents, Seen
+from kode.session.change_log import Change, RepositoryChange
+from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
 from kode.session.git import GitError
 from kode.session.uncommitted import Survey, Tracked, blobs, survey
 
