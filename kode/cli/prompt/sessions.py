@@ -98,8 +98,8 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     """The last prompt and the beginning of its answer."""
     from kode.errors import KodeError
     from kode.messages import text_of
-    from kode.session.reading import read, session_path
     from kode.session.messages import said
+    from kode.session.reading import read, session_path
 
     if session.size_bytes > MAX_PREVIEWED_BYTES:
         return []
