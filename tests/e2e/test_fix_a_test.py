@@ -74,7 +74,6 @@ def broken(place: Place) -> Place:
     return place
 
 
-@pytest.mark.smoke
 def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> None:
     needs_a_whole_sandbox(broken)
 
