@@ -336,6 +336,9 @@ class Verdict:
     reads: tuple[str, ...] | None = None
     """The files and folders that a command reads, as far as its words tell; None: it could read
     anything."""
+    checks: tuple[str, ...] = ()
+    """The parts of a command that check the project (tests, types, style, a build), where its exit
+    status tells how they ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

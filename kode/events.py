@@ -11,6 +11,7 @@
     │   ├── ToolStarted                     a call passed the gate and begins
     │   │   ├── ToolOutput                  its output as it comes
     │   │   └── ToolFinished                its outcome
+    │   ├── Steered                         what the person said meanwhile is on disk
     │   └── ContextReduced                  old tool output dropped, or a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
     ├── Working                             something of kode's own that takes time
@@ -45,6 +46,13 @@ class SessionStarted:
 class TurnStarted:
     text: str
     type: Literal["turn_started"] = "turn_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    text: str
+    """What the person said while the turn ran; the model has it with its next step."""
+    type: Literal["steered"] = "steered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +154,16 @@ class Denial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A command that checked the project: tests, types, style, a build."""
+
+    command: str
+    passed: bool
+    after_last_edit: bool
+    """Whether no file was changed in the turn since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     status: Status
     result: str
@@ -158,6 +176,10 @@ class TurnEnded:
     duration_ms: int
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order in which it was wanted."""
+    checks: tuple[Check, ...] = ()
+    """Each by its last run, as commands really ended."""
+    claims_more: bool = False
+    """Whether the answer says that a check passed which no call shows."""
     type: Literal["turn_ended"] = "turn_ended"
 
 
@@ -214,6 +236,7 @@ class Notice:
 Event = (
     SessionStarted
     | TurnStarted
+    | Steered
     | StepStarted
     | TextDelta
     | ThinkingDelta

@@ -18,9 +18,9 @@ StopReason = Literal["end", "tool_calls", "length", "refusal", "interrupted"]
 class Text:
     text: str
     source: str = ""
-    """Who added it: "" is the person (in a user message) or the model; else "memory",
-    "attachment", "outside" (attached, from no folder of work), "compaction", "note". Sent to the
-    model all the same."""
+    """Who added it: "" is the person (in a user message) or the model; "steering" is the person
+    while a turn runs; else "memory", "attachment", "outside" (attached, from no folder of work),
+    "compaction", "note". Sent to the model all the same."""
     type: Literal["text"] = "text"
 
 
@@ -120,7 +120,9 @@ def failure_of(call: ToolCall, text: str) -> ToolResult:
 
 def text_of(message: Message) -> str:
     """What was said: the person's or the model's own text parts, joined; no memory, no tools."""
-    return "\n".join(p.text for p in message.parts if isinstance(p, Text) and not p.source)
+    return "\n".join(
+        p.text for p in message.parts if isinstance(p, Text) and p.source in ("", "steering")
+    )
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:

@@ -106,6 +106,31 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
 
 
+async def test_what_is_said_while_a_turn_runs_goes_to_the_model_with_its_next_step(
+    opened: Open,
+) -> None:
+    said = [[], ["use tabs"], ["and a test"], []]
+    talk = await opened(
+        writing("a.txt", "1"), writing("a.txt", "2"), {"text": "done"}, {"text": "with a test"}
+    )
+    talk.steering = lambda: said.pop(0) if said else []
+
+    ended = await talk.turn("make it")
+
+    assert ended.result == "with a test"
+    messages = talk.session.messages
+    assert [m.role for m in messages] == [
+        "user", "assistant", "tool", "assistant", "tool", "user", "assistant", "user", "assistant",
+    ]  # fmt: skip
+    assert [text_of(m) for m in messages if m.role == "user"] == [
+        "make it",
+        "use tabs",
+        "and a test",
+    ]
+    assert talk.prompts() == ["make it"]
+    assert talk.status().turns == 1
+
+
 def writing(name: str, content: str) -> dict[str, object]:
     call = {"name": "write_file", "arguments": {"path": name, "content": content}}
     return {"calls": [call]}

@@ -6,7 +6,7 @@ How one is opened is `opening`; what of it is on disk is `sessions`.
 import asyncio
 import os
 import shutil
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -96,6 +96,8 @@ class Conversation:
     keep_session: bool = True
     attachments: tuple[Text | Image, ...] = ()
     """Go with the next turn."""
+    steering: Callable[[], Sequence[str]] = tuple
+    """Hands over what the person has said while a turn runs, each text once."""
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
@@ -188,7 +190,9 @@ class Conversation:
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         attachments, self.attachments = self.attachments, ()
-        ended = await run_turn(self.agent, self.context, text, self.emit, attachments)
+        ended = await run_turn(
+            self.agent, self.context, text, self.emit, attachments, self.steering
+        )
         self.interrupted = ended.status == "interrupted"
         self.unread_results = ended.status != "success"
         try:

@@ -94,6 +94,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
         untrusted = verdict.untrusted
         output = await _run_kept(agent, tool, arguments, context, verdict)
         run.files_changed.update(dict.fromkeys(output.files_changed))
+        run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
     except KodeError as error:

@@ -1,10 +1,12 @@
 """One turn as it runs: what takes part in it, and what it has come to so far."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
+from kode.engine.evidence import Evidence
 from kode.events import Denial, Emit
 from kode.messages import Usage
 
@@ -16,6 +18,8 @@ class Run:
     agent: Agent
     context: Context
     emit: Emit
+    steering: Callable[[], Sequence[str]] = tuple
+    """Hands over what the person has said since it was last called."""
     started: float = field(default_factory=time.monotonic)
     recorded: bool = False
     """Whether the person's text is on disk."""
@@ -30,6 +34,7 @@ class Run:
     begun: set[str] = field(default_factory=set)
     """Ids of the calls whose tool was started."""
     denials: list[Denial] = field(default_factory=list)
+    evidence: Evidence = field(default_factory=Evidence)
     untrusted: list[str] = field(default_factory=list)
     """Outside sources taken in that are not on disk yet."""
 

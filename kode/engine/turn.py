@@ -14,7 +14,7 @@ What a turn has come to so far is a `Run`.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kode.contracts import Turn
 from kode.engine.act import run_calls
@@ -27,6 +27,7 @@ from kode.engine.context import (
     prepare,
     record_pending,
 )
+from kode.engine.evidence import claims_more
 from kode.engine.reply import ask
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
@@ -36,6 +37,7 @@ from kode.events import (
     Notice,
     Replied,
     Status,
+    Steered,
     StepStarted,
     TurnEnded,
     TurnStarted,
@@ -63,8 +65,11 @@ async def run_turn(
     text: str,
     emit: Emit,
     attachments: Sequence[Text | Image] = (),
+    steering: Callable[[], Sequence[str]] = tuple,
 ) -> TurnEnded:
-    """Runs one turn to its end and says how it ended; what happened is on disk by then.
+    """Runs one turn to its end and says how it ended; what happened is on disk by then. `steering`
+    hands over what the person has said since it was last called; the model gets it with its next
+    step, and the turn goes on as long as there is any.
 
     A cancellation of the calling task becomes the status `interrupted`, the time limit becomes
     `timeout`, any fault of provider, limits or disk becomes `error`.
@@ -73,7 +78,7 @@ async def run_turn(
     """
     session = context.session
     number, begins_at = session.turns + 1, len(session.entries)
-    run = Run(agent=agent, context=context, emit=emit)
+    run = Run(agent=agent, context=context, emit=emit, steering=steering)
     status: Status = "success"
     error: str | None = None
     timeout_s = agent.limits.timeout_s
@@ -117,6 +122,8 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
+        checks=run.evidence.checks(),
+        claims_more=claims_more(run.answer, run.evidence.checks()),
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )
     await _settle(run, turn, ended)
@@ -154,10 +161,24 @@ async def _steps(run: Run) -> None:
             _refuse_cut_calls(run, calls, give_up=cut == MAX_CUT_REPLIES)
             continue
         cut = 0
-        if not calls:
-            run.answer = text_of(message)
-            return _check_answer(run.agent, message)
-        await run_calls(run, calls)
+        if calls:
+            await run_calls(run, calls)
+            _record_steering(run)
+            continue
+        run.answer = text_of(message)
+        _check_answer(run.agent, message)
+        if not _record_steering(run):
+            return
+
+
+def _record_steering(run: Run) -> bool:
+    """What the person has said meanwhile goes to the model next; whether there was any."""
+    said = run.steering()
+    for text in said:
+        part = Text(text=text, source="steering")
+        run.context.session.append_message(Message(role="user", parts=(part,)))
+        run.emit(Steered(text=text))
+    return bool(said)
 
 
 def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall], *, give_up: bool) -> None:

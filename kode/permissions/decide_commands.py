@@ -35,6 +35,7 @@ def run(call: Call) -> Decision:
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
         untrusted=_outside_source(call, line),
         reads=_known_reads(line),
+        checks=line.checks,
     )
 
 

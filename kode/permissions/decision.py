@@ -38,7 +38,8 @@ class Decision:
     """With `allow`, for a command: see `contracts.Verdict`."""
     untrusted: str = ""
     reads: tuple[str, ...] | None = None
-    """See `contracts.Verdict`, as for `untrusted`."""
+    checks: tuple[str, ...] = ()
+    """See `contracts.Verdict`, as for `untrusted` and `reads`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -282,6 +282,7 @@ class PersonGate:
             at_stake=decision.at_stake,
             untrusted=decision.untrusted,
             reads=decision.reads,
+            checks=decision.checks,
         )
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
@@ -346,6 +347,7 @@ def _verdict(decision: Decision) -> Verdict:
         sandboxed=decision.sandboxed,
         untrusted=decision.untrusted,
         reads=decision.reads,
+        checks=decision.checks,
     )
 
 
@@ -393,6 +395,7 @@ def _with_nobody(decision: Decision) -> Verdict:
             at_stake=decision.at_stake,
             untrusted=decision.untrusted,
             reads=decision.reads,
+            checks=decision.checks,
         )
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(

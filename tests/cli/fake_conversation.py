@@ -21,6 +21,7 @@ from kode.events import (
     Notice,
     Replied,
     RetryScheduled,
+    Steered,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -75,6 +76,7 @@ class FakeConversation:
     closed: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    steering: object = tuple
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
     pictures: list[str] = field(default_factory=list)
@@ -90,8 +92,9 @@ class FakeConversation:
             known=self.model in self.known,
         )
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
-        place = SimpleNamespace(outputs=self.home / "outputs")
-        return SimpleNamespace(provider=provider, place=place)
+        return SimpleNamespace(
+            provider=provider, place=SimpleNamespace(outputs=self.home / "outputs")
+        )
 
     @property
     def config(self):
@@ -154,6 +157,14 @@ class FakeConversation:
         if text.startswith("look"):
             await self._say(f"I see {', '.join(self.pictures) or 'nothing'}.")
             self.pictures.clear()
+            return
+        if text == "steer":
+            emit(ToolStarted(call_id="s", name="shell", subject="sleep 1"))
+            while not (said := self.steering()):
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(1.0)
+            emit(Steered(text=said[0]))
+            await self._say(f"Steered by: {said[0]}")
             return
         if text == "evil":
             await self._say("before\x1b[2Jafter \x1b]0;title\x07done")

@@ -147,3 +147,30 @@ def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
     terminal.type("c")
 
     terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")
+
+
+def test_enter_while_a_turn_runs_goes_to_its_next_step_and_alt_enter_waits(repl):
+    terminal = repl()
+
+    terminal.type("steer", "enter")
+    terminal.until("Running sleep")
+    terminal.type("use tabs", "enter")
+    terminal.until("next step: use tabs (Up to edit)")
+    terminal.type("echo", "\x1b\r")
+    terminal.until("queued: echo (Up to edit)")
+
+    text = terminal.until("Steered by: use tabs", "You said: echo")
+    assert text.index("\n> use tabs") < text.index("Steered by") < text.index("\n> echo")
+
+
+def test_up_takes_back_what_waits_for_the_next_step(repl):
+    terminal = repl()
+
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("use tabs", "enter")
+    terminal.until("next step: use tabs")
+    terminal.type("up")
+
+    terminal.until_gone("next step")
+    terminal.until("> use tabs")

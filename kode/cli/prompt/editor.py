@@ -273,8 +273,9 @@ class Editor:
         self.app.output.write_raw(sequence)
         self.app.output.flush()
 
-    def accept(self) -> None:
-        """Enter: an answer, a new line after a trailing backslash, or a message."""
+    def accept(self, *, later: bool = False) -> None:
+        """Enter: an answer, a new line after a trailing backslash, or a message; `later`, one that
+        waits for the end of the turn that runs."""
         text = self.buffer.text
         if self.asking:
             choice = self.menu.highlighted(text) if self.menu is not None else None
@@ -293,7 +294,7 @@ class Editor:
             return
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.clear()
-        self.state.submit(text)
+        self.state.submit(text, later=later)
 
     def _take_from_menu(self) -> bool:
         """Puts the entry that is highlighted, else the first, into the line where what was typed is

@@ -28,6 +28,7 @@ def bindings(editor: Editor) -> KeyBindings:
     menu = Condition(lambda: editor.buffer.complete_state is not None)
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
+    in_turn = Condition(lambda: editor.state.in_turn)
     commands = Condition(lambda: editor.vi_commands)
 
     @keys.add("enter", filter=~is_searching)
@@ -37,7 +38,11 @@ def bindings(editor: Editor) -> KeyBindings:
             return
         editor.accept()
 
-    @keys.add("escape", "enter")
+    @keys.add("escape", "enter", filter=in_turn & ~empty & ~asking)
+    def _send_later(event: KeyPressEvent) -> None:
+        editor.accept(later=True)
+
+    @keys.add("escape", "enter", filter=~in_turn | empty | asking)
     @keys.add("c-j")
     def _new_line(event: KeyPressEvent) -> None:
         if editor.sends_line_feed():

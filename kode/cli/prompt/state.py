@@ -99,6 +99,10 @@ class PromptState:
     editor: Prompt | None = None
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
+    steering: list[str] = field(default_factory=list)
+    """Messages for the turn that runs, which the model gets with its next step."""
+    in_turn: bool = False
+    """Whether the work that runs is a turn of the model."""
     folder: Path = field(default_factory=Path.cwd)
     """Where names of files begin, until the conversation is open."""
     work: "asyncio.Task[None] | None" = None
@@ -134,8 +138,9 @@ class PromptState:
     def busy(self) -> bool:
         return self.work is not None and not self.work.done()
 
-    def submit(self, text: str) -> None:
-        """Starts what was typed, or lets it wait for the end of what runs."""
+    def submit(self, text: str, *, later: bool = False) -> None:
+        """Starts what was typed. While a turn runs, the model gets a message with its next step, or
+        `later`, when the turn has ended; anything else waits for the end of what runs."""
         if not self.busy:
             self._start(text)
             return
@@ -144,8 +149,18 @@ class PromptState:
             self._echo(text)
             self._beside(self._command, *command)
             return
-        self.waiting.append(text)
+        steers = self.in_turn and not later and command is None and not text.startswith("!")
+        (self.steering if steers and not self._has_pictures(text) else self.waiting).append(text)
         self.screen.redraw()
+
+    def take_steering(self) -> list[str]:
+        """What the model gets now; it can no longer be edited."""
+        texts, self.steering = self.steering, []
+        pastes = self.editor.pastes if self.editor is not None else None
+        return [pastes.unfold(text) for text in texts] if pastes else texts
+
+    def _has_pictures(self, text: str) -> bool:
+        return self.editor is not None and bool(self.editor.pastes.pictures_in(text))
 
     def beside_work(self, command: str) -> None:
         """A key that stands for a command: runs it at once, whatever else runs, without an echo."""
@@ -190,7 +205,8 @@ class PromptState:
 
     def take_back(self) -> str | None:
         """The newest waiting message, no longer waiting."""
-        return self.waiting.pop() if self.waiting else None
+        texts = self.waiting or self.steering
+        return texts.pop() if texts else None
 
     def last_message(self) -> str | None:
         """What was last sent, folded as it was typed."""
@@ -212,8 +228,9 @@ class PromptState:
         if not self.busy:
             return []
         waiting = [
-            ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
-            for text in self.waiting[-3:]
+            ("queued", clip(f"{when}: {one_line(text)} (Up to edit)", width))
+            for when, texts in (("next step", self.steering), ("queued", self.waiting))
+            for text in texts[-3:]
         ]
         now = time.monotonic()
         lines = self.renderer.live(width, max(height - len(waiting), 1))
@@ -339,6 +356,8 @@ class PromptState:
     def _done(self, task: "asyncio.Task[None]") -> None:
         stopped = self.cancelled_at is not None
         self.cancelled_at, self.doing, self._status = None, "", None
+        # What a turn that failed has left goes to the next one.
+        self.waiting[:0], self.steering = self.steering, []
         self.renderer.progress.rest()
         self.screen.redraw()
         if self.leaving:
@@ -385,7 +404,11 @@ class PromptState:
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
         await attach(self.conversation, self.screen, text, pasted)
         self.unsent = None
-        ended = await self.conversation.turn(whole)
+        self.in_turn, self.conversation.steering = True, self.take_steering
+        try:
+            ended = await self.conversation.turn(whole)
+        finally:
+            self.in_turn = False
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
             self.screen.notify(f"{one_line(text)} {outcome}")

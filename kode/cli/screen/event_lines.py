@@ -117,6 +117,18 @@ def summary_line(event: TurnEnded) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def evidence_line(event: TurnEnded) -> str:
+    """What was checked since the last edit, and how it ended; "" where there is nothing to say."""
+    since = [check for check in event.checks if check.after_last_edit]
+    parts = [f"{one_line(one.command)} {'passed' if one.passed else 'failed'}" for one in since]
+    said = f"checked: {', '.join(parts)}" if parts else ""
+    if not parts and (event.files_changed or event.checks):
+        said = "not checked since the last edit"
+    if event.claims_more:
+        said = " · ".join(filter(None, (said, "the answer names a check that no call shows")))
+    return said
+
+
 def ending_line(event: TurnEnded) -> str:
     if event.status == "interrupted":
         return "Stopped. Progress is saved; tell kode what to do next."

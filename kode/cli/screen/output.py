@@ -36,6 +36,7 @@ def result_object(ended: TurnEnded, session_id: str | None, cwd: Path) -> dict[s
         "cost_usd": ended.cost_usd,
         "files_changed": [relative_path(path, cwd) for path in ended.files_changed],
         "denials": [dataclasses.asdict(denial) for denial in ended.denials],
+        "checks": [dataclasses.asdict(check) for check in ended.checks],
         "duration_ms": ended.duration_ms,
     }
 

@@ -18,6 +18,7 @@ from kode.cli.screen.event_lines import (
     command_failed,
     command_output,
     ending_line,
+    evidence_line,
     indented,
     mark,
     memory_line,
@@ -44,6 +45,7 @@ from kode.events import (
     Replied,
     RetryScheduled,
     SessionStarted,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -136,6 +138,13 @@ class Renderer:
         self._last = "person"
         self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
 
+    def _steered(self, text: str) -> None:
+        """What the person said meanwhile, where the model got it."""
+        first, *rest = clean(text).split("\n")
+        self.screen.print()
+        self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+        self._last = "person"
+
     def _will_stand_apart(self, is_text: bool) -> bool:
         """Whether a blank line will come before what goes on now, once it is settled: without it
         here too, all would move down by a line then."""
@@ -153,6 +162,9 @@ class Renderer:
             case TurnStarted():
                 self._streamed = False
                 self._last = "person"
+            case Steered():
+                self._settle_thinking()
+                self._steered(event.text)
             case TextDelta():
                 self._settle_thinking()
                 self._streamed = True
@@ -284,4 +296,7 @@ class Renderer:
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
         self._line(summary_line(event), "dim")
+        if evidence := evidence_line(event):
+            failed = event.claims_more or not all(one.passed for one in event.checks)
+            self.screen.print(evidence, "warning" if failed else "dim")
         self._last = "line"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kode.cli.screen.event_lines import (
     NOTICE_STYLE,
     agent_line,
+    evidence_line,
     indented,
     mark,
     notice_line,
@@ -35,6 +36,7 @@ from kode.events import (
     StepStarted,
     ThinkingDelta,
     ToolFinished,
+    TurnEnded,
 )
 
 MAX_ERROR_LINES = 6
@@ -120,6 +122,8 @@ class ProgressRenderer:
             case MemoryChanged() if self.verbose or not event.of_session:
                 self.screen.print(f"memory: {one_line(event.text)}", "dim")
                 self._memory = event.text
+            case TurnEnded() if evidence := evidence_line(event):
+                self.screen.print(evidence, "dim")
             case _:
                 return
 

@@ -32,6 +32,9 @@ _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</de
 
 _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
+_ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
+"""With one of these a program checks nothing."""
+
 _NOT_FOLLOWED = "uses the shell in ways that are not followed"
 
 _GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
@@ -55,6 +58,7 @@ def judge(command: str, where: Ground) -> Line:
         parts=tuple(walk.finished()),
         closed=walk.closed and all(part.risk == "safe" for part in walk.parts),
         known=walk.known,
+        checks=tuple(walk.checks),
     )
 
 
@@ -69,6 +73,7 @@ class _Walk:
         self.cwd: str | None = where.cwd
         self.moved = False
         self.words_left = plain.MAX_WORDS
+        self.checks: list[str] = []
         self.runs_input: set[int] = set()
         """Parts that run what they read, or a text that is not literal."""
 
@@ -89,8 +94,14 @@ class _Walk:
             self.closed = False
         if len(items) > plain.MAX_ITEMS or text.count("/") > MAX_SLASHES:
             raise TooLong
+        checking: list[Command] = []
         for item in items:
+            before = len(self.parts)
             self.item(item, is_plain=is_plain, depth=depth)
+            if isinstance(item, Command) and any(one.check for one in self.parts[before:]):
+                checking.append(item)
+        if is_plain and not depth:
+            self.checks = _proven(items, checking)
         if not is_plain and all(
             part.argv is not None or part.risk == "safe" for part in self.parts
         ):
@@ -172,6 +183,7 @@ class _Walk:
                 folder = self.cwd, self.moved
                 self.text(one.text, depth=depth + 1)
                 self.cwd, self.moved = folder
+                self.parts[first:] = [replace(part, check=False) for part in self.parts[first:]]
             else:
                 added = (Word("", "open"),) if one.appends else ()
                 self.command(text, (*one.words, *added), is_plain=False, depth=depth)
@@ -208,7 +220,9 @@ class _Walk:
         if rule is not None and rule.own:
             touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
-        return _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+        part = _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+        asks_itself = any(word.text in _ABOUT_ITSELF for word in words)
+        return replace(part, check=rule is not None and rule.check and not asks_itself)
 
     def touched_by(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Touched:
         kind = rule.operands.removeprefix("text ") if rule else ""
@@ -293,6 +307,20 @@ class _Walk:
             else part
             for index, part in enumerate(self.parts)
         ]
+
+
+def _proven(items: Sequence[Item], checking: Sequence[Command]) -> list[str]:
+    """The checks that must have run and passed where the exit status of the line is 0: those of the
+    last chain of `&&`, unless another command's status stands for theirs."""
+    proven: list[str] = []
+    for item in reversed([item for item in items if isinstance(item, Command)]):
+        if item.behind not in ("", "&&", ";") or (item.behind == ";" and proven):
+            break
+        if item in checking and item.before != "||":
+            proven.append(item.text)
+        if item.before in ("||", ";", "&"):
+            break
+    return proven[::-1]
 
 
 def _runs_input(words: tuple[Word, ...]) -> bool:

@@ -38,6 +38,8 @@ class Part:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Absolute paths that it names; globs keep their marks."""
+    check: bool = False
+    """Whether it checks the project: tests, types, style, a build."""
     outside: bool = False
     """Whether it names a path outside the working folders, other than a document of the system
     that it reads."""
@@ -50,6 +52,8 @@ class Line:
     """Whether all of it lies in the closed grammar and every part is `safe`."""
     known: bool
     """Whether every word is literal and every program was found: a rule about words can be sure."""
+    checks: tuple[str, ...] = ()
+    """The commands that check the project and have passed when the line's exit status is 0."""
 
     @property
     def risk(self) -> Risk:

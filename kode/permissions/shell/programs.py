@@ -8,7 +8,7 @@ import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,6 +22,7 @@ _RISKS: dict[str, Risk] = {
     "sends": "network",
     "destroys": "destructive",
     "system": "system",
+    "checks": "unknown",
     "runs": "unknown",
 }
 
@@ -92,6 +93,8 @@ class Rule:
     undo: str = ""
     own: bool = False
     """Whether it writes in kode's own folder."""
+    check: bool = False
+    """Whether its exit status says whether the project passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,6 +406,7 @@ def _rules(data: Mapping[str, Any]) -> dict[str, tuple[Rule, ...]]:
             choices = tuple(tuple(word.split("|")) for word in words.split())
             for row in value if isinstance(value, list) else [value]:
                 rule = _rule(choices, risk, {"reason": row} if isinstance(row, str) else row)
+                rule = replace(rule, check=section == "checks")
                 for name in choices[0]:
                     by_name.setdefault("" if "*" in name else name, []).append(rule)
     return {name: tuple(rules) for name, rules in by_name.items()}

@@ -72,13 +72,13 @@ async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
 
 async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
     await room.running()
-    room.state.submit("later")
-    room.state.submit("last")
+    room.state.submit("now")
+    room.state.submit("last", later=True)
 
     shown = [line for style, line in room.state.live(80, 10) if style == "queued"]
-    assert [line.split(" (")[0] for line in shown] == ["queued: later", "queued: last"]
+    assert [line.split(" (")[0] for line in shown] == ["next step: now", "queued: last"]
     assert room.state.take_back() == "last"
-    assert room.state.take_back() == "later"
+    assert room.state.take_back() == "now"
     assert room.state.take_back() is None
     room.state.interrupt()
     await room.settled()
@@ -167,11 +167,25 @@ async def test_what_was_begun_with_does_not_come_back_into_the_line(room):
     await room.running()
     room.state.editor = SimpleNamespace(put_back=line.append)
 
-    room.state.submit("later")
+    room.state.submit("later", later=True)
     room.state.interrupt()
     await room.settled()
 
     assert line == ["later"]
+
+
+async def test_what_no_step_took_in_is_the_next_message(room):
+    await room.running()
+    room.state.submit("use tabs")
+    room.state.submit("later", later=True)
+
+    assert room.state.take_steering() == ["use tabs"]
+    assert room.state.take_steering() == []
+    room.state.submit("too late")
+    room.state.work.cancel()
+    await room.settled()
+
+    assert room.talk.asked[1:] == ["too late", "later"]
 
 
 async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
