@@ -4,6 +4,7 @@ Here too: which tests are `slow`, and the lines that say what this machine lacks
 """
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from kode import credentials
 # How long an example takes is the machine's business, not the test's.
 settings.register_profile("kode", deadline=None)
 settings.load_profile("kode")
+
+# A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = tuple(Path(__file__).parent / name for name in ("e2e", "faults"))
 """Folders whose tests start processes, nearly all of them."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
@@ -20,6 +19,7 @@ from kode.messages import results_of, text_of
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
+from tests.needs import needs
 
 Open = Callable[..., Awaitable[Conversation]]
 
@@ -184,7 +184,7 @@ async def test_a_path_that_can_be_no_file_is_the_tools_to_refuse(
     assert told in result.text
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@needs("git")
 async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     opened: Open, tmp_path: Path
 ) -> None:

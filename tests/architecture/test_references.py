@@ -20,7 +20,10 @@ INVENTED = {
     "kode/tools/count_lines.py",
     "kode.tools.count_lines",
     "tests/tools/test_count_lines.py",
+    "kode.memory.last_word",
+    "kode/memory/last_word.py",
     "kode.providers.echo",
+    "kode/providers/echo.py",
     "tests/test_dates.py",
     "tests/cli/render.py",
 }

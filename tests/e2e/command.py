@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.needs import skip_without
+
 KODE = str(Path(sys.executable).parent / "kode")
 
 
@@ -80,6 +84,15 @@ class Place:
     def session_files(self) -> list[Path]:
         """The oldest first. Not by name: that counts seconds, and two may begin in one."""
         return sorted((self.home / "sessions").glob("*.jsonl"), key=created_at)
+
+
+def needs_a_whole_sandbox(place: Place) -> None:
+    """Skips the test where commands have no sandbox in which they can write."""
+    skip_without("bwrap")
+    findings = json.loads(place.run("doctor", "--json").out)
+    found = next(found["detail"] for found in findings if found["what"] == "sandbox")
+    if not found.startswith("bubblewrap"):
+        pytest.skip(f"needs a whole sandbox: {found}")
 
 
 def created_at(path: Path) -> str:

@@ -37,7 +37,7 @@ def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
     )
     assert done.returncode == 0, done.stderr
     steps = [
-        "+    return year % 4 == 0 and",
+        " +     return year % 4 == 0 and",
         "Wants the edge cases named in every summary",
         "kode continue --id 2",
         "You want the edge cases named in every summary.",

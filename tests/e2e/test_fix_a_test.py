@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
@@ -74,12 +74,8 @@ def broken(place: Place) -> Place:
     return place
 
 
-@pytest.mark.smoke
 def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> None:
-    findings = json.loads(broken.run("doctor", "--json").out)
-    standing = next(found["detail"] for found in findings if found["what"] == "sandbox")
-    if not standing.startswith("bubblewrap"):
-        pytest.skip(f"needs a whole sandbox: {standing}")
+    needs_a_whole_sandbox(broken)
 
     with ScriptedServer(REPLIES) as server:
         broken.url = server.openai_url

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Place
+from tests.needs import skip_without
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
@@ -199,8 +199,8 @@ def project(place: Place) -> Path:
 def test_a_recipe_does_what_it_says(place: Place, project: Path, heading: str) -> None:
     recipe = RECIPES[heading]
     blocks = sections()[heading]
-    if any("jq " in block for block in blocks) and shutil.which("jq") is None:
-        pytest.skip("needs jq (apt install jq)")
+    if any("jq " in block for block in blocks):
+        skip_without("jq")
     if heading.startswith("The same task"):
         (project / "src" / "new.py").unlink()
     names = {

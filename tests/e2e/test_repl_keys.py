@@ -5,7 +5,6 @@ import time
 import pytest
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 

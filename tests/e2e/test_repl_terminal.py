@@ -228,9 +228,13 @@ def test_esc_esc_stops_the_turn_whose_message_is_edited(repl):
 def test_tab_completes_commands_and_files(repl):
     terminal = repl()
 
-    terminal.type("/perm", "\t")
+    terminal.type("/perm")
+    terminal.until(" /permissions ")
+    terminal.type("\t")
     terminal.until("> /permissions")
-    terminal.type(" pl", "\t")
+    terminal.type(" pl")
+    terminal.until(" plan ")
+    terminal.type("\t")
     terminal.until("> /permissions plan")
     terminal.type("enter")
     terminal.until("Mode: plan.")

@@ -2,27 +2,20 @@
 
 import json
 import os
-import shutil
 import subprocess
 import time
 
 import pytest
 
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
+from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
-
-
-def kind(place: Place) -> str:
-    findings = json.loads(place.run("doctor", "--json").out)
-    return next(found["detail"] for found in findings if found["what"] == "sandbox")
 
 
 @pytest.mark.smoke
 def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none"):
-        pytest.skip(f"needs a sandbox: {found}")
+    needs_a_whole_sandbox(place)
     (place.project / "run.sh").write_text(
         "echo in > made\necho out > ~/out\ncat $KODE_HOME/config.json ~/.kode/*\n"
         f"cat {place.home}/config.json\necho x > {place.home}/memory/x\n"
@@ -88,9 +81,7 @@ SNAPSHOT = {
 
 
 def test_a_subagent_cannot_change_the_snapshot_it_was_given_in_its_project(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none"):
-        pytest.skip(f"needs a sandbox: {found}")
+    needs_a_whole_sandbox(place)
     place.home.mkdir(mode=0o700, exist_ok=True)
     (place.home / "config.json").write_text('{"sandbox": {"enabled": true}}')
     given = place.project / "given"
@@ -112,9 +103,7 @@ def test_a_subagent_cannot_change_the_snapshot_it_was_given_in_its_project(place
 
 
 def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none"):
-        pytest.skip(f"needs a sandbox: {found}")
+    needs_a_whole_sandbox(place)
     snapshots = f"{place.home}/sessions/*/agents/*/snapshot.json"
     (place.project / "forge.sh").write_text(
         f"for f in {snapshots}; do {FORGE.format('$f')}; done\n"
@@ -142,9 +131,7 @@ def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
 
 
 def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none"):
-        pytest.skip(f"needs a sandbox: {found}")
+    needs_a_whole_sandbox(place)
     programs = place.project / ".venv" / "bin"
     programs.mkdir(parents=True)
     place.extra["PATH"] = f"{programs}:{os.environ['PATH']}"
@@ -172,9 +159,8 @@ def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place)
 
 
 def test_a_rule_for_a_command_that_needs_the_network_gives_it_and_no_other(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none") or not shutil.which("curl"):
-        pytest.skip(f"needs a sandbox and curl: {found}")
+    needs_a_whole_sandbox(place)
+    skip_without("curl")
     with ScriptedServer([{"text": "unused"}]) as other:
         curl = f"curl -s -o /dev/null http://127.0.0.1:{other.port}/ && echo reach''ed"
         (place.project / "ask.sh").write_text(f"{curl} || echo fail''ed\n")
@@ -193,9 +179,8 @@ def test_a_rule_for_a_command_that_needs_the_network_gives_it_and_no_other(place
 
 
 def test_a_yes_to_a_command_that_needs_the_network_gives_it(place: Place) -> None:
-    found = kind(place)
-    if found.startswith("none") or not shutil.which("curl"):
-        pytest.skip(f"needs a sandbox and curl: {found}")
+    needs_a_whole_sandbox(place)
+    skip_without("curl")
     with ScriptedServer([{"text": "unused"}]) as other:
         curl = f"curl -s -o /dev/null http://127.0.0.1:{other.port}/ && echo reach''ed"
         call = {"name": "shell", "arguments": {"command": curl}}

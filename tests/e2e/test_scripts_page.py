@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from kode import events
 from kode.cli.screen.output import EXIT_CODES, event_object, failure_object
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.e2e.command import Place
+from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
@@ -56,8 +56,8 @@ def project(place: Place) -> Path:
 
 @pytest.mark.parametrize("block", SHELL_BLOCKS, ids=lambda block: block.split("\n")[0][:40])
 def test_a_shell_block_runs_as_it_stands(place: Place, project: Path, block: str) -> None:
-    if "jq " in block and shutil.which("jq") is None:
-        pytest.skip("jq is not installed")
+    if "jq " in block:
+        skip_without("jq")
     with ScriptedServer(REPLIES, repeat_last=True) as server:
         place.url = server.openai_url
         done = subprocess.run(

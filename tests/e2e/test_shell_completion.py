@@ -1,7 +1,6 @@
 """`kode completion`: the scripts do their work in real shells."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from kode.messages import user_message
 from kode.session import log
 from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
+from tests.needs import needs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
@@ -32,12 +32,6 @@ while IFS= read -r line; do
     echo "${COMPREPLY[*]}"
 done
 """
-
-
-def needs(shell: str) -> "pytest.MarkDecorator":
-    return pytest.mark.skipif(
-        shutil.which(shell) is None, reason=f"needs {shell} (apt install {shell})"
-    )
 
 
 @pytest.fixture

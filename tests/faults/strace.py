@@ -7,7 +7,6 @@ What a recording means for a disk is `power_cut.py`'s business.
 import functools
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.needs import lack_of
 
 WRITING = (
     "write pwrite64 writev ftruncate truncate rename renameat renameat2 unlink unlinkat "
@@ -56,8 +57,8 @@ def why_not() -> str:
     """Why processes cannot be traced here; "" where they can."""
     if os.uname().sysname != "Linux":
         return f"strace needs Linux, and this is {os.uname().sysname}"
-    if shutil.which("strace") is None:
-        return "strace is not installed"
+    if why := lack_of("strace"):
+        return why
     tried = subprocess.run(
         ["strace", "-f", "-o", "/dev/null", "-e", "inject=fsync:signal=KILL", "true"],
         capture_output=True,

@@ -189,7 +189,7 @@ def ended_needlessly(place: Place, shown: Sequence[Event]) -> list[str]:
     return [f"ended: {e}" for e in errors if any(path in e for path in dispensable)]
 
 
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize(
     ("life", "error"),
     [

@@ -22,7 +22,7 @@ from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
 LONG = os.environ.get("FAULTS") == "all"
-pytestmark = pytest.mark.timeout(1800 if LONG else 120)
+pytestmark = pytest.mark.timeout(1800 if LONG else 600)
 EXAMPLES = settings(
     max_examples=100 if LONG else 7,
     deadline=None,

@@ -30,7 +30,7 @@ from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
 
 LONG = os.environ.get("FAULTS") == "all"
-pytestmark = pytest.mark.timeout(1800 if LONG else 120)
+pytestmark = pytest.mark.timeout(1800 if LONG else 600)
 EXAMPLES = settings(
     max_examples=1500 if LONG else 60,
     deadline=None,

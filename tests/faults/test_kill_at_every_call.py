@@ -89,7 +89,7 @@ def start_again(recorded: Recorded, shown: list[Event]) -> list[str]:
     return life.missing(place, shown) + unfit(place, None) + life.unfit(place)
 
 
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
 def test_nothing_shown_is_lost_wherever_kode_is_killed(
     life: Life, record: Record, tmp_path: Path

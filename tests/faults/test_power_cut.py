@@ -71,7 +71,7 @@ def wrong_with(life: Life, place: Place, shown: list[Event]) -> list[str]:
     return faults + life.missing(place, shown)
 
 
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
 def test_a_power_cut_at_any_moment_loses_nothing_that_was_shown(
     life: Life, record: Record, tmp_path: Path
@@ -125,7 +125,7 @@ def without_syncs(calls: Sequence[strace.Call], part: str, *, folders: bool) -> 
     ]
 
 
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("folders", [True, False], ids=["folders", "files"])
 @pytest.mark.parametrize("part", ["/sessions", "/memory"])
 @pytest.mark.parametrize("life", LIVES if LONG else (TIERED,), ids=lambda life: life.name)
@@ -148,7 +148,7 @@ CUTS_AFTER_KILLS = 40 if LONG else 3
 """In each life."""
 
 
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES if LONG else (TIERED,), ids=lambda life: life.name)
 def test_what_is_done_after_a_kill_survives_a_power_cut_too(
     life: Life, record: Record, tmp_path: Path

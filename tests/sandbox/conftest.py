@@ -121,5 +121,5 @@ def ready(run: Run) -> Run:
     if key not in _FAULTS:
         _FAULTS[key] = run.fault()
     if _FAULTS[key]:
-        pytest.skip(f"needs {run.kind}: {_FAULTS[key]}")
+        pytest.skip(_FAULTS[key])
     return run

@@ -43,9 +43,13 @@ class Done:
 
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
-    return sandbox.fault(
+    """What a kind of sandbox needs that is not here; "" where it holds."""
+    why = sandbox.fault(
         "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
     )
+    if why == "not installed":
+        return "needs bubblewrap (apt install bubblewrap)"
+    return f"needs the sandbox {kind}: {why}" if why else ""
 
 
 def begun(sandbox: Sandbox, kind: Kind) -> Attempt:

@@ -22,7 +22,7 @@ KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
 def of(made: Sandbox, kind: Kind) -> Run:
     if why := fault(made, kind):
-        pytest.skip(f"needs {kind}: {why}")
+        pytest.skip(why)
     return Run(kind, made.ground.kode_home.parent, made.ground.cwd)
 
 

@@ -1,7 +1,6 @@
 """What is kept before commands that discard work, and how undo brings it back: with real git."""
 
 import hashlib
-import shutil
 import struct
 import subprocess
 from contextlib import suppress
@@ -13,9 +12,10 @@ from kode.contracts import AtStake
 from kode.session.checkpoints import Checkpoints
 from kode.session.git import ENVIRONMENT, GitError
 from kode.session.uncommitted import blobs, survey
+from tests.needs import needs
 from tests.session.stories import contents_in
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = needs("git")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import asyncio
 import gzip
 import ipaddress
-import shutil
 import signal
 import ssl
 import subprocess
@@ -15,6 +14,7 @@ from kode.errors import ToolError
 from kode.tools import addresses, fetch_url
 from kode.tools.addresses import Address, public_only
 from kode.tools.fetch_url import fetch
+from tests.needs import needs
 from tests.tools.conftest import Call
 
 Answer = Callable[[str, dict[str, str]], bytes]
@@ -445,7 +445,7 @@ async def test_the_system_s_resolver_gives_addresses() -> None:
     assert await addresses.resolve("127.0.0.1", 80) == [ipaddress.ip_address("127.0.0.1")]
 
 
-@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")
+@needs("openssl")
 async def test_the_handshake_carries_the_host_s_name_and_checks_it(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(

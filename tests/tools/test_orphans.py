@@ -1,7 +1,6 @@
 """Commands end when kode is killed, and only then."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
 from tests.tools.conftest import lives
 
 ROOT = Path(__file__).parents[2]
-needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
+needs_pgrep = needs("pgrep")
 
 COMMANDS_AND_WAIT = """
 import os, secrets, subprocess, sys, time

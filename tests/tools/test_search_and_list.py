@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,13 @@ from kode.errors import ToolError
 from kode.tools import file_search
 from kode.tools.list_files import list_files
 from kode.tools.search_files import search_files
+from tests.needs import needs
 from tests.tools.conftest import Call
 
 engines = pytest.mark.parametrize(
     "engine",
     [
-        pytest.param(
-            "rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
-        ),
+        pytest.param("rg", marks=needs("rg")),
         "python",
     ],
 )
@@ -344,7 +342,7 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
         os.kill(int(pid.read_text()), 0)
 
 
-@pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
+@needs("rg")
 @pytest.mark.parametrize("engine", ["rg"])
 @pytest.mark.parametrize(
     "arguments",

@@ -2,7 +2,6 @@ import asyncio
 import dataclasses
 import os
 import re
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from kode.events import Event, ToolOutput
 from kode.tools import processes
 from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell
+from tests.needs import needs
 from tests.tools.conftest import Call, lives
 
 
@@ -282,7 +282,7 @@ async def test_no_descriptor_is_left_open(call: Call) -> None:
     assert len(list(folder.iterdir())) == before
 
 
-@pytest.mark.skipif(not shutil.which("ps"), reason="needs ps")
+@needs("ps")
 async def test_processes_are_found_without_proc(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import threading
 
@@ -7,6 +6,7 @@ import pytest
 
 from kode.cli.prompt import files
 from kode.cli.prompt.files import FileIndex, list_files
+from tests.needs import needs
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_without_git_and_ripgrep_the_folder_is_walked(project, monkeypatch):
     assert "build/out.o" not in found
 
 
-@pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep (apt install ripgrep)")
+@needs("rg")
 def test_ripgrep_lists_where_there_is_no_repository(project):
     found = list_files(project)
 
