@@ -305,6 +305,13 @@ class Tool:
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
 
+OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
+    "acceptEdits": "auto-edit",
+    "bypassPermissions": "full",
+    "default": "ask",
+}
+"""Names of other agents' modes that are taken wherever a mode is named."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AtStake:

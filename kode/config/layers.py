@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from kode import paths
 from kode.config.files import Layer, expanded, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
+from kode.contracts import OTHER_MODE_NAMES
 from kode.credentials import redact
 from kode.errors import ConfigError
 
@@ -179,7 +180,10 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def _respelled(layer: Layer | None) -> Layer | None:
-    """The layer with `OTHER_SPELLINGS` under their own names. Raises: ConfigError for both."""
+    """The layer with `OTHER_SPELLINGS` and `OTHER_MODE_NAMES` under their own names. Raises:
+    ConfigError for both spellings of a key."""
+    if layer is not None:
+        layer = replace(layer, values=_with_own_mode(layer.values))
     for other, key in OTHER_SPELLINGS.items():
         section, _, name = other.rpartition(".")
         held = layer.values.get(section) if layer is not None else None
@@ -194,6 +198,14 @@ def _respelled(layer: Layer | None) -> Layer | None:
         places = {key if place == other else place: at for place, at in layer.places.items()}
         layer = Layer(values={**layer.values, section: renamed}, places=places)
     return layer
+
+
+def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    section = values.get("permissions")
+    mode = section.get("mode") if isinstance(section, dict) else None
+    if not isinstance(mode, str) or mode not in OTHER_MODE_NAMES:
+        return values
+    return {**values, "permissions": {**values["permissions"], "mode": OTHER_MODE_NAMES[mode]}}
 
 
 def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:
@@ -236,7 +248,8 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
             continue
         given[key] = int(value) if key == "max_steps" and _is_whole(value) else value
         places[key] = variable
-    return _choosing_memory(given, places)
+    layer = _choosing_memory(given, places)
+    return replace(layer, values=_with_own_mode(layer.values))
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -10,25 +10,33 @@ from kode.cli.flags import add_conversation_flags
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
+PICK = ""
+"""What `-r` without an id gives: the person picks a session."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line that names no command and returns its exit code."""
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="as `kode run TASK`")
-    parser.add_argument("-c", "--continue", action="store_true", dest="newest")
-    parser.add_argument("-r", "--resume", metavar="ID", help="as `kode continue --id ID`")
+    parser.add_argument(
+        *("-c", "--continue"), action="store_true", dest="newest", help="as `kode continue`"
+    )
+    parser.add_argument(
+        *("-r", "--resume"), nargs="?", const=PICK, metavar="ID", help="that session, or pick one"
+    )
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
     if arguments.print:
         return _print(arguments)
-    if arguments.newest or arguments.resume:
+    if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
 
         return continue_session(arguments, arguments.resume, arguments.task)
     if arguments.task and not any(c.isspace() for c in arguments.task):
         raise ConfigError(
-            f"kode: unknown command {arguments.task!r}. A task goes in quotes, or after `kode run`."
+            f"kode: unknown command {arguments.task!r}. "
+            f"To run a task of one word: `kode run {arguments.task}`."
         )
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
 
@@ -42,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 def _print(arguments: argparse.Namespace) -> int:
     from kode.cli.commands.run import run_task
 
-    if arguments.newest or arguments.resume:
+    if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
 
         return continue_session(arguments, arguments.resume, arguments.task or "-")
