@@ -71,6 +71,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
+    add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
     _add_other_names(parser)
 
 
@@ -110,6 +111,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "memory.system": arguments.memory,
         "memory.enabled": False if arguments.no_memory else None,
         "agents_files": False if arguments.no_agents else None,
+        "repl.plain": True if arguments.plain else None,
     }
     return {key: value for key, value in keys.items() if value is not None}
 

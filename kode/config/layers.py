@@ -89,6 +89,7 @@ FLAGS = {
     "memory.system": "--memory",
     "memory.enabled": "--no-memory",
     "agents_files": "--no-agents",
+    "repl.plain": "--plain",
     "add_dirs": "--add-dir",
     "sandbox.enabled": "--sandbox",
 }

@@ -59,6 +59,25 @@ def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     return True
 
 
+def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
+    """Whether the plain face is wanted. The configuration is loaded only where a file of it has the
+    word: it can wait for the prompt otherwise."""
+    from kode.paths import config_file, home
+
+    if arguments.plain:
+        return True
+    for path in (config_file(home()), *(folder / "kode.json" for folder in (cwd, *cwd.parents))):
+        with contextlib.suppress(OSError):
+            if path.is_file() and b'"plain"' in path.read_bytes():
+                break
+    else:
+        return False
+    from kode.config import load_config
+
+    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    return loaded.config.repl.plain
+
+
 async def _repl(
     arguments: argparse.Namespace, cwd: Path, task: str | None, session_id: str | None
 ) -> int:
@@ -66,7 +85,9 @@ async def _repl(
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
 
-    screen = open_screen(color=False if arguments.no_color else None)
+    screen = open_screen(
+        color=False if arguments.no_color else None, plain=_wants_plain(arguments, cwd)
+    )
     renderer = Renderer(screen)
 
     async def opening() -> "Conversation":

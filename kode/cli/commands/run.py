@@ -77,7 +77,7 @@ async def _run(arguments: argparse.Namespace, text: str, session_id: str | None)
 
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
-    emit, ask = _faces(arguments)
+    emit, ask = _faces(arguments, plain=loaded.config.repl.plain)
     conversation = await open_conversation(
         loaded,
         cwd=cwd,
@@ -253,7 +253,7 @@ def _read_stdin() -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
+def _faces(arguments: argparse.Namespace, *, plain: bool) -> "tuple[Emit, Ask | None]":
     """What shows the events, and what asks the person: at a terminal, and not when the output is
     for a program."""
     if arguments.output_format == "stream-json":
@@ -264,7 +264,10 @@ def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
     from kode.cli.screen.run_render import ProgressRenderer
 
     progress = ProgressRenderer(
-        verbose=arguments.verbose, no_color=arguments.no_color, live=not arguments.quiet
+        verbose=arguments.verbose,
+        no_color=arguments.no_color,
+        live=not arguments.quiet,
+        plain=plain,
     )
     asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     # One screen for both: a question must not be painted over.
