@@ -4,6 +4,7 @@ This module parses; `opening.py` opens the prompt.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from kode.cli.flags import add_conversation_flags
@@ -40,11 +41,17 @@ def main(argv: Sequence[str]) -> int:
         )
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
 
-    if not stdin_is_terminal():
-        from kode.cli.commands.run import run_task
+    if stdin_is_terminal():
+        return open_repl(arguments, arguments.task, None)
+    from kode.cli.commands.run import read_task, run_read_task
 
-        return run_task(arguments, arguments.task, None)
-    return open_repl(arguments, arguments.task, None)
+    task = read_task(arguments.task)
+    if not task.strip() and arguments.output_format in (None, "text"):
+        from kode.cli.commands.demo import main as demo
+
+        print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
+        return demo([])
+    return run_read_task(arguments, task, None)
 
 
 def _print(arguments: argparse.Namespace) -> int:

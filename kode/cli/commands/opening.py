@@ -25,11 +25,17 @@ def stdin_is_terminal() -> bool:
 
 
 def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
-    """Opens the REPL; a machine without key or config is led through the set-up first."""
+    """Opens the REPL; on a machine without key or config the set-up comes first, or the demo where
+    the output is no terminal."""
     from kode.paths import home
 
     cwd = working_directory(arguments)
-    if not _set_up(arguments, cwd):
+    is_set_up = _set_up(arguments, cwd)
+    if not is_set_up and task is None and not sys.stdout.isatty():
+        from kode.cli.commands.demo import main as demo
+
+        return demo([])
+    if not is_set_up and sys.stdout.isatty():
         from kode.cli.commands.init import first_run
 
         code = first_run(home())
@@ -45,7 +51,7 @@ def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
 
     named = any((arguments.provider, arguments.base_url, arguments.script))
     variables = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "KODE_API_KEY", "KODE_PROVIDER")
-    if named or any(os.environ.get(name) for name in variables) or not sys.stdout.isatty():
+    if named or any(os.environ.get(name) for name in variables):
         return True
     if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
         return any(os.environ.get(f"{name}_BASE_URL") for name in ("OPENAI", "ANTHROPIC"))

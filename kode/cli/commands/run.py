@@ -59,8 +59,11 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
 
     Raises: UserError, SessionError or StorageError when it could not start.
     """
-    _interrupted_by_signals()
-    text = read_task(task)
+    return run_read_task(arguments, read_task(task), session_id)
+
+
+def run_read_task(arguments: argparse.Namespace, text: str, session_id: str | None) -> int:
+    """As `run_task`, for a text that has everything that was piped in."""
     if not text.strip():
         raise ConfigError(
             'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
@@ -129,7 +132,8 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
 
 def read_task(task: str | None) -> str:
     """The task's text: the argument, or stdin where there is none, it is empty or `-`, or both:
-    then stdin is appended as context."""
+    then stdin is appended as context. From here on signals interrupt in good order."""
+    _interrupted_by_signals()
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin()
