@@ -24,8 +24,6 @@ from rich.text import Text
 from kode.cli.commands import demo
 
 COLUMNS, LINES = 92, 48
-TASK = "python3 test_dates.py fails. Find out why and fix it."
-TESTS = "shell(python3 test_dates.py)"
 DONE = "prints all good"
 ANSWER_S = 30.0
 
@@ -38,7 +36,7 @@ def main(target: Path) -> None:
         script = demo.SCRIPTS / "demo_first.json"
         process = pexpect.spawn(
             str(kode),
-            ["--provider", "scripted", "--script", str(script), "--allow", TESTS],
+            ["--provider", "scripted", "--script", str(script), "--allow", demo.TESTS],
             cwd=str(project),
             env={
                 **os.environ,
@@ -50,7 +48,7 @@ def main(target: Path) -> None:
         )
         stream = pyte.ByteStream(screen)
         _read_until(process, stream, screen, "> ")
-        process.send(TASK + "\r")
+        process.send(demo.TASK + "\r")
         _answer_until(process, stream, screen, DONE)
         svg = _drawn(screen)
         process.close(force=True)
