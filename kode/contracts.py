@@ -135,6 +135,10 @@ class RunningCommand(Protocol):
     def command(self) -> str: ...
 
     @property
+    def since(self) -> float:
+        """When it was started, on the clock `time.monotonic`."""
+
+    @property
     def output_path(self) -> Path | None:
         """The file with its output; None when none could be written."""
 

@@ -28,6 +28,7 @@ MODE_MEANS: "dict[PermissionMode, str]" = {
 """Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
 
 MODES = tuple(MODE_MEANS)
+SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
@@ -92,10 +93,19 @@ def _add_other_names(parser: Parser) -> None:
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the given flags set, by dotted config key."""
+    """What the given flags set, by dotted config key. A script is played whatever provider the
+    config names.
+
+    Raises: ConfigError for a script with another provider than `scripted`.
+    """
+    provider = arguments.provider
+    if arguments.script and provider not in (None, SCRIPTED):
+        raise ConfigError(
+            f"--script is played by the provider scripted, not by {provider}. Drop one of the two."
+        )
     keys = {
         "model": arguments.model,
-        "provider": arguments.provider,
+        "provider": SCRIPTED if arguments.script else provider,
         "base_url": arguments.base_url,
         "script": arguments.script,
         "max_steps": arguments.max_steps,

@@ -151,8 +151,8 @@ def load_config(
         layer, ignored = _without_forbidden(layer, _mode_of(merged))
         if ignored:
             warnings.append(
-                f"{path} may not set {', '.join(ignored)}: a repository must not decide that "
-                f"for whoever opens it. Set it in {own} if you want it."
+                f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
+                f"safety. Set it in {own} if you want it."
             )
         add(expanded(layer, environ, path, trusted=False))
         files.append(path)
@@ -254,7 +254,7 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each `KODE_*` that means nothing here: perhaps a slip of the pen."""
+    """A sentence for each unknown `KODE_*`: perhaps a typo."""
     known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
     told = []
     for name in sorted(environ):
@@ -264,7 +264,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
         near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
         allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
-        told.append(f"The environment variable {name[:80]} means nothing to kode. {hint}")
+        told.append(f"Unknown environment variable {name[:80]}. {hint}")
     return told
 
 

@@ -51,7 +51,7 @@ async def ask(provider: Provider, request: Request, partial: Partial, max_attemp
             delay_s = _delay_s(attempt, error.retry_after_s)
             if attempt == max_attempts:
                 raise ProviderError(
-                    f"{error} Tried {attempt} times; try again later with `kode continue`.",
+                    f"{error} Tried {attempt} times; send it again, or later `kode continue`.",
                     status=error.status,
                 ) from error
             if delay_s > MAX_RETRY_AFTER_S:

@@ -70,3 +70,10 @@ def test_a_command_with_one_slip_is_found(name: str, data: st.DataObject) -> Non
 @pytest.mark.parametrize("flag", ["--image", "--no-sandbox", "-v", "--worktree", "-x"])
 def test_what_is_far_from_every_flag_is_not_guessed_at(flag: str) -> None:
     assert nearest(flag, conversation_parser()._option_string_actions) == ""
+
+
+def test_a_script_is_played_whatever_provider_the_config_names() -> None:
+    flags = config_flags(conversation_parser().parse(["--script", "a.json"]))
+    assert flags == {"script": "a.json", "provider": "scripted"}
+    with pytest.raises(ConfigError, match="not by openai"):
+        config_flags(conversation_parser().parse(["--script", "a.json", "--provider", "openai"]))

@@ -140,7 +140,7 @@ def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
     terminal.type("slow", "enter")
     terminal.until("Running sleep 60")
     terminal.type("echo", "enter")
-    terminal.until("queued: echo (Up takes it back)")
+    terminal.until("queued: echo (Up to edit)")
     terminal.type("up")
     terminal.until_gone("queued:")
     terminal.until("> echo")

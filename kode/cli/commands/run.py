@@ -305,7 +305,7 @@ def _print_result(
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:
     if ended.status not in ("interrupted", "timeout") or session_id is None:
         return ""
-    return f" What was done is saved: `kode continue --id {session_id}` goes on."
+    return f" Progress is saved: `kode continue --id {session_id}` resumes it."
 
 
 def _interrupted_by_signals() -> None:

@@ -35,12 +35,12 @@ SECOND_CANCEL_S = 2.0
 
 LEAVE_GRACE_S = 10.0
 ENDED_WITH_CHARS = 300
-"""Of the last answer, when a session goes on."""
+"""Of the last answer, when a session is resumed."""
 CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
-"""On a terminal that cannot paint over, what goes on is told after so long, then so often."""
+"""On a terminal that cannot paint over, progress is reported after so long, then so often."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Prompt(Editor, Protocol):
         """As Ctrl-C."""
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes the whole terminal, and returns what it returned."""
+        """Runs a program that takes over the terminal, and returns what it returned."""
 
 
 @dataclass
@@ -227,7 +227,7 @@ class PromptState:
         if not self.busy:
             return []
         waiting = [
-            ("queued", clip(f"queued: {one_line(text)} (Up takes it back)", width))
+            ("queued", clip(f"queued: {one_line(text)} (Up to edit)", width))
             for text in self.waiting[-3:]
         ]
         now = time.monotonic()
@@ -260,7 +260,7 @@ class PromptState:
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing waits. Where nothing can be painted over, a line
-        now and then says what goes on."""
+        now and then says what is running."""
         pause_s = PLAIN_FIRST_S
         while self.work is not None and not self.work.done():
             done, _ = await asyncio.wait([self.work], timeout=pause_s)
@@ -288,7 +288,7 @@ class PromptState:
         if not done:
             await self._show_closing(self.closing)
         if session_id is not None and used:
-            self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
+            self.screen.print(f"Resume with: kode continue --id {session_id} (or kode -c)", "dim")
         self.screen.flush()
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
@@ -328,12 +328,12 @@ class PromptState:
             self.leave()
 
     def tell_resumed(self) -> None:
-        """Which session goes on, and where it was."""
+        """Which session was resumed, and how it ended."""
         talk = self.conversation
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
         if answer := talk.last_answer():
-            self.screen.print(clip(f"It ended with: {one_line(answer)}", ENDED_WITH_CHARS), "dim")
+            self.screen.print(clip(f"Last answer: {one_line(answer)}", ENDED_WITH_CHARS), "dim")
 
     def _start(self, text: str) -> None:
         self.cancelled_at, self.work_since, self.unsent = None, time.monotonic(), text
@@ -445,7 +445,7 @@ class PromptState:
         finally:
             self.unfinished = None
         if ran.exit_code is None:
-            ended = f"runs on in the background as {ran.name}"
+            ended = f"moved to the background as {ran.name}"
             shown = f"{ended} · /bg read {ran.name} shows its output"
             ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
         else:

@@ -196,7 +196,9 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
-    assert room.text.endswith("Resume with: kode continue --id 20260101-000000-abcdef\n")
+    assert room.text.endswith(
+        "Resume with: kode continue --id 20260101-000000-abcdef (or kode -c)\n"
+    )
 
 
 async def test_a_session_without_a_turn_offers_no_resume(room):
@@ -331,7 +333,7 @@ async def test_help_says_more_about_one_command(room):
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
         ("/undo redo", "brought back calc.py"),
-        ("/undo 3", "takes back whole turns"),
+        ("/undo 3", "undoes one turn at a time"),
         ("/diff", "1 file changed, +1 -1\n  calc.py  +1 -1  also changed by you or a program"),
         ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
         ("/diff calc", "+    return a + b"),
@@ -436,12 +438,12 @@ async def test_own_shell_commands_go_to_the_background_too(room):
     room.state.submit("/bg")
     await room.settled()
 
-    assert "serving\nruns on in the background as bg1 · /bg read bg1 shows its output" in room.text
+    assert "serving\nmoved to the background as bg1 · /bg read bg1 shows its output" in room.text
     (note,) = room.talk.attachments
-    assert "runs on in the background as bg1; its output is in /" in note.text
+    assert "moved to the background as bg1; its output is in /" in note.text
     assert not room.state.busy
     await room.type("/bg kill bg1")
-    assert "bg1 is ended: printf 'serving" in room.text
+    assert "Stopped bg1: printf 'serving" in room.text
 
 
 async def test_quit_leaves(room):
