@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "stream-json")
 
 MODE_MEANS: "dict[PermissionMode, str]" = {
-    "ask": "Asks before edits and commands that change, send or destroy; others run sandboxed.",
+    "ask": "Asks before edits, and before commands that change, send or destroy.",
     "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
     "plan": "Read-only: nothing can be changed.",
     "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",

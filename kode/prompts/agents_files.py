@@ -157,6 +157,8 @@ class _Reading:
         if not path.is_file():
             return "it is not a file"
         real = path.resolve()
+        if self.is_secret(str(real)):
+            return "it leads to a file that may hold keys"
         if real == path or self.top in real.parents:
             return ""
         if self._is_own(path) and self._is_own(real):

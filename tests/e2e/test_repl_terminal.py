@@ -300,7 +300,7 @@ def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
 
     terminal.type("echo", "\x18\x05")
     terminal.until("$VISUAL is no-such-editor, which is not there")
-    terminal.until("did not end well", "> echo")
+    terminal.until("exited with an error", "> echo")
     terminal.type("enter")
 
     terminal.until("You said: echo")

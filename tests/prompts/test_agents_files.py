@@ -159,6 +159,16 @@ def test_an_import_brings_no_file_of_the_persons_and_no_keys(
     assert "was not imported" in found.warning
 
 
+def test_a_link_to_keys_in_the_project_is_not_read(repository: Path) -> None:
+    (repository / ".env").write_text("PRIVATE")
+    (repository / "CLAUDE.md").symlink_to(repository / ".env")
+
+    found = read_agents_files(repository, repository, is_secret=lambda path: path.endswith(".env"))
+
+    assert found.section == ""
+    assert "may hold keys" in found.warning
+
+
 def test_imports_end_at_a_depth_and_share_the_room(repository: Path) -> None:
     for number in range(9):
         (repository / f"{number}.md").write_text(f"@{number + 1}.md")

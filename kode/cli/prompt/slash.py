@@ -36,7 +36,7 @@ KEYS = (
     ("Tab", "complete a command, what follows it, or an @file"),
     ("Ctrl-C, Esc", "stop the turn; clear the line"),
     ("Esc Esc", "edit the last message"),
-    ("Ctrl-O, Ctrl-B", "full tool output; move the running command to the background"),
+    ("Ctrl-O, Ctrl-B", "full tool output; running command to the background"),
     ("Ctrl-V", "paste an image"),
     ("Ctrl-X Ctrl-E", "write the message in your editor ($VISUAL or $EDITOR)"),
     ("Ctrl-Z, Ctrl-D", "suspend (`fg` resumes); quit"),
@@ -195,6 +195,8 @@ async def remember(state: PromptState, argument: str) -> None:
     target, colon, text = argument.partition(":")
     if not colon or target.strip() not in known:
         target, text = known[0], argument
+    if state.editor is not None:
+        text = state.editor.pastes.unfold(text)
     if not text.strip():
         raise UserError("/remember TEXT keeps a fact; so does a line that begins with #.")
     await _memory_command(state, ["add", target.strip(), "--", text.strip()])
