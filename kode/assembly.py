@@ -32,8 +32,9 @@ from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
+from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts import system_prompt
-from kode.prompts.agents_files import read_agents_files
+from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.provider_registry import provider_row
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
@@ -245,10 +246,19 @@ def _limits(config: Config) -> Limits:
     )
 
 
+def read_instructions(cwd: Path) -> ProjectInstructions:
+    """What the project tells agents, as its files are now; see `prompts.agents_files`."""
+    return read_agents_files(
+        cwd,
+        paths.repository_root(cwd),
+        is_secret=lambda path: is_named_like_keys(path, is_folder=False),
+    )
+
+
 def _system_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[str], str]:
     """Memory's section → the system prompt. The project's instructions are read once, here."""
     repository = paths.repository_root(cwd)
-    instructions = read_agents_files(cwd, repository) if config.agents_files else None
+    instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 

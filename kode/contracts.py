@@ -139,6 +139,10 @@ class RunningCommand(Protocol):
     def command(self) -> str: ...
 
     @property
+    def since(self) -> float:
+        """When it was started, on the clock `time.monotonic`."""
+
+    @property
     def output_path(self) -> Path | None:
         """The file with its output; None when none could be written."""
 
@@ -300,6 +304,13 @@ class Tool:
 # ── permission ───────────────────────────────────────────────────────────────────────────────
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
+
+OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
+    "acceptEdits": "auto-edit",
+    "bypassPermissions": "full",
+    "default": "ask",
+}
+"""Names of other agents' modes that are taken wherever a mode is named."""
 
 
 @dataclass(frozen=True, kw_only=True)

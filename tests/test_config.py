@@ -17,6 +17,7 @@ from kode.config import (
     resolve_provider,
     shown,
 )
+from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import ConfigError, UserError
 
 ROOT = Path(__file__).parent.parent
@@ -143,11 +144,11 @@ def test_naming_a_memory_system_turns_memory_on(place: Place) -> None:
     assert loaded.origins["memory.enabled"] == "KODE_MEMORY"
 
 
-def test_a_variable_that_means_nothing_is_told_with_the_nearest_name(place: Place) -> None:
+def test_an_unknown_variable_is_named_with_the_nearest_name(place: Place) -> None:
     environ = {"KODE_PERMISSIONS_MODE": "plan", "KODE_XQ": "1", "KODE_HOME": "/x", "OTHER": "1"}
     loaded = place.load(environ=environ)
     assert len(loaded.warnings) == 2
-    assert "KODE_PERMISSIONS_MODE means nothing" in loaded.warnings[0]
+    assert "Unknown environment variable KODE_PERMISSIONS_MODE" in loaded.warnings[0]
     assert "Did you mean KODE_PERMISSION_MODE?" in loaded.warnings[0]
     assert "KODE_MAX_STEPS" in loaded.warnings[1]
 
@@ -446,3 +447,19 @@ def test_keys_are_shown_by_their_end_only() -> None:
 
     assert values["api_key"] == "set, ends in …5678"
     assert values["providers"]["openai"]["api_key"] == "set"
+
+
+@pytest.mark.parametrize("mode", OTHER_MODE_NAMES)
+def test_a_mode_may_be_named_as_elsewhere_in_every_layer(place: Place, mode: str) -> None:
+    place.own({"permissions": {"mode": mode}})
+    own = OTHER_MODE_NAMES[mode]
+    assert place.load().config.permissions.mode == own
+    place.own({"permissions": {"mode": "plan"}})
+    assert place.load({"KODE_PERMISSION_MODE": mode}).config.permissions.mode == own
+
+
+def test_a_project_may_not_loosen_the_mode_under_another_name(place: Place) -> None:
+    place.of_project({"permissions": {"mode": "bypassPermissions"}})
+    loaded = place.load()
+    assert loaded.config.permissions.mode == "ask"
+    assert "permissions.mode" in loaded.warnings[0]

@@ -4,10 +4,13 @@ import argparse
 import gc
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kode.cli.elsewhere import rules_of
 from kode.cli.parser import Parser
+from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import ConfigError
 from kode.provider_registry import provider_names
 
@@ -17,52 +20,92 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "stream-json")
 
 MODE_MEANS: "dict[PermissionMode, str]" = {
-    "ask": "Edits ask. Commands are tried in the sandbox; what changes, sends or destroys asks.",
-    "auto-edit": "Edits inside the project run, and what commands change in it; the rest asks.",
-    "plan": "Nothing is changed: commands run in the sandbox, on a copy that is thrown away.",
-    "full": "All runs, outside the sandbox too, but what a rule names, keys, and what destroys.",
+    "ask": "Asks before edits, and before commands that change, send or destroy.",
+    "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
+    "plan": "Read-only: nothing can be changed.",
+    "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
 }
 """Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
 
 MODES = tuple(MODE_MEANS)
+SCRIPTED = "scripted"
+
+ALSO_TAKEN = """\
+also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
+--allowedTools and --disallowedTools (lists); acceptEdits and bypassPermissions
+as modes; --yolo and --dangerously-skip-permissions for --permission-mode full
+"""
 
 
 def add_conversation_flags(parser: Parser) -> None:
     """Adds the flags of a conversation; each is None or empty when it was not given."""
+    parser.epilog = ALSO_TAKEN
     add = parser.add_argument
-    add("--model", metavar="M", help="the model to ask")
-    add("--provider", choices=provider_names(), help="whose wire format to speak")
+    add("--model", metavar="M", help="the model to use")
+    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
-    add("--max-steps", metavar="N", type=whole, help="requests to the model a turn (90)")
-    add("--max-budget-usd", metavar="X", type=amount, help="end the turn when this is spent")
-    add("--timeout", metavar="S", type=seconds, help="end the turn after so many seconds")
+    add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
+    add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
+    add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
-    add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
-    add("--allow", metavar="RULE", action="append", default=[], help="as 'shell(pytest:*)'")
-    add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
     add(
-        "--ctx", metavar="FILE[,FILE]", action="append", default=[], help="attach; folders as lists"
+        "--permission-mode",
+        type=lambda name: OTHER_MODE_NAMES.get(name, name),
+        choices=MODES,
+        help="ask (default), auto-edit, plan or full",
     )
-    add("--add-dir", metavar="DIR", action="append", default=[], help="work there too")
-    add("--sandbox", action="store_true", help="keep commands in the sandbox, in mode full too")
+    rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
+    add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
+    add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
+    attached = "attach files (folders: as a listing)"
+    add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
+    add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
+    add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
-    add("--no-session", action="store_true", help="keep nothing on disk of this session")
-    add("--no-memory", action="store_true", help="neither read nor write memory")
+    add("--no-session", action="store_true", help="do not save this session")
+    add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
-    add("--no-agents", action="store_true", help="skip AGENTS.md")
+    add("--no-agents", action="store_true", help="do not read AGENTS.md and its like")
     add("--cwd", metavar="DIR", help="work in this directory")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
+    add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
+    _add_other_names(parser)
+
+
+def _add_other_names(parser: Parser) -> None:
+    """Flags that people know from other agents; they are not listed one by one."""
+    add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
+    add("-m", dest="model", metavar="M")
+    add("--max-turns", dest="max_steps", metavar="N", type=whole)
+    add("--system-prompt", dest="system", metavar="TEXT")
+    add("--append-system-prompt", dest="append_system", metavar="TEXT")
+    for name in ("--yolo", "--dangerously-skip-permissions"):
+        add(name, dest="permission_mode", action="store_const", const="full")
+    for dest, names in (
+        ("allow", ("--allowedTools", "--allowed-tools")),
+        ("deny", ("--disallowedTools", "--disallowed-tools")),
+    ):
+        add(*names, dest=dest, metavar="RULES", action="extend", type=rules_of)
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the given flags set, by dotted config key."""
+    """What the given flags set, by dotted config key. A script is played whatever provider the
+    config names.
+
+    Raises: ConfigError for a script with another provider than `scripted`.
+    """
+    provider = arguments.provider
+    if arguments.script and provider not in (None, SCRIPTED):
+        raise ConfigError(
+            f"--script is played by the provider scripted, not by {provider}. Drop one of the two."
+        )
     keys = {
         "model": arguments.model,
-        "provider": arguments.provider,
+        "provider": SCRIPTED if arguments.script else provider,
         "base_url": arguments.base_url,
         "script": arguments.script,
         "max_steps": arguments.max_steps,
@@ -78,6 +121,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "memory.system": arguments.memory,
         "memory.enabled": False if arguments.no_memory else None,
         "agents_files": False if arguments.no_agents else None,
+        "repl.plain": True if arguments.plain else None,
     }
     return {key: value for key, value in keys.items() if value is not None}
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from kode.cli import elsewhere
 from kode.cli.parser import COMMANDS, nearest
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
@@ -21,16 +22,24 @@ OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a full or broken disk says when stdout is a file on it."""
 
 USAGE = """\
-usage: kode [flags] [TASK]     the REPL; TASK has spaces in it, so quote it
+usage: kode [flags] ["TASK"]   start a chat; quote a first task
        kode run [flags] TASK   one task, answer on stdout (also: kode -p TASK)
-       kode continue [TASK]    the newest session here (also: kode -c, -r ID)
-       kode COMMAND --help     its flags; those of `run` go with all three
+       kode continue [TASK]    the newest session here (also: kode -c)
+       kode -r [ID]            another session: pick one, or name it
+       kode COMMAND --help     its flags; those of `run` work for all above
 
 commands:
 {commands}
 
 Without a key, try `kode demo`. To set one up: `kode init`.
 """
+
+
+OTHER_NAMES = {
+    "exec": COMMANDS["run"][0],
+    "resume": "kode.cli.commands.resume_by_id",
+}
+"""Commands under the names that people know from elsewhere."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -116,12 +125,22 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
+    if first in OTHER_NAMES:
+        return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
-        near = " Did you mean --version?" if first == "version" else nearest(first, list(COMMANDS))
-        raise ConfigError(
-            f"kode: unknown command {first!r}.{near} A task goes in quotes, or after `kode run`."
-        )
+        raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     return _run("kode.cli.commands.interactive", argv)
+
+
+def _instead(word: str, rest: list[str]) -> str:
+    """What to type instead of an unknown command."""
+    if word in elsewhere.COMMANDS:
+        return f" {elsewhere.COMMANDS[word]}"
+    if near := nearest(word, COMMANDS):
+        return near
+    if any(not argument.startswith("-") for argument in rest):
+        return " Put a task of several words in quotes, or use `kode run`."
+    return f" To run a task of one word: `kode run {word}`."
 
 
 def _run(module: str, argv: Sequence[str]) -> int:

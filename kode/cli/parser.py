@@ -1,22 +1,25 @@
 """The commands there are, and the parser that each of them uses."""
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
+from kode.cli import elsewhere
 from kode.errors import ConfigError
 
 COMMANDS = {
-    "run": ("kode.cli.commands.run", "do one task, print the answer, exit"),
+    "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, show, trim, fork, export, check sessions"),
-    "memory": ("kode.cli.commands.memory", "see, search, change and undo what kode remembers"),
+    "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),
-    "doctor": ("kode.cli.commands.doctor", "what works on this machine, and the next step"),
-    "demo": ("kode.cli.commands.demo", "the whole experience, without a key"),
+    "doctor": (
+        "kode.cli.commands.doctor",
+        "check this machine, and say how to fix what is missing",
+    ),
+    "demo": ("kode.cli.commands.demo", "a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "one focused task in a process of its own"),
     "completion": ("kode.cli.commands.completion", "a completion script for bash, zsh or fish"),
 }
@@ -55,7 +58,9 @@ class Parser(argparse.ArgumentParser):
                 f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], known)} "
                 f"The commands are: {', '.join(known)}."
             )
-        raise ConfigError(f"{self.prog}: {message}. `{self.prog} --help` lists what is allowed.")
+        raise ConfigError(
+            f"{self.prog}: {message}. `{self._where_listed} --help` lists what is allowed."
+        )
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one."""
@@ -70,12 +75,41 @@ class Parser(argparse.ArgumentParser):
                 f"{self.prog}: unexpected argument {word!r}. Put a task of several words in quotes."
             )
         raise ConfigError(
-            f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
-            f"`{self.prog} --help` lists the flags."
+            f"{self.prog}: unknown flag {word}.{self._instead(word)} "
+            f"`{self._where_listed} --help` lists the flags."
         )
 
+    @property
+    def _where_listed(self) -> str:
+        """`kode --help` itself lists the commands."""
+        return "kode run" if self.prog == "kode" else self.prog
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """` Did you mean X?`, or nothing where nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f" Did you mean {near[0]}?" if near else ""
+    def _instead(self, flag: str) -> str:
+        if "--permission-mode" in self._option_string_actions and flag in elsewhere.FLAGS:
+            return f" {elsewhere.FLAGS[flag]}"
+        return nearest(flag, self._option_string_actions)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` Did you mean X?` where `word` is X with a slip of the finger: one letter wrong, missing,
+    too many or swapped with its neighbour, two in words of six letters and more. What is further
+    away probably means something else: nothing then."""
+    letters = len(word.lstrip("-/"))
+    slips = 2 if letters >= 6 else 1 if letters >= 3 else 0
+    distance, near = min(((_distance(word, name), name) for name in known), default=(slips + 1, ""))
+    return f" Did you mean {near}?" if distance <= slips else ""
+
+
+def _distance(left: str, right: str) -> int:
+    """Letters to insert, delete, replace, or swap with their neighbour, to get from one word to
+    the other."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, letter in enumerate(left, 1):
+        before, last, row = row, before, [i]
+        for j, other in enumerate(right, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

@@ -119,20 +119,20 @@ def _decoded(text: str, path: Path) -> dict[str, Any]:
         )
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Mend that place."
+            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Fix it there."
         ) from None
     except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{path} is not a config: {error}. Mend it.") from None
+        raise ConfigError(f"{path} is not a config: {error}. Fix it.") from None
     if not isinstance(values, dict):
         raise ConfigError(
             f"{path} holds {json.dumps(values)[:40]}; a config is one JSON object: {{...}}."
         )
     if not _is_flat_enough(values):
-        raise ConfigError(f"{path} is nested deeper than any config. Mend it.")
+        raise ConfigError(f"{path} is nested too deeply for a config. Fix it.")
     half = _HALF_A_CHARACTER.search(json.dumps(values, ensure_ascii=False))
     if half is not None:
         raise ConfigError(
-            f"{path} holds half of a character (\\u{ord(half[0]):04x}). Write the whole one."
+            f"{path} holds half of a character (\\u{ord(half[0]):04x}). Write the full character."
         )
     return values
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from kode import paths
 from kode.config.files import Layer, expanded, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
+from kode.contracts import OTHER_MODE_NAMES
 from kode.credentials import redact
 from kode.errors import ConfigError
 
@@ -88,6 +89,7 @@ FLAGS = {
     "memory.system": "--memory",
     "memory.enabled": "--no-memory",
     "agents_files": "--no-agents",
+    "repl.plain": "--plain",
     "add_dirs": "--add-dir",
     "sandbox.enabled": "--sandbox",
 }
@@ -149,8 +151,8 @@ def load_config(
         layer, ignored = _without_forbidden(layer, _mode_of(merged))
         if ignored:
             warnings.append(
-                f"{path} may not set {', '.join(ignored)}: a repository must not decide that "
-                f"for whoever opens it. Set it in {own} if you want it."
+                f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
+                f"safety. Set it in {own} if you want it."
             )
         add(expanded(layer, environ, path, trusted=False))
         files.append(path)
@@ -179,7 +181,10 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def _respelled(layer: Layer | None) -> Layer | None:
-    """The layer with `OTHER_SPELLINGS` under their own names. Raises: ConfigError for both."""
+    """The layer with `OTHER_SPELLINGS` and `OTHER_MODE_NAMES` under their own names. Raises:
+    ConfigError for both spellings of a key."""
+    if layer is not None:
+        layer = replace(layer, values=_with_own_mode(layer.values))
     for other, key in OTHER_SPELLINGS.items():
         section, _, name = other.rpartition(".")
         held = layer.values.get(section) if layer is not None else None
@@ -194,6 +199,14 @@ def _respelled(layer: Layer | None) -> Layer | None:
         places = {key if place == other else place: at for place, at in layer.places.items()}
         layer = Layer(values={**layer.values, section: renamed}, places=places)
     return layer
+
+
+def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    section = values.get("permissions")
+    mode = section.get("mode") if isinstance(section, dict) else None
+    if not isinstance(mode, str) or mode not in OTHER_MODE_NAMES:
+        return values
+    return {**values, "permissions": {**values["permissions"], "mode": OTHER_MODE_NAMES[mode]}}
 
 
 def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:
@@ -236,11 +249,12 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
             continue
         given[key] = int(value) if key == "max_steps" and _is_whole(value) else value
         places[key] = variable
-    return _choosing_memory(given, places)
+    layer = _choosing_memory(given, places)
+    return replace(layer, values=_with_own_mode(layer.values))
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each `KODE_*` that means nothing here: perhaps a slip of the pen."""
+    """A sentence for each unknown `KODE_*`: perhaps a typo."""
     known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
     told = []
     for name in sorted(environ):
@@ -250,7 +264,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
         near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
         allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
-        told.append(f"The environment variable {name[:80]} means nothing to kode. {hint}")
+        told.append(f"Unknown environment variable {name[:80]}. {hint}")
     return told
 
 

@@ -94,6 +94,7 @@ class ProviderPart(Part):
 class Repl(Part):
     vi_mode: bool = False
     notify: bool | Literal["bell"] = True
+    plain: bool = False
 
 
 class Embedding(Part):

@@ -1,83 +1,210 @@
-"""AGENTS.md: what a project tells agents about itself. Read, bounded, and made into one section.
+"""Instruction files: what a project tells agents about itself. Read, bounded, and made into one
+section of the system prompt.
 
-It is not memory and kode never writes it.
+In each folder AGENTS.md counts; where there is none, the first that is there of the files other
+agents read. They are not memory, and kode writes none of them by itself.
 """
 
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_BYTES = 32 * 1024
 """For all files of one prompt together; the nearest file is served first."""
 
-NAME = "AGENTS.md"
+NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")
+"""The first that is there counts; after them the rules of `.cursor/rules` that always apply."""
+
+WITH_IMPORTS = "CLAUDE.md"
+MAX_IMPORT_DEPTH = 5
+
+_CODE = re.compile(r"^\s*(```|~~~).*?^\s*\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_IMPORT = re.compile(r"(?<![\w`@])@((?:~/)?[\w./-]*[\w/-])")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_ALWAYS = re.compile(r"^alwaysApply:\s*true\s*$", re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file whose text is in the prompt."""
+
+    path: str
+    lines: int
+    imported_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectInstructions:
     section: str
     """The section for the system prompt; "" when there is no file."""
-    files: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    """In the order of the section."""
     warning: str = ""
     """What was cut or could not be read, in one sentence; "" when all went well."""
 
+    def described(self, folder: Path) -> list[str]:
+        """A line a file, relative to `folder`: `CLAUDE.md (40 lines)`."""
+        lines = []
+        for source in self.sources:
+            about = f"{source.lines} line" + ("" if source.lines == 1 else "s")
+            if source.imported_by:
+                about += f", imported by {_relative(source.imported_by, folder)}"
+            lines.append(f"{_relative(source.path, folder)} ({about})")
+        return lines
 
-def read_agents_files(cwd: Path, repository: Path | None) -> ProjectInstructions:
-    """Reads AGENTS.md from `cwd` up to the repository root, nearest first, 32 KB in all.
 
-    Outside a repository only the working directory's own file counts. Never raises: a file that
-    cannot be read is told in `warning`.
+def read_agents_files(
+    cwd: Path,
+    repository: Path | None,
+    *,
+    is_secret: Callable[[str], bool] = lambda path: False,
+    home: Path | None = None,
+) -> ProjectInstructions:
+    """Reads the instructions of each folder from `cwd` up to the repository root, nearest first,
+    32 KB in all. `is_secret` says which paths no import may name; `home` is the person's.
+
+    Outside a repository only the working directory's own file counts. Never raises: what cannot be
+    read is said in `warning`.
     """
     folders = [cwd]
     if repository is not None and (cwd == repository or repository in cwd.parents):
         folders = [f for f in (cwd, *cwd.parents) if f == repository or repository in f.parents]
-    texts: list[str] = []
-    names: list[str] = []
-    warnings: list[str] = []
-    room = MAX_BYTES
+    reading = _Reading(
+        top=folders[-1].resolve(), own=(home or Path.home()) / ".claude", is_secret=is_secret
+    )
     for folder in folders:
-        path = folder / NAME
-        try:
-            if not path.exists():
-                continue
-            why = _unfit(path, folders[-1])
-            if why:
-                warnings.append(f"{path} was left out: {why}.")
-                continue
-            with path.open("rb") as file:
-                data = file.read(room + 1)
-        except OSError as error:
-            warnings.append(f"{path} could not be read ({error.strerror}).")
-            continue
-        if b"\0" in data:
-            warnings.append(f"{path} was left out: it is not text.")
-            continue
-        if room == 0:
-            warnings.append(f"{path} was left out: {NAME} files may hold 32 KB together.")
-            continue
-        if len(data) > room:
-            warnings.append(f"{path} was cut: {NAME} files may hold 32 KB together.")
-            data = data[:room]
-        text = data.decode("utf-8", errors="ignore" if len(data) == room else "replace").strip()
-        room -= len(data)
-        if text:
-            names.append(str(path))
-            texts.append(f"## {path}\n{text}")
+        for path in _files_of(folder):
+            reading.take(path)
     section = ""
-    if texts:
+    if reading.texts:
         section = (
             "# Instructions of this project\n"
-            f"From its {NAME} files, the nearest first; where they differ, the nearest counts.\n\n"
-            + "\n\n".join(texts)
+            "From the files named below, the nearest first; where they differ, the nearest "
+            "counts.\n\n" + "\n\n".join(reading.texts)
         )
-    return ProjectInstructions(section=section, files=tuple(names), warning=" ".join(warnings))
+    return ProjectInstructions(
+        section=section, sources=tuple(reading.sources), warning=" ".join(reading.warnings)
+    )
 
 
-def _unfit(path: Path, top: Path) -> str:
-    """Why a file is not read. A link that leaves the project could name any file of the reader's:
-    a repository must not choose what of that goes to a model."""
-    if not path.is_file():
-        return "it is not a file"
-    real = path.resolve()
-    if real != path and top.resolve() not in real.parents:
+def _files_of(folder: Path) -> Sequence[Path]:
+    for name in NAMES:
+        if os.path.lexists(folder / name):
+            return [folder / name]
+    try:
+        return sorted((folder / ".cursor" / "rules").glob("*.mdc"))
+    except OSError:
+        return []
+
+
+@dataclass
+class _Reading:
+    top: Path
+    """The root of the project: a link or an import that leaves it could name any file of the
+    reader's, and a repository must not choose what of that goes to a model."""
+    own: Path
+    """The folder of the person's own instructions, which an import may name with `~`."""
+    is_secret: Callable[[str], bool]
+    room: int = MAX_BYTES
+    sources: list[Source] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+    def take(self, path: Path, imported_by: str = "", depth: int = 0) -> None:
+        """Adds a file, and after it what it imports."""
+        text = self._text(path)
+        if path.suffix == ".mdc":
+            text = _always_applied(text)
+        if not text:
+            return
+        by = f" (imported by {imported_by})" if imported_by else ""
+        self.texts.append(f"## {path}{by}\n{text}")
+        lines = text.count("\n") + 1
+        self.sources.append(Source(path=str(path), lines=lines, imported_by=imported_by))
+        if (path.name == WITH_IMPORTS or imported_by) and depth < MAX_IMPORT_DEPTH:
+            for imported in self._imports(text, path):
+                self.take(imported, str(path), depth + 1)
+
+    def _text(self, path: Path) -> str:
+        """What fits of a file; "" for one that is left out, with a warning that says why."""
+        try:
+            if why := self._unfit(path):
+                self.warnings.append(f"{path} was left out: {why}.")
+                return ""
+            with path.open("rb") as file:
+                data = file.read(self.room + 1)
+        except OSError as error:
+            self.warnings.append(f"{path} could not be read ({error.strerror}).")
+            return ""
+        if b"\0" in data:
+            self.warnings.append(f"{path} was left out: it is not text.")
+            return ""
+        if self.room == 0:
+            self.warnings.append(f"{path} was left out: {_LIMIT}.")
+            return ""
+        is_cut = len(data) > self.room
+        if is_cut:
+            self.warnings.append(f"{path} was cut: {_LIMIT}.")
+            data = data[: self.room]
+        self.room -= len(data)
+        self.seen.add(path.resolve())
+        return data.decode("utf-8", errors="ignore" if is_cut else "replace").strip()
+
+    def _unfit(self, path: Path) -> str:
+        if not path.is_file():
+            return "it is not a file"
+        real = path.resolve()
+        if self.is_secret(str(real)):
+            return "it leads to a file that may hold keys"
+        if real == path or self.top in real.parents:
+            return ""
+        if self._is_own(path) and self._is_own(real):
+            return ""
         return "it is a link to a place outside the project"
-    return ""
+
+    def _imports(self, text: str, importer: Path) -> Iterator[Path]:
+        """The files that a text names after `@`, outside code; what is no file is just a word."""
+        for match in _IMPORT.finditer(_CODE.sub("", text)):
+            name = match[1]
+            if name.startswith("~/"):
+                path = self.own.parent / name[2:]
+            else:
+                path = Path(os.path.normpath(importer.parent / name))
+            try:
+                real = path.resolve()
+                if not real.is_file() or real in self.seen:
+                    continue
+            except (OSError, RuntimeError, ValueError):
+                continue
+            if self.is_secret(str(path)) or self.is_secret(str(real)):
+                self.warnings.append(f"{path} was not imported: it may hold keys.")
+            elif self.top not in real.parents and not self._is_own(real):
+                self.warnings.append(f"{path} was not imported: it is outside the project.")
+            else:
+                yield path
+
+    def _is_own(self, path: Path) -> bool:
+        """Whether it is a text of the person's own folder of instructions."""
+        return path.suffix == ".md" and (
+            self.own in path.parents or self.own.resolve() in path.parents
+        )
+
+
+_LIMIT = f"instruction files may hold {MAX_BYTES // 1024} KB together"
+
+
+def _always_applied(text: str) -> str:
+    """The body of a rule of `.cursor/rules` that always applies; "" for the others, which wait
+    for files that kode does not watch for."""
+    head = _FRONT_MATTER.match(f"{text}\n")
+    if head is None or not _ALWAYS.search(head[1]):
+        return ""
+    return text[head.end() :].strip()
+
+
+def _relative(path: str, folder: Path) -> str:
+    below = os.path.relpath(path, folder)
+    return path if below.startswith("../../../") else below

@@ -85,7 +85,7 @@ class BackgroundCommands:
 
     def take(self, command: RunningCommand, session_id: str | None) -> str:
         self._taken += 1
-        taken = BackgroundCommand(f"bg{self._taken}", command, session_id, self.clock())
+        taken = BackgroundCommand(f"bg{self._taken}", command, session_id, command.since)
         taken.watch = asyncio.ensure_future(self._watch(taken))
         ended = [known for known in self.commands if not known.runs]
         for known in ended[: len(ended) - MAX_ENDED + 1]:

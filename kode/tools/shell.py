@@ -129,7 +129,7 @@ class _Running:
         self.returncode = 0
         self.moved = False
         """Whether the promise that it ends is the background's."""
-        self._since = time.monotonic()
+        self.since = time.monotonic()
         self._context = context
         self._mark = secrets.token_hex(12)
         self._process: asyncio.subprocess.Process | None = None
@@ -205,14 +205,14 @@ class _Running:
         self.moved = True
         self.capture.keep_whole()
         name = background.take(self, self._context.session_id)
-        after = f"{time.monotonic() - self._since:.0f} s"
+        after = f"{time.monotonic() - self.since:.0f} s"
         where = f" Its output goes to {self.output_path}." if self.output_path else ""
         text = (
             f"{_or_none(self.output())}\n[The person sent this command to the background as {name} "
             f"after {after}. It runs on, at the longest as long as kode does.{where} You are told "
             "when it ends: go on with something else, do not wait for it.]"
         )
-        return ToolOutput(text=text, summary=f"runs on in the background as {name}")
+        return ToolOutput(text=text, summary=f"moved to the background as {name}")
 
     @property
     def output_path(self) -> Path | None:

@@ -81,7 +81,9 @@ class FakeConversation:
     wish: str = ""
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
-    session: object = field(default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef"))
+    session: object = field(
+        default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef", messages=())
+    )
 
     @property
     def agent(self):

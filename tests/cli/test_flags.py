@@ -1,8 +1,79 @@
+import json
+from pathlib import Path
 from typing import get_args
 
-from kode.cli.flags import MODES
-from kode.contracts import PermissionMode
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.cli import elsewhere
+from kode.cli.flags import MODES, add_conversation_flags, config_flags
+from kode.cli.parser import COMMANDS, Parser, nearest
+from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.errors import ConfigError
+from kode.permissions.rules import parse
+
+CASES = Path(__file__).parent / "data" / "elsewhere_flags.jsonl"
+
+
+def conversation_parser() -> Parser:
+    parser = Parser("kode run", "")
+    add_conversation_flags(parser)
+    return parser
 
 
 def test_every_permission_mode_is_explained_in_their_order() -> None:
     assert get_args(PermissionMode) == MODES
+
+
+@pytest.mark.parametrize(
+    "case",
+    [json.loads(line) for line in CASES.read_text().splitlines()],
+    ids=lambda c: str(c["argv"]),
+)
+def test_a_flag_known_from_elsewhere_sets_what_it_means(case: dict) -> None:
+    assert config_flags(conversation_parser().parse(case["argv"])) == case["sets"]
+
+
+def test_the_tools_of_other_agents_are_rules_here() -> None:
+    for rule in elsewhere.rules_of("Bash Edit Glob Grep LS MultiEdit Read Task WebFetch Write"):
+        parse(rule)
+
+
+def test_a_flag_of_which_kode_has_no_like_gets_its_sentence_and_no_guess() -> None:
+    for flag, said in elsewhere.FLAGS.items():
+        with pytest.raises(ConfigError) as refused:
+            conversation_parser().parse([flag])
+        assert f"unknown flag {flag}. {said}" in str(refused.value)
+        assert "Did you mean" not in str(refused.value)
+
+
+def test_no_name_from_elsewhere_stands_in_the_way_of_one_of_kodes_own() -> None:
+    own = conversation_parser()._option_string_actions
+    assert not set(elsewhere.FLAGS) & set(own)
+    assert not set(elsewhere.COMMANDS) & set(COMMANDS)
+    assert not set(OTHER_MODE_NAMES) & set(MODES)
+
+
+@given(st.sampled_from([name for name in COMMANDS if len(name) > 5]), st.data())
+def test_a_command_with_one_slip_is_found(name: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(name) - 2))
+    slips = (
+        name[:at] + name[at + 1 :],
+        name[:at] + "z" + name[at:],
+        name[:at] + "z" + name[at + 1 :],
+        name[:at] + name[at + 1] + name[at] + name[at + 2 :],
+    )
+    assert nearest(data.draw(st.sampled_from(slips)), COMMANDS) == f" Did you mean {name}?"
+
+
+@pytest.mark.parametrize("flag", ["--image", "--no-sandbox", "-v", "--worktree", "-x"])
+def test_what_is_far_from_every_flag_is_not_guessed_at(flag: str) -> None:
+    assert nearest(flag, conversation_parser()._option_string_actions) == ""
+
+
+def test_a_script_is_played_whatever_provider_the_config_names() -> None:
+    flags = config_flags(conversation_parser().parse(["--script", "a.json"]))
+    assert flags == {"script": "a.json", "provider": "scripted"}
+    with pytest.raises(ConfigError, match="not by openai"):
+        config_flags(conversation_parser().parse(["--script", "a.json", "--provider", "openai"]))

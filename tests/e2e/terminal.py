@@ -70,6 +70,13 @@ class Terminal:
                 raise AssertionError(f"{texts} did not all appear:\n{self.text}")
         return self.text
 
+    def until_count(self, text, count, timeout_s=20.0):
+        """Reads until a text is there so many times."""
+        deadline = time.monotonic() + timeout_s
+        while self.text.count(text) < count:
+            self.read()
+            assert time.monotonic() < deadline, f"not {count} times {text!r}:\n{self.text}"
+
     def until_gone(self, text, timeout_s=20.0):
         """Reads until a text is no longer there."""
         deadline = time.monotonic() + timeout_s

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -39,31 +40,66 @@ def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
     steps = [
         " +     return year % 4 == 0 and",
         "Wants the edge cases named in every summary",
+        "Stopped.",
         "kode continue --id 2",
         "You want the edge cases named in every summary.",
         "restored dates.py",
         "$ cat dates.py",
-        "nothing stays behind",
+        "has been deleted",
+        "Next: set up a model with `kode init`",
     ]
     places = [done.stdout.find(step) for step in steps]
     assert -1 not in places
     assert places == sorted(places)
+    assert done.stdout.count("memory: ") == 1
+    assert left_behind(tmp_path) == []
+
+
+def answer(terminal: Terminal, word: str) -> None:
+    """Answers the question on the screen, whose keys are ignored for a moment."""
+    terminal.until("allow once")
+    time.sleep(0.6)
+    terminal.type(word, "enter")
+
+
+def test_the_person_answers_stops_and_undoes(tmp_path: Path, environ: dict[str, str]) -> None:
+    with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ, width=100, height=50) as terminal:
+        terminal.until("1 of 6", "any key: next")
+        terminal.type(" ")
+        answer(terminal, "n")
+        terminal.until("You refused, so nothing was changed.", "Make the edit after all.")
+        terminal.until_count("allow once", 2)
+        answer(terminal, "y")
+        for stop in ("2 of 6", "3 of 6"):
+            terminal.until(stop)
+            terminal.until_count("any key: next", 1)
+            terminal.type(" ")
+        terminal.until("press Ctrl-C to stop it", "I'll wait for it.")
+        terminal.type("ctrl-c")
+        terminal.until("Stopped.", "5 of 6")
+        terminal.until_count("any key: next", 1)
+        terminal.type(" ")
+        terminal.until("type /undo", "I remembered it")
+        terminal.type("/undo", "enter")
+        text = terminal.until("restored dates.py", "has been deleted", "Next: set up")
+        assert terminal.ended() == 0
+    assert text.count("Stopped.") >= 1
     assert left_behind(tmp_path) == []
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl-c"])
 def test_a_pause_can_be_left(tmp_path: Path, environ: dict[str, str], key: str) -> None:
     with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ, width=40, height=10) as terminal:
-        terminal.until("1 of 5", "q leaves")
+        terminal.until("1 of 6", "q: quit")
         terminal.type(key)
-        terminal.until("Left the demo; nothing stays behind.")
+        terminal.until("The demo ended early.", "has been")
         assert terminal.ended() == 130
     assert left_behind(tmp_path) == []
 
 
 def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
     with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ) as terminal:
-        terminal.until("q leaves")
+        terminal.until("q: quit")
         assert left_behind(tmp_path) != []
         os.kill(terminal.process.pid, signal.SIGHUP)
         terminal.ended()

@@ -40,11 +40,21 @@ def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> Non
         terminal.until("API key")
 
 
-def test_without_a_terminal_or_a_task_kode_says_so(place: Place) -> None:
-    done = place.run(stdin="")
-    assert done.code == 3
+@pytest.mark.parametrize("stdin", ["", None], ids=["empty pipe", "no input"])
+def test_without_a_terminal_or_a_task_the_demo_plays_to_its_end(
+    place: Place, stdin: str | None
+) -> None:
+    done = place.run(stdin=stdin)
+    assert done.code == 0
+    assert done.out.splitlines()[-1].startswith("Next: set up a model with `kode init`")
+    assert "demo" in done.err
+    assert place.session_files == []
+
+
+def test_without_a_task_json_says_what_is_missing(place: Place) -> None:
+    done = place.run("--output-format", "json")
+    assert (done.code, done.json["status"]) == (3, "error")
     assert "no task" in done.err
-    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -99,7 +109,7 @@ def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Plac
     assert json.loads(out)["status"] == "interrupted"
 
 
-@pytest.mark.parametrize("words", [[], ["init"], ["doctor"], ["continue"]])
+@pytest.mark.parametrize("words", [["run"], ["init"], ["doctor"], ["continue"]])
 def test_without_any_standard_input_kode_says_what_is_missing(
     place: Place, words: list[str]
 ) -> None:

@@ -110,7 +110,7 @@ def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
     terminal.type("slow", "enter")
     terminal.until("Running sleep 60")
     terminal.type("echo", "enter")
-    terminal.until("queued: echo (Up takes it back)")
+    terminal.until("queued: echo (Up to edit)")
     terminal.type("up")
     terminal.until_gone("queued:")
     terminal.until("> echo")
@@ -274,7 +274,7 @@ def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
 
     terminal.type("echo", "\x18\x05")
     terminal.until("$VISUAL is no-such-editor, which is not there")
-    terminal.until("did not end well", "> echo")
+    terminal.until("exited with an error", "> echo")
     terminal.type("enter")
 
     terminal.until("You said: echo")

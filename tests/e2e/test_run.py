@@ -191,8 +191,11 @@ def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place:
         (["run", "x", "--memory", "brain"], "tiered"),
         (["run"], "no task"),
         (["rnu", "x"], "Did you mean run?"),
-        (["fix"], "quotes"),
-        (["continue", "--no-session", "x"], "exclude"),
+        (["fix"], "`kode run fix`"),
+        (["fix", "the", "tests"], "quotes"),
+        (["login"], "kode init"),
+        (["--worktree", "x"], "kode makes no worktrees"),
+        (["continue", "--no-session", "x"], "--no-session cannot be used"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_3(

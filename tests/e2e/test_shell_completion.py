@@ -170,12 +170,12 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
         assert not done.stderr
         return done.stdout.splitlines()
 
-    assert "run\tdo one task, print the answer, exit" in offered("kode ")
+    assert "run\trun one task, print the answer, exit" in offered("kode ")
     assert offered("kode session ex") == ["export\tone JSON or Markdown document"]
     assert offered("kode continue --id ") == [f"{environ['SESSION']}\t1 turn · fix the parser"]
     modes = {line.split("\t")[0] for line in offered("kode run --permission-mode ")}
     assert modes == {"ask", "auto-edit", "plan", "full"}
-    assert "--model\tthe model to ask" in offered("kode run --mo")
+    assert "--model\tthe model to use" in offered("kode run --mo")
     assert [line.split("\t")[0] for line in offered("kode run --model my")] == ["my-model:8b"]
     assert [line.split("\t")[0] for line in offered("kode --cwd run ses")] == ["session"]
 

@@ -128,7 +128,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says 429 again and again",
         replies=(error(429, "Slow down"),),
-        says="HTTP 429.*Tried 2 times; try again later with `kode continue`",
+        says="HTTP 429.*Tried 2 times; send it again, or later `kode continue`",
         asked=ATTEMPTS,
     ),
     Fault(

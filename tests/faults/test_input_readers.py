@@ -109,7 +109,7 @@ def test_agents_files_are_bounded_and_whole_text(tmp_path: Path, text: Bytes) ->
     read = read_agents_files(tmp_path, None)
 
     assert len(read.section.encode()) <= MAX_BYTES * 3 + 1_000
-    assert not text.data.strip() or read.files or read.warning or not read.section
+    assert not text.data.strip() or read.sources or read.warning or not read.section
 
 
 @EXAMPLES

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.prompts.agents_files import MAX_BYTES, read_agents_files
+from kode.prompts.agents_files import MAX_BYTES, MAX_IMPORT_DEPTH, read_agents_files
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_outside_a_repository_only_the_folder_itself_counts(repository: Path) ->
 
     found = read_agents_files(repository / "sub", None)
 
-    assert found.files == (str(repository / "sub" / "AGENTS.md"),)
+    assert [source.path for source in found.sources] == [str(repository / "sub" / "AGENTS.md")]
 
 
 def test_what_goes_beyond_32_kb_is_cut_and_told(repository: Path) -> None:
@@ -70,3 +70,111 @@ def test_what_is_no_text_file_is_left_out_and_told(repository: Path) -> None:
     assert found.section == ""
     assert "not a file" in found.warning
     assert "not text" in found.warning
+
+
+def test_another_agents_file_counts_where_there_is_no_agents_md(repository: Path) -> None:
+    (repository / "AGENTS.md").write_text("of agents")
+    (repository / "CLAUDE.md").write_text("of the root's other file")
+    (repository / "sub" / "GEMINI.md").write_text("of gemini")
+    (repository / "sub" / "CLAUDE.md").write_text("of claude")
+
+    section = read_agents_files(repository / "sub", repository).section
+
+    assert section.index("of claude") < section.index("of agents")
+    assert "of gemini" not in section
+    assert "other file" not in section
+
+
+@pytest.mark.parametrize("name", ["GEMINI.md", ".github/copilot-instructions.md"])
+def test_each_known_file_is_read_by_itself(repository: Path, name: str) -> None:
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text("one\ntwo\n")
+
+    found = read_agents_files(repository, repository)
+
+    assert "one\ntwo" in found.section
+    assert found.described(repository) == [f"{name} (2 lines)"]
+
+
+def test_of_the_rules_of_an_editor_those_that_always_apply_are_read(repository: Path) -> None:
+    rules = repository / ".cursor" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "a.mdc").write_text("---\ndescription: x\nalwaysApply: true\n---\nalways")
+    (rules / "b.mdc").write_text("---\nglobs: *.ts\nalwaysApply: false\n---\nsometimes")
+    (rules / "c.mdc").write_text("no front matter")
+
+    found = read_agents_files(repository, repository)
+
+    assert found.described(repository) == [".cursor/rules/a.mdc (1 line)"]
+    assert "alwaysApply" not in found.section
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home" / ".claude").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def test_imports_are_read_once_each_and_named_with_their_importer(
+    repository: Path, home: Path
+) -> None:
+    (repository / "sub" / "more.md").write_text("deeper @../CLAUDE.md @deep/last.md")
+    (repository / "sub" / "deep" / "last.md").write_text("the last")
+    (home / ".claude" / "mine.md").write_text("my own")
+    (repository / "CLAUDE.md").write_text(
+        "See @sub/more.md, @~/.claude/mine.md. Not a@b.c, not @nobody, not `@sub/deep/code.md`."
+    )
+    (repository / "sub" / "deep" / "code.md").write_text("in code")
+
+    found = read_agents_files(repository, repository, home=home)
+
+    assert found.described(repository) == [
+        "CLAUDE.md (1 line)",
+        "sub/more.md (1 line, imported by CLAUDE.md)",
+        "sub/deep/last.md (1 line, imported by sub/more.md)",
+        "../home/.claude/mine.md (1 line, imported by CLAUDE.md)",
+    ]
+    assert found.warning == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["~/.ssh/id_rsa", "~/notes.md", "../elsewhere.md", "linked.md", ".env"]
+)
+def test_an_import_brings_no_file_of_the_persons_and_no_keys(
+    repository: Path, home: Path, name: str
+) -> None:
+    secret = repository.parent / "elsewhere.md"
+    secret.write_text("PRIVATE")
+    (home / ".ssh").mkdir()
+    for path in (home / ".ssh" / "id_rsa", home / "notes.md", repository / ".env"):
+        path.write_text("PRIVATE")
+    (repository / "linked.md").symlink_to(secret)
+    (repository / "CLAUDE.md").write_text(f"@{name}")
+
+    found = read_agents_files(
+        repository, repository, home=home, is_secret=lambda path: path.endswith((".env", "_rsa"))
+    )
+
+    assert "PRIVATE" not in found.section
+    assert "was not imported" in found.warning
+
+
+def test_a_link_to_keys_in_the_project_is_not_read(repository: Path) -> None:
+    (repository / ".env").write_text("PRIVATE")
+    (repository / "CLAUDE.md").symlink_to(repository / ".env")
+
+    found = read_agents_files(repository, repository, is_secret=lambda path: path.endswith(".env"))
+
+    assert found.section == ""
+    assert "may hold keys" in found.warning
+
+
+def test_imports_end_at_a_depth_and_share_the_room(repository: Path) -> None:
+    for number in range(9):
+        (repository / f"{number}.md").write_text(f"@{number + 1}.md")
+    (repository / "CLAUDE.md").write_text("@0.md")
+    assert len(read_agents_files(repository, repository).sources) == 1 + MAX_IMPORT_DEPTH
+
+    (repository / "CLAUDE.md").write_text("@big.md")
+    (repository / "big.md").write_text("x" * MAX_BYTES)
+    assert "was cut" in read_agents_files(repository, repository).warning

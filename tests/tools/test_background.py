@@ -47,7 +47,7 @@ async def test_a_moved_command_runs_on_and_the_model_is_told_once_how_it_ended(
     command = "echo begun; touch begun; until [ -e go ]; do sleep 0.02; done; echo last; exit 3"
 
     output = await _moved(context, background, command, project / "begun")
-    assert output.summary == "runs on in the background as bg1"
+    assert output.summary == "moved to the background as bg1"
     assert "begun\n[The person sent this command to the background as bg1" in output.text
     assert background.news("s") == ""
     [known] = background.running()

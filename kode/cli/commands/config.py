@@ -11,8 +11,9 @@ from typing import Any
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, nearest
-from kode.cli.screen.lines import clean, one_line, plural
+from kode.cli.screen.lines import clean, plural
 from kode.cli.screen.output import to_json
+from kode.cli.screen.settings import settings_lines
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 
@@ -65,16 +66,13 @@ def _path() -> int:
 
 
 def _show(loaded: Loaded, *, as_json: bool) -> int:
-    values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
     if as_json:
+        values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
         print(to_json({k: {"value": v, "from": loaded.origins[k]} for k, v in values.items()}))
         return EXIT_OK
-    width = max(map(len, values))
-    for key, value in values.items():
-        text = one_line(json.dumps(value, ensure_ascii=False))
-        origin = "" if loaded.origins[key] == "default" else f"  ({loaded.origins[key]})"
-        print(clean(f"{key:<{width}}  {text}{origin}"))
-    print("\nWhat has no place in brackets is the default.")
+    for line in settings_lines(loaded):
+        print(clean(line))
+    print("\nValues without a source are defaults.")
     for warning in loaded.warnings:
         print(clean(f"kode: {warning}"), file=sys.stderr)
     return EXIT_OK
@@ -102,7 +100,7 @@ def _check() -> int:
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
     for remark in remarks:
-        print(clean(f"remark: {remark}"))
+        print(clean(f"note: {remark}"))
     if faults:
         return _tell(faults)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"

@@ -1,8 +1,9 @@
-"""`kode demo`: the whole experience without a key. A script plays the model; everything else is
-real: a scratch project, the tools, the gate, two sessions, memory, undo.
+"""`kode demo`: a tour that needs no key. A script plays the model; everything else is real: a
+scratch project, the tools, the gate and its question, two sessions, memory, Ctrl-C, undo.
 
-It works in a folder of its own, with a home of its own, and leaves nothing behind. The scripts are
-`demo_first.json` and `demo_second.json` beside this module.
+At a terminal the person answers, stops and undoes; without one it plays by itself. It works in a
+folder and a home of its own, which are deleted afterwards. The scripts are `demo_first.json` and
+`demo_second.json` beside this module.
 """
 
 import asyncio
@@ -13,19 +14,28 @@ import sys
 import tempfile
 import termios
 import tty
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import Parser
-from kode.cli.screen.screen import open_screen
+from kode.cli.prompt.changes import rendered
+from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
+    from kode.events import Event, TurnEnded
+    from kode.permissions.gate import Answer, Question
 
-_NEXT = "Set up a real model with `kode init`, then run `kode` in a project of yours."
+_NEXT = "Next: set up a model with `kode init`, then run `kode` in your project."
+TASK = "python3 test_dates.py fails. Find out why and fix it."
+TESTS = "shell(python3 test_dates.py)"
+SLOW = "shell(sleep 60)"
+PLAYED_CTRL_C_S = 1.0
+"""When nobody is there to press it, Ctrl-C comes so long after the slow command has begun."""
 SCRIPTS = Path(__file__).parent
 PROJECT = {
     "dates.py": (
@@ -34,7 +44,7 @@ PROJECT = {
     "test_dates.py": (
         "from dates import is_leap\n\n"
         "assert is_leap(2024)\n"
-        "assert not is_leap(1900), 'centuries are no leap years ...'\n"
+        "assert not is_leap(1900), 'centuries are not leap years ...'\n"
         "assert is_leap(2000), '... but every fourth is'\n"
         "print('all good')\n"
     ),
@@ -43,27 +53,31 @@ PROJECT = {
 
 
 class Left(Exception):
-    """The person has seen enough."""
+    """The person wants to leave."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Plays the demo; Ctrl-C, or q at a pause, leaves it. Returns the exit code."""
-    parser = Parser("kode demo", "The whole experience without a key, on a scratch project.")
-    parser.add_argument("--fast", action="store_true", help="without pauses")
+    """Plays the demo; Ctrl-C, or q at a pause, ends it early. Returns the exit code."""
+    parser = Parser("kode demo", "A two-minute tour on a scratch project, no key needed.")
+    parser.add_argument("--fast", action="store_true", help="play by itself, without pauses")
     arguments = parser.parse(argv)
-    paused = not arguments.fast and sys.stdin is not None
-    pausing = paused and sys.stdin.isatty() and sys.stdout.isatty()
-    with scratch() as project:
-        try:
-            return asyncio.run(_until_left(_play(project, _pause if pausing else _no_pause)))
-        except (KeyboardInterrupt, asyncio.CancelledError, Left):
-            open_screen().print(f"\nLeft the demo; nothing stays behind. {_NEXT}")
-            return EXIT_INTERRUPTED
+    screen = open_screen()
+    watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    try:
+        with scratch() as project:
+            tour = _Tour(screen, project, takes_part=watched and not arguments.fast)
+            code = asyncio.run(_until_left(tour.play()))
+    except (KeyboardInterrupt, asyncio.CancelledError, Left):
+        screen.print("\nThe demo ended early.")
+        code = EXIT_INTERRUPTED
+    screen.print("\nThat's it. The scratch project has been deleted.")
+    screen.print(_NEXT)
+    return code
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A project and a home that go when this ends."""
+    """A project and a home that are deleted when this ends."""
     folder = Path(tempfile.mkdtemp(prefix="kode-demo-")).resolve()
     saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
     try:
@@ -86,15 +100,11 @@ def scratch() -> Iterator[Path]:
 
 
 async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
-    """A closed terminal and an end that is asked for leave nothing behind either."""
+    """A closed terminal and a signal to end delete the scratch project too."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(playing)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, task.cancel)
     return await task
-
-
-async def _no_pause() -> None:
-    return None
 
 
 async def _pause() -> None:
@@ -106,7 +116,7 @@ async def _pause() -> None:
         if not pressed.done():
             pressed.set_result(None)
 
-    print("   [any key goes on, q leaves] ", end="", flush=True)
+    print("   [any key: next · q: quit] ", end="", flush=True)
     before = termios.tcgetattr(number)
     tty.setcbreak(number)
     loop.add_reader(number, press)
@@ -121,70 +131,155 @@ async def _pause() -> None:
         raise Left
 
 
-async def _play(project: Path, pause: Callable[[], Awaitable[None]]) -> int:
-    from kode.cli.prompt.changes import rendered
+@dataclass
+class _Tour:
+    """One tour: what is shown, and what the person does in it."""
 
-    screen = open_screen()
+    screen: Screen
+    project: Path
+    takes_part: bool
+    """Whether a person answers, stops and undoes; else the tour does it."""
+    closing: bool = False
+    """What memory does at the end of a session is not part of the tour."""
+    refused: bool = False
+    turn: "asyncio.Future[TurnEnded] | None" = None
+    talk: "Conversation | None" = None
 
-    async def say(text: str) -> None:
-        screen.print(f"\n── {text}")
-        await pause()
+    async def play(self) -> int:
+        """The six stops, in order; the exit code."""
+        self.screen.print(
+            "A two-minute tour: a fix with real tools, memory, Ctrl-C, resuming, undo. "
+            "The model is a script; everything else is real."
+        )
+        await self.say(f"1 of 6 · A scratch project with a failing test ({self.project}).")
+        await self.open(None)
+        try:
+            if not await self.fix():
+                return EXIT_FAILED
+            await self.say("2 of 6 · What changed, as `/diff` shows it:")
+            self.screen.print_painted(rendered(self.screen, self.conversation.diffs()))
+            await self.say("3 of 6 · Tell it something to remember:")
+            await self.ask("Please remember: I want the edge cases named in every summary.")
+            await self.stop()
+        finally:
+            session_id = await self.close()
+        await self.say("5 of 6 · After quitting: what kode remembers (`kode memory show`).")
+        await self.open(session_id)
+        try:
+            self.screen.print(await self.conversation.memory_command(["show"]))
+            self.screen.print(f"\nResuming with `kode continue --id {session_id}`:")
+            await self.ask("What do you know about how I like summaries?")
+            await self.undo()
+        finally:
+            await self.close()
+        return EXIT_OK
 
-    screen.print(
-        "A tour of two minutes: a fix with real tools, something to remember, leaving, coming "
-        "back, and an undo. The model is a script; everything else is real."
-    )
-    await say(f"1 of 5 · A scratch project with a failing test ({project}).")
-    conversation = await _open(project, None)
-    session_id = conversation.session.id
-    try:
-        if not await _ask(conversation, "python3 test_dates.py fails. Find out why and fix it."):
-            return EXIT_FAILED
-        await say("2 of 5 · What changed, as `/diff` shows it:")
-        screen.print_painted(rendered(screen, conversation.diffs()))
-        await say("3 of 5 · Tell it something to keep:")
-        await _ask(conversation, "Please remember: I want the edge cases named in every summary.")
-    finally:
-        await conversation.close()
-    await say("4 of 5 · Left. What `kode memory show` says now, and every new session is told:")
-    conversation = await _open(project, session_id)
-    try:
-        screen.print(await conversation.memory_command(["show"]))
-        screen.print(f"\nComing back with `kode continue --id {session_id}`:")
-        await _ask(conversation, "What do you know about how I like summaries?")
-        await say("5 of 5 · `/undo` takes the edit back:")
-        screen.print(await conversation.undo())
-        screen.print("\n$ cat dates.py\n" + (project / "dates.py").read_text().rstrip("\n"))
-    finally:
-        await conversation.close()
-    screen.print(f"\nThat was all of it; nothing stays behind. {_NEXT}")
-    return EXIT_OK
+    @property
+    def conversation(self) -> "Conversation":
+        assert self.talk is not None
+        return self.talk
 
+    async def say(self, text: str) -> None:
+        """Says what comes, and waits for a key where somebody is there. Raises: Left."""
+        self.screen.print(f"\n── {text}")
+        if self.takes_part:
+            await _pause()
 
-async def _open(project: Path, session_id: str | None) -> "Conversation":
-    from kode import paths
-    from kode.cli.screen.render import Renderer
-    from kode.config import load_config
-    from kode.conversation import open_conversation
+    async def ask(self, text: str) -> "TurnEnded":
+        """Runs a turn. Raises: Left when Ctrl-C stopped it, and not a refusal."""
+        self.screen.print(f"\n> {text}", "bold")
+        self.turn = asyncio.ensure_future(self.conversation.turn(text))
+        ended = await self.turn
+        sys.stdout.flush()
+        if ended.status == "interrupted" and not self.refused:
+            raise Left
+        return ended
 
-    part = "second" if session_id else "first"
-    flags = {
-        "provider": "scripted",
-        "script": str(SCRIPTS / f"demo_{part}.json"),
-        "permissions.mode": "auto-edit",
-        "permissions.allow": ["shell(python3 test_dates.py)"],
-    }
-    loaded = load_config(paths.home(), project, environ={}, flags=flags)
-    renderer = Renderer(open_screen())
-    return await open_conversation(
-        loaded, cwd=project, emit=renderer.emit, ask=None, session_id=session_id
-    )
+    async def fix(self) -> bool:
+        """The task, with the question whether to edit; whether it was done."""
+        if self.takes_part:
+            self.screen.print("   kode asks before it edits: answer the question.", "dim")
+        ended = await self.ask(TASK)
+        while self.refused:
+            self.refused = False
+            self.screen.print(
+                "   You refused, so nothing was changed. A real model would try something else; "
+                "the script can only ask again.",
+                "dim",
+            )
+            ended = await self.ask("Make the edit after all.")
+        return ended.status == "success"
 
+    async def stop(self) -> None:
+        """A slow command, and Ctrl-C."""
+        who = "press Ctrl-C to stop it." if self.takes_part else "Ctrl-C stops it."
+        self.screen.print(f"\n── 4 of 6 · A command that takes a minute: {who}")
+        turn = asyncio.ensure_future(self.conversation.turn("Wait for the server."))
+        self.screen.print("\n> Wait for the server.", "bold")
+        loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+        loop.add_signal_handler(signal.SIGINT, turn.cancel)
+        if not self.takes_part:
+            loop.call_later(PLAYED_CTRL_C_S, turn.cancel)
+        try:
+            await turn
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before)
 
-async def _ask(conversation: "Conversation", text: str) -> bool:
-    open_screen().print(f"\n> {text}", "bold")
-    ended = await conversation.turn(text)
-    sys.stdout.flush()
-    if ended.status == "interrupted":
-        raise Left
-    return ended.status == "success"
+    async def undo(self) -> None:
+        """`/undo`, typed by the person where there is one. Raises: Left."""
+        self.screen.print("\n── 6 of 6 · The edit can be undone: type /undo")
+        typed = "" if self.takes_part else "/undo"
+        while typed != "/undo":
+            line = await self.screen.read_answer("> ")
+            if line is None or line.strip() in ("q", "quit", "exit", "/quit"):
+                raise Left
+            typed = line.strip() or "/undo"
+        self.screen.print(await self.conversation.undo())
+        text = (self.project / "dates.py").read_text(encoding="utf-8")
+        self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
+
+    async def open(self, session_id: str | None) -> None:
+        """Opens a new session, or the one named, with its script."""
+        from kode import paths
+        from kode.cli.screen.question import make_ask
+        from kode.cli.screen.render import Renderer
+        from kode.config import load_config
+        from kode.conversation import open_conversation
+
+        part = "second" if session_id else "first"
+        flags = {
+            "provider": "scripted",
+            "script": str(SCRIPTS / f"demo_{part}.json"),
+            "permissions.mode": "ask" if self.takes_part else "auto-edit",
+            "permissions.allow": [TESTS, SLOW],
+        }
+        loaded = load_config(paths.home(), self.project, environ={}, flags=flags)
+        show, person = Renderer(self.screen).emit, make_ask(self.screen)
+
+        def emit(event: "Event") -> None:
+            if not self.closing:
+                show(event)
+
+        async def answer(question: "Question") -> "Answer":
+            given = await person(question)
+            if given.choice == "no" and self.turn is not None:
+                # The script would play on as if it had been allowed.
+                self.refused = True
+                self.turn.cancel()
+            return given
+
+        self.closing = False
+        self.talk = await open_conversation(
+            loaded,
+            cwd=self.project,
+            emit=emit,
+            ask=answer if self.takes_part else None,
+            session_id=session_id,
+        )
+
+    async def close(self) -> str | None:
+        """Ends the session; its id."""
+        self.closing = True
+        await self.conversation.close()
+        return self.conversation.session.id

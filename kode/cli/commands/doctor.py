@@ -29,6 +29,7 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
     setup_checks.server,
     setup_checks.model,
     setup_checks.memory,
+    setup_checks.instructions,
     machine_checks.git,
     machine_checks.ripgrep,
     setup_checks.sandbox,
@@ -39,7 +40,7 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
 
 def main(argv: Sequence[str]) -> int:
     """Prints one line a finding; 1 when something needed is missing."""
-    parser = Parser("kode doctor", "What works on this machine, each with the next step.")
+    parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     arguments = parser.parse(argv)
     findings = examine(working_directory(argparse.Namespace(cwd=None)))
@@ -57,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _shown(finding: Finding) -> str:
     """One line and its next step; on a narrow screen the words stand below."""
-    head = f"{MARKS[finding.state]}  {finding.what:<9}"
+    head = f"{MARKS[finding.state]}  {finding.what:<12}"
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
     indent = "    " if width < NARROW_COLUMNS else " " * (len(head) + 2)
     lines = [clean(finding.detail)] + ([f"→ {finding.next_step}"] if finding.next_step else [])

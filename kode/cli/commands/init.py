@@ -73,16 +73,14 @@ def main(argv: Sequence[str]) -> int:
             "docs/configuration.md has every key."
         )
     _say(
-        f"This sets up a model and writes one file, {target}, readable by you alone: "
-        "provider, key, address and model, as far as you give them. Everything else keeps its "
-        "default until you set it. What you choose is tried with one request for the list of "
-        "models, which costs nothing.\n"
+        f"Sets up a model. Your answers are saved in {target} (only you can read it) and tested "
+        "with one free request.\n"
     )
     settings = choose()
     if settings is None:
         return _demo()
     write_config(target, settings)
-    _say("Run `kode` in a project of yours. `kode doctor` looks at the rest of this machine.")
+    _say("Run `kode` in your project. `kode doctor` checks everything else.")
     return EXIT_OK
 
 
@@ -93,7 +91,7 @@ def first_run(home: Path) -> int | None:
     """
     _say(
         "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
-        f"What you choose goes into {paths.config_file(home)}, readable by you alone.\n"
+        f"Your answers are saved in {paths.config_file(home)}; only you can read it.\n"
     )
     settings = choose()
     if settings is None:
@@ -152,19 +150,19 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
     """Writes the settings, 0600 in a folder 0700, and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
     durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
-    _say(f"Wrote {target} (readable by you alone). `kode config show` explains every value.")
+    _say(f"Saved {target} (only you can read it). `kode config show` shows every value.")
 
 
 def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
         key = _secret("API key (not shown while you type): ").strip()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
-            _say("That does not look like a key: one word without spaces. Again, or q to leave.")
+            _say("A key is one word without spaces. Try again, or q to leave.")
             continue
         settings, reached = _tried(key)
         if reached.state != "refused":
             return _with_model(settings, reached)
-        _say(f"{reached.url}: {reached.detail}." + (" Again, or q to leave." if left else ""))
+        _say(f"{reached.url}: {reached.detail}." + (" Try again, or q to leave." if left else ""))
     raise UserError("No key that works was given. Run `kode init` again, or try `kode demo`.")
 
 
@@ -180,7 +178,7 @@ def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
         settings["base_url"] = _base_url(key)
     elif url := os.environ.get(owner.url_variable):
         settings["base_url"] = url
-    _say("Trying it ...")
+    _say("Testing it ...")
     choice = ProviderChoice(
         name=provider, model=None, base_url=settings.get("base_url"), api_key=key
     )
@@ -194,21 +192,21 @@ def _base_url(key: str) -> str:
             return url
     from kode.config.choice import is_url
 
-    _say("The key does not tell whose it is, so kode needs the address.")
+    _say("kode does not recognise this key. Which service is it for?")
     for _ in range(MAX_TRIES):
         url = _ask("Base URL of the service (as https://host/v1): ")
         if is_url(url):
             return url
-        _say("That is no address: it begins with https:// or http://. Again, or q to leave.")
+        _say("Enter a URL that starts with https:// or http://, or q to leave.")
     raise UserError("No address was given. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
     """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
     if reached.state == "ok":
-        _say(f"It works: {reached.url} takes the key.")
+        _say(f"It works: {reached.url} accepts the key.")
     else:
-        _say(f"It could not be tried ({reached.detail}); it is written all the same.")
+        _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
     if "base_url" not in settings or owner_of_key(settings["api_key"]):
         return settings
     names = reached.models
@@ -224,9 +222,9 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
         if model and (not names or model in names):
             return {**settings, "model": model}
         near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
-        hint = f" Near to it: {', '.join(map(one_line, near))}." if near else ""
-        _say(f"It has no model of that name.{hint}")
-    raise UserError("No model was chosen. Run `kode init` again, or try `kode demo`.")
+        hint = f" Closest: {', '.join(map(one_line, near))}." if near else ""
+        _say(f"There is no model of that name.{hint}")
+    raise UserError("No model chosen. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_server(server: LocalServer) -> dict[str, Any]:

@@ -4,11 +4,15 @@ This module parses; `opening.py` opens the prompt.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from kode.cli.flags import add_conversation_flags
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
+
+PICK = ""
+"""What `-r` without an id gives: the person picks a session."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -16,33 +20,44 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="as `kode run TASK`")
-    parser.add_argument("-c", "--continue", action="store_true", dest="newest")
-    parser.add_argument("-r", "--resume", metavar="ID", help="as `kode continue --id ID`")
+    parser.add_argument(
+        *("-c", "--continue"), action="store_true", dest="newest", help="as `kode continue`"
+    )
+    parser.add_argument(
+        *("-r", "--resume"), nargs="?", const=PICK, metavar="ID", help="that session, or pick one"
+    )
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
     if arguments.print:
         return _print(arguments)
-    if arguments.newest or arguments.resume:
+    if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
 
         return continue_session(arguments, arguments.resume, arguments.task)
     if arguments.task and not any(c.isspace() for c in arguments.task):
         raise ConfigError(
-            f"kode: unknown command {arguments.task!r}. A task goes in quotes, or after `kode run`."
+            f"kode: unknown command {arguments.task!r}. "
+            f"To run a task of one word: `kode run {arguments.task}`."
         )
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
 
-    if not stdin_is_terminal():
-        from kode.cli.commands.run import run_task
+    if stdin_is_terminal():
+        return open_repl(arguments, arguments.task, None)
+    from kode.cli.commands.run import read_task, run_read_task
 
-        return run_task(arguments, arguments.task, None)
-    return open_repl(arguments, arguments.task, None)
+    task, piped = read_task(arguments.task)
+    if not task.strip() and arguments.output_format in (None, "text"):
+        from kode.cli.commands.demo import main as demo
+
+        print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
+        return demo([])
+    return run_read_task(arguments, task, piped, None)
 
 
 def _print(arguments: argparse.Namespace) -> int:
     from kode.cli.commands.run import run_task
 
-    if arguments.newest or arguments.resume:
+    if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
 
         return continue_session(arguments, arguments.resume, arguments.task or "-")

@@ -25,11 +25,17 @@ def stdin_is_terminal() -> bool:
 
 
 def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
-    """Opens the REPL; a machine without key or config is led through the set-up first."""
+    """Opens the REPL; on a machine without key or config the set-up comes first, or the demo where
+    the output is no terminal."""
     from kode.paths import home
 
     cwd = working_directory(arguments)
-    if not _set_up(arguments, cwd):
+    is_set_up = _set_up(arguments, cwd)
+    if not is_set_up and task is None and not sys.stdout.isatty():
+        from kode.cli.commands.demo import main as demo
+
+        return demo([])
+    if not is_set_up and sys.stdout.isatty():
         from kode.cli.commands.init import first_run
 
         code = first_run(home())
@@ -45,7 +51,7 @@ def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
 
     named = any((arguments.provider, arguments.base_url, arguments.script))
     variables = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "KODE_API_KEY", "KODE_PROVIDER")
-    if named or any(os.environ.get(name) for name in variables) or not sys.stdout.isatty():
+    if named or any(os.environ.get(name) for name in variables):
         return True
     if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
         return any(os.environ.get(f"{name}_BASE_URL") for name in ("OPENAI", "ANTHROPIC"))
@@ -59,6 +65,25 @@ def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     return True
 
 
+def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
+    """Whether the plain face is wanted. The configuration is loaded only where a file of it has the
+    word: it can wait for the prompt otherwise."""
+    from kode.paths import config_file, home
+
+    if arguments.plain:
+        return True
+    for path in (config_file(home()), *(folder / "kode.json" for folder in (cwd, *cwd.parents))):
+        with contextlib.suppress(OSError):
+            if path.is_file() and b'"plain"' in path.read_bytes():
+                break
+    else:
+        return False
+    from kode.config import load_config
+
+    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    return loaded.config.repl.plain
+
+
 async def _repl(
     arguments: argparse.Namespace, cwd: Path, task: str | None, session_id: str | None
 ) -> int:
@@ -66,7 +91,9 @@ async def _repl(
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
 
-    screen = open_screen(color=False if arguments.no_color else None)
+    screen = open_screen(
+        color=False if arguments.no_color else None, plain=_wants_plain(arguments, cwd)
+    )
     renderer = Renderer(screen)
 
     async def opening() -> "Conversation":

@@ -5,9 +5,11 @@ business of `kode.providers`.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from kode.cli.prompt.choices import offers
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.provider_registry import provider_row
 
@@ -25,11 +27,8 @@ class Reached:
     models: tuple[str, ...] = ()
 
     def offers(self, model: str) -> bool | None:
-        """Whether the model is in its list; a longer name that begins so counts (dates), and a
-        wildcard of a proxy. None where it gave no list."""
-        if not self.models:
-            return None
-        return any(known.startswith(model) or "*" in known for known in self.models)
+        """Whether the model is in its list; None where it gave none."""
+        return offers(self.models, model) if self.models else None
 
 
 def url_of(choice: ProviderChoice) -> str:
@@ -62,7 +61,7 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
                     if len(body) > MAX_LIST_BYTES:
                         break
     except Exception as error:  # every family of errors of a client and of the values it is given
-        said = str(error).strip() or type(error).__name__
+        said = re.sub(r"\[Errno -?\d+\] ", "", str(error).strip()) or type(error).__name__
         return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
     if status in (401, 403):
         return Reached(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")

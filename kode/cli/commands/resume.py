@@ -3,11 +3,13 @@
 """
 
 import argparse
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from kode.cli.flags import add_conversation_flags, working_directory
 from kode.cli.parser import Parser
-from kode.errors import ConfigError, StorageError, UserError
+from kode.errors import EXIT_OK, ConfigError, StorageError, UserError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,7 +23,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
-    """Finds the session, then runs the task or opens the REPL in it.
+    """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
+    an id, "" where the person is to pick, None for the newest.
 
     Raises: SessionError when there is none or several fit; ConfigError.
     """
@@ -31,12 +34,34 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     from kode.session.index import find, newest
 
     if arguments.no_session:
-        raise ConfigError("--no-session and continuing a session exclude each other. Drop one.")
+        raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
     cwd = working_directory(arguments)
     try:
-        session_id = find(home(), prefix) if prefix else newest(home(), cwd)
+        if prefix == "" and task is None and stdin_is_terminal():
+            return open_repl(arguments, "/resume", None)
+        if prefix == "":
+            session_id = _picked(cwd)
+            if session_id is None:
+                return EXIT_OK
+        else:
+            session_id = find(home(), prefix) if prefix else newest(home(), cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and stdin_is_terminal():
         return open_repl(arguments, None, session_id)
     return run_task(arguments, task, session_id)
+
+
+def _picked(cwd: Path) -> str | None:
+    """The session that the person picks; None when they pick none. Raises: ConfigError."""
+    from kode.cli.commands.opening import stdin_is_terminal
+    from kode.cli.prompt.pick import pick_session
+    from kode.cli.screen.screen import open_screen
+    from kode.paths import home
+
+    if not stdin_is_terminal():
+        raise ConfigError(
+            "There is no terminal to pick a session on. Name one with `kode -r ID`; "
+            "`kode session list` lists them."
+        )
+    return asyncio.run(pick_session(open_screen(), home(), cwd))

@@ -59,8 +59,16 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
 
     Raises: UserError, SessionError or StorageError when it could not start.
     """
-    _interrupted_by_signals()
-    text, piped = read_task(task)
+    return run_read_task(arguments, *read_task(task), session_id)
+
+
+def run_read_task(
+    arguments: argparse.Namespace,
+    text: str,
+    piped: "tuple[Text, ...]",
+    session_id: str | None,
+) -> int:
+    """As `run_task`, for a text that was read, and what was piped in beside it."""
     if not text.strip():
         raise ConfigError(
             'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
@@ -79,7 +87,7 @@ async def _run(
 
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
-    emit, ask = _faces(arguments)
+    emit, ask = _faces(arguments, plain=loaded.config.repl.plain)
     attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
     conversation = await open_conversation(
         loaded,
@@ -132,7 +140,9 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     """The task's text, and what goes with it: the text is the argument, or stdin where there is
-    none, it is empty or `-`. Beside an argument, stdin is text from outside."""
+    none, it is empty or `-`. Beside an argument, stdin is text from outside. From here on signals
+    interrupt in good order."""
+    _interrupted_by_signals()
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin(), ()
@@ -255,7 +265,7 @@ def _read_stdin() -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
+def _faces(arguments: argparse.Namespace, *, plain: bool) -> "tuple[Emit, Ask | None]":
     """What shows the events, and what asks the person: at a terminal, and not when the output is
     for a program."""
     if arguments.output_format == "stream-json":
@@ -266,7 +276,10 @@ def _faces(arguments: argparse.Namespace) -> "tuple[Emit, Ask | None]":
     from kode.cli.screen.run_render import ProgressRenderer
 
     progress = ProgressRenderer(
-        verbose=arguments.verbose, no_color=arguments.no_color, live=not arguments.quiet
+        verbose=arguments.verbose,
+        no_color=arguments.no_color,
+        live=not arguments.quiet,
+        plain=plain,
     )
     asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     # One screen for both: a question must not be painted over.
@@ -300,7 +313,7 @@ def _print_result(
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:
     if ended.status not in ("interrupted", "timeout") or session_id is None:
         return ""
-    return f" What was done is saved: `kode continue --id {session_id}` goes on."
+    return f" Progress is saved: `kode continue --id {session_id}` resumes it."
 
 
 def _interrupted_by_signals() -> None:

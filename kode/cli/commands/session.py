@@ -30,10 +30,10 @@ COMMANDS = {
     "show": "a transcript",
     "delete": "delete one session",
     "trim": "keep the last N messages",
-    "cleanup": "delete sessions that nobody has used for DAYS",
+    "cleanup": "delete sessions unused for DAYS days",
     "fork": "a new session that begins like this one",
     "export": "one JSON or Markdown document",
-    "check": "find damage, and with --repair mend it",
+    "check": "check for damage; --repair fixes it",
 }
 
 
@@ -210,7 +210,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
 
 def _check(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session; all without")
-    parser.add_argument("--repair", action="store_true", help="mend what can be mended")
+    parser.add_argument("--repair", action="store_true", help="fix what can be fixed")
     arguments = parser.parse(argv)
     session_id = index.find(paths.home(), arguments.id) if arguments.id else None
     checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
@@ -227,9 +227,9 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
         return EXIT_OK
     open_faults = [one for one in faulty if not one.repaired]
     if not open_faults:
-        print(f"{count}: {plural(len(faulty), 'session')} mended")
+        print(f"{count}: {plural(len(faulty), 'session')} fixed")
         return EXIT_OK
-    advice = "" if arguments.repair else "; `kode session check --repair` mends what it can"
+    advice = "" if arguments.repair else "; `kode session check --repair` fixes what it can"
     print(f"{count}: faults in {plural(len(open_faults), 'session')}{advice}")
     return EXIT_FAILED
 

@@ -1,5 +1,5 @@
-"""What `kode doctor` looks at of what kode was told: its configuration, key, server and model, its
-memory, its sandbox."""
+"""What `kode doctor` checks of the set-up: configuration, key, server and model, memory,
+instructions, sandbox."""
 
 import asyncio
 import os
@@ -23,14 +23,14 @@ def config(case: Case) -> Finding:
             what="config",
             state="missing",
             detail=str(error),
-            next_step="mend it there; `kode config check` looks at all of it again",
+            next_step="fix it there; `kode config check` checks all of it again",
         )
     warnings = " ".join(loaded.warnings)
     return Finding(what="config", state="ok", detail=warnings or "no faults")
 
 
 def key(case: Case) -> Finding:
-    from kode.config import resolve_provider
+    from kode.config import LOCAL_KEY, resolve_provider
 
     if case.loaded is None:
         return Finding(what="key", state="optional", detail=NOT_TRIED)
@@ -50,12 +50,14 @@ def key(case: Case) -> Finding:
             next_step="set another: `kode init --force`, or the variable it came from; "
             "`kode config show` says which",
         )
-    took = reached is not None and reached.state == "ok"
-    return Finding(
-        what="key",
-        state="ok",
-        detail=f"for {choice.name}" + (", and the server takes it" if took else "; not proven"),
-    )
+    if choice.api_key == LOCAL_KEY:
+        detail = "none set, and the server asks for none"
+        if reached is None or reached.state != "ok":
+            detail = "none set; a local server needs none"
+        return Finding(what="key", state="ok", detail=detail)
+    if reached is not None and reached.state == "ok":
+        return Finding(what="key", state="ok", detail=f"for {choice.name}, accepted by the server")
+    return Finding(what="key", state="ok", detail=f"for {choice.name}, not tested")
 
 
 def server(case: Case) -> Finding:
@@ -106,7 +108,7 @@ def model(case: Case) -> Finding:
     return Finding(
         what="model",
         state="optional",
-        detail=f"{provider.model} is in no table; a window of {window} is assumed, no price",
+        detail=f"kode does not know {provider.model}: assumes a window of {window}, no price",
         next_step="set context.window and prices in the config if you know them",
     )
 
@@ -128,7 +130,7 @@ def memory(case: Case) -> Finding:
         return Finding(
             what="memory",
             state="missing",
-            detail=f"{folder} is no folder that can be written",
+            detail=f"{folder} is not a folder that can be written",
             next_step="move what is there away, or make it writable",
         )
 
@@ -154,25 +156,45 @@ def memory(case: Case) -> Finding:
             what="memory",
             state="missing",
             detail=f"{settings.system} in {folder} cannot be opened: {error}",
-            next_step="mend or move away the file it names; memory works without it until then",
+            next_step="fix or move away the file it names; memory works without it until then",
         )
     if faults:
         return Finding(
             what="memory",
             state="optional",
             detail=" ".join(faults),
-            next_step=f"look at it in {folder}; what it holds is not used until then",
+            next_step=f"check it in {folder}; its content is not used until then",
         )
     damaged = sorted(p.name for p in folder.rglob("*.damaged-*")) if folder.is_dir() else []
     if damaged:
         return Finding(
             what="memory",
             state="optional",
-            detail=f"files that were set aside: {', '.join(damaged[:3])}",
-            next_step=f"look at them in {folder}, take what you need, and delete them",
+            detail=f"damaged files were set aside: {', '.join(damaged[:3])}",
+            next_step=f"check them in {folder}, copy what you need, and delete them",
         )
     shown = "; ".join(line for line in text.splitlines()[2:4] if line)
     return Finding(what="memory", state="ok", detail=f"{settings.system}: {shown}")
+
+
+def instructions(case: Case) -> Finding:
+    from kode.assembly import read_instructions
+
+    if case.loaded is None:
+        return Finding(what="instructions", state="optional", detail=NOT_TRIED)
+    if not case.loaded.config.agents_files:
+        return Finding(what="instructions", state="ok", detail="not read (`agents_files`)")
+    found = read_instructions(case.cwd)
+    named = ", ".join(found.described(case.cwd))
+    if found.warning:
+        return Finding(
+            what="instructions",
+            state="optional",
+            detail="; ".join(filter(None, (named, found.warning))),
+            next_step="fix or shorten the file it names; the others are used",
+        )
+    detail = named or "none here; /init in the chat writes AGENTS.md"
+    return Finding(what="instructions", state="ok", detail=detail)
 
 
 def sandbox(case: Case) -> Finding:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHOWN_LINES = 40
 """Of an output that is printed because there is no pager, the last."""
 
-USAGE = "/bg sends the running command to the background; /bg list, /bg read ID, /bg kill ID."
+USAGE = "/bg moves the running command to the background; /bg list, /bg read ID, /bg kill ID."
 
 
 async def background(state: PromptState, argument: str) -> None:
@@ -36,8 +36,9 @@ async def background(state: PromptState, argument: str) -> None:
             known = commands.find(name)
             was_running = known.runs
             await commands.kill(known)
-            ended = "is ended" if was_running else f"had ended before: {known.outcome}"
-            state.screen.print(f"{known.name} {ended}: {one_line(known.command)}", "dim")
+            had_ended = f"{known.name} had already ended ({known.outcome})"
+            what = f"Stopped {known.name}" if was_running else had_ended
+            state.screen.print(f"{what}: {one_line(known.command)}", "dim")
         case _:
             raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
 
@@ -46,7 +47,7 @@ def send_to_background(state: PromptState) -> bool:
     """Moves the shell command that runs; False, and a word on why, when none does."""
     if state.opened is not None and state.conversation.commands.move():
         return True
-    state.hint("No shell command is running that could go to the background.")
+    state.hint("No shell command is running.")
     return False
 
 
@@ -55,11 +56,12 @@ async def may_leave(state: PromptState) -> bool:
     running = state.conversation.commands.running() if state.opened is not None else []
     if not running:
         return True
-    what = plural(len(running), "command")
-    state.screen.print(f"{what} in the background would end with kode:", "warning")
+    one = len(running) == 1
+    what = f"{plural(len(running), 'background command')} {'is' if one else 'are'} still running:"
+    state.screen.print(what, "warning")
     for known in running:
         state.screen.print_painted(_row(known, state.screen.width))
-    answer = await state.read_answer("leave and end them? [y/N] ")
+    answer = await state.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
     # End of input is a second Ctrl-D: it means it.
     return answer is None or answer.strip().lower() in ("y", "yes")
 
@@ -67,13 +69,13 @@ async def may_leave(state: PromptState) -> bool:
 def _list(state: PromptState) -> None:
     known = state.conversation.commands.commands
     if not known:
-        state.screen.print("Nothing is in the background. " + USAGE, "dim")
+        state.screen.print("No background commands. " + USAGE, "dim")
         return
     for command in known:
         state.screen.print_painted(_row(command, state.screen.width))
         if last := one_line(command.last_line()):
             state.screen.print(clip(f"     {last}", state.screen.width), "dim")
-    state.screen.print("/bg read ID shows the output, /bg kill ID ends a command.", "dim")
+    state.screen.print("/bg read ID shows the output, /bg kill ID stops a command.", "dim")
 
 
 def _row(known: "BackgroundCommand", width: int) -> str:
@@ -87,7 +89,7 @@ async def _read(state: PromptState, known: "BackgroundCommand") -> None:
     screen = state.screen
     text = clean(known.running.output()).rstrip("\n") or "(no output yet)"
     path = known.running.output_path
-    note = f"\n\nThe whole of it is in {path}" if path else ""
+    note = f"\n\nFull output: {path}" if path else ""
     head = screen.paint("title", _row(known, screen.width))
     if state.editor is not None:
         from kode.cli.screen.pager import show_paged

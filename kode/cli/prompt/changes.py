@@ -19,18 +19,18 @@ BY_OTHERS = "also changed by you or a program"
 
 
 async def undo(state: PromptState, argument: str) -> None:
-    """Takes back the last turn's file changes; again: the turn before. `/undo redo` is `/redo`."""
+    """Undoes the last turn's file changes; again: the turn before. `/undo redo` is `/redo`."""
     if argument == "redo":
         await redo(state, "")
         return
     if argument:
-        state.screen.print("/undo takes back whole turns, one at a time. /redo undoes that.", "dim")
+        state.screen.print("/undo takes no argument: it undoes one turn at a time.", "dim")
         return
     state.screen.print(await state.conversation.undo())
 
 
 async def redo(state: PromptState, argument: str) -> None:
-    """Brings back what the last `/undo` took back."""
+    """Redoes the last `/undo`."""
     state.screen.print(await state.conversation.redo())
 
 
@@ -42,7 +42,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     # In a thread: comparing long files takes a while, and a turn may be running.
     diffs = await asyncio.to_thread(state.conversation.diffs)
     if not diffs:
-        state.screen.print("This session has changed no file through tools.", "dim")
+        state.screen.print("No files changed through tools in this session.", "dim")
         return
     if argument:
         diffs = [one for one in diffs if argument in one.path]

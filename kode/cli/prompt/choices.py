@@ -88,10 +88,22 @@ def models_of(conversation: "Conversation", server: "ServedModels") -> list[Choi
     thread."""
     config, provider = conversation.config, conversation.agent.provider
     named = [provider.model, config.model or "", *config.prices]
-    return model_choices(provider.name, named, server.of(_base_url(config)))
+    return model_choices(provider.name, named, server.of(base_url_of(config)))
 
 
-def _base_url(config: "Config") -> str:
+def served_models(conversation: "Conversation") -> tuple[str, ...]:
+    """The models that the server on this machine offers; () where requests go elsewhere, or it
+    cannot say. Asks it, so call it in a thread."""
+    return ServedModels().of(base_url_of(conversation.config))
+
+
+def offers(served: Sequence[str], model: str) -> bool:
+    """Whether a server that lists these has the model: a longer name that begins so counts (tags,
+    dates), and a wildcard of a proxy."""
+    return any(known.startswith(model) or "*" in known for known in served)
+
+
+def base_url_of(config: "Config") -> str:
     """Where requests go, when that is not the provider's own address; "" else."""
     from kode.config.choice import resolve_provider
 

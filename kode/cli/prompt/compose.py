@@ -59,7 +59,7 @@ async def compose(editor: Editor) -> None:
             saved = False
     if not saved:
         editor.state.hint(
-            f"{os.path.basename(command[0])} did not end well: the message is as it was."
+            f"{os.path.basename(command[0])} exited with an error; your message is unchanged."
         )
         return
     editor.set_text(text.rstrip("\n"))

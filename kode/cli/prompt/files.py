@@ -127,7 +127,7 @@ def _names(command: Sequence[str], root: Path) -> list[str] | None:
         while len(names) < MAX_FILES and (data := os.read(output.fileno(), 1 << 20)):
             *whole, rest = (rest + data).split(b"\0")
             texts = (name.decode("utf-8", "surrogateescape") for name in whole)
-            names += [text for text in texts if text and text.isprintable()]
+            names += [text for text in texts if text.isprintable() and _is_offered(text)]
         process.kill()
     in_time = clock.is_alive()
     clock.cancel()
@@ -142,5 +142,11 @@ def _walk(root: Path) -> Iterator[str]:
     real = os.path.realpath(root)
     for path in walk(real):
         name = os.path.relpath(path, real)
-        if name.isprintable():
+        if name.isprintable() and _is_offered(name):
             yield name
+
+
+def _is_offered(path: str) -> bool:
+    """Whether somebody may want to name it: not what Python compiled, which is no text and in many
+    folders without a `.gitignore`."""
+    return bool(path) and "__pycache__/" not in path and not path.endswith(".pyc")

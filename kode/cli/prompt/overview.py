@@ -35,14 +35,14 @@ def context_lines(window: "Window", width: int) -> list[str]:
 
 
 def advice(window: "Window") -> list[str]:
-    """What happens when it fills, and what could be freed before."""
-    lines = [f"At {count(window.makes_room_at)} tokens room is made by itself."]
+    """What happens when it fills, and what could be freed before then."""
+    lines = [f"Compacts automatically at {count(window.makes_room_at)} tokens."]
     if window.old_output:
-        lines.append(f"Old output of tools goes first: {count(window.old_output)} tokens.")
+        lines.append(f"Old tool output is dropped first: {count(window.old_output)} tokens.")
     if window.by_compaction:
         lines.append(
-            f"/compact would free about {count(window.by_compaction)} tokens; /new frees all "
-            "but the first three kinds."
+            f"/compact would free about {count(window.by_compaction)} tokens; /new starts over "
+            "with only system prompt, tools and memory."
         )
     return lines
 
@@ -104,3 +104,15 @@ def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
     if some_unpriced and (all_unpriced and not cost_usd):
         return "?"
     return money(cost_usd) + ("+" if some_unpriced else "")
+
+
+async def show_todos(state: PromptState, argument: str) -> None:
+    """The todo list as the model last wrote it."""
+    from kode.messages import results_of
+
+    for message in reversed(state.conversation.session.messages):
+        for result in reversed(results_of(message)):
+            if result.name == "todo" and not result.is_error:
+                state.screen.print(result.text)
+                return
+    state.screen.print("No todo list yet: the model writes one for tasks of several steps.", "dim")

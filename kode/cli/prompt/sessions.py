@@ -4,6 +4,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kode.cli.prompt.pick import own_sessions, pick_session, print_sessions
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line, plural
 from kode.cli.screen.menu import Choice, Menu
@@ -11,7 +12,6 @@ from kode.cli.screen.menu import Choice, Menu
 if TYPE_CHECKING:
     from kode.session.index import Summary
 
-LISTED = 20
 PICKED_FROM = 200
 MAX_PREVIEWED_BYTES = 4_000_000
 """Of a larger session only the first task is shown: reading it would hold up the keys."""
@@ -19,11 +19,13 @@ MAX_PREVIEWED_BYTES = 4_000_000
 
 async def list_sessions(state: PromptState, argument: str) -> None:
     """The sessions of this directory, newest first, numbered for `/resume`."""
-    if _print_sessions(state):
+    found = own_sessions(state.conversation.home, state.conversation.cwd)
+    if found:
+        print_sessions(state.screen, found)
         note = "/resume with a number or an id opens one; `kode session list --all` lists all."
         state.screen.print(note, "dim")
     else:
-        state.screen.print("This directory has no session yet.", "dim")
+        state.screen.print("No saved session in this directory yet.", "dim")
 
 
 async def resume(state: PromptState, argument: str) -> None:
@@ -31,8 +33,10 @@ async def resume(state: PromptState, argument: str) -> None:
     from kode.session.index import find
 
     home, cwd = state.conversation.home, state.conversation.cwd
-    if not argument or (len(argument) <= 2 and argument.isdecimal()):
-        session_id = await _pick(state, argument)
+    if not argument and state.screen.editor is not None:
+        session_id = await _choose(state)
+    elif not argument or (len(argument) <= 2 and argument.isdecimal()):
+        session_id = await pick_session(state.screen, home, cwd, argument)
     else:
         session_id = find(home, argument, cwd)
     if session_id is None:
@@ -44,23 +48,12 @@ async def resume(state: PromptState, argument: str) -> None:
     state.show_resumed()
 
 
-async def _pick(state: PromptState, number: str) -> str | None:
-    """The id of the session with this number in the list; without one it is asked for."""
-    found = _own_sessions(state, PICKED_FROM)
+async def _choose(state: PromptState) -> str | None:
+    found = own_sessions(state.conversation.home, state.conversation.cwd, PICKED_FROM)
     if not found:
         state.screen.print("There is no session to resume here.", "dim")
         return None
-    if not number and state.screen.editor is not None:
-        return await state.screen.read_answer("search: ", _menu(state, found)) or None
-    if not number:
-        _print_sessions(state)
-        number = (await state.read_answer("session number (Enter to cancel): ") or "").strip()
-    if not number:
-        return None
-    if number.isdecimal() and 1 <= int(number) <= min(len(found), LISTED):
-        return found[int(number) - 1].id
-    state.screen.print(f"{one_line(number)!r} is not in the list. Try /resume again.", "warning")
-    return None
+    return await state.screen.read_answer("search: ", _menu(state, found)) or None
 
 
 def _menu(state: PromptState, sessions: "list[Summary]") -> Menu:
@@ -114,27 +107,3 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
         if message.role == "user":
             return [f"> {one_line(text_of(message))}", *lines]
     return lines
-
-
-def _print_sessions(state: PromptState) -> bool:
-    """The table; False when there is none to show."""
-    from kode.cli.screen.session_table import table
-
-    found = _own_sessions(state, LISTED)
-    if not found:
-        return False
-    today = datetime.now().astimezone().date()
-    width = state.screen.width - 1
-    for line in table(found, width, today=today, with_folder=False, numbered=True):
-        state.screen.print(line)
-    return True
-
-
-def _own_sessions(state: PromptState, limit: int) -> "list[Summary]":
-    """The newest sessions of this directory; those of subagents belong to the one that started
-    them."""
-    from kode.session.index import list_sessions
-
-    talk = state.conversation
-    found = list_sessions(talk.home, cwd=talk.cwd, limit=3 * limit)
-    return [row for row in found if not row.parent and not row.damaged and row.turns][:limit]

@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ class Ran:
     output: str
     """So far; of much, both ends."""
     exit_code: int | None = None
-    """None when it runs on in the background."""
+    """None when it was moved to the background."""
     name: str = ""
     """What it is called there."""
     output_path: Path | None = None
@@ -74,6 +75,7 @@ class _Running:
 
     def __init__(self, command: str, show: Show, capture: Capture) -> None:
         self.command = command
+        self.since = time.monotonic()
         self.moved = False
         self._show = show
         self._capture = capture

@@ -39,7 +39,7 @@ def fitting(picture: Picture) -> Picture:
     except Exception as error:  # decoders fail in many ways on a damaged file
         raise UserError(
             f"{picture.name} is too large for a server and could not be made smaller: {error}. "
-            "Open it and save it anew, or cut out the part that matters."
+            "Re-save it or crop it."
         ) from error
     checked(picture.name, data)
     return Picture(picture.name, data)

@@ -4,78 +4,120 @@ What is typed where, and when a command may run, is `state`.
 """
 
 import asyncio
-import base64
-import contextlib
-import json
-import os
+import difflib
 import re
 import shlex
-import subprocess
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kode.cli import elsewhere
 from kode.cli.flags import MODE_MEANS, MODES
 from kode.cli.parser import nearest
+from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
 from kode.cli.prompt.changes import redo, show_diff, undo
-from kode.cli.prompt.overview import show_context, show_cost
+from kode.cli.prompt.export import copy, export
+from kode.cli.prompt.overview import show_context, show_cost, show_todos
+from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
-from kode.cli.screen.lines import count, explained, one_line, plural
+from kode.cli.screen.lines import count, explained, one_line
+from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import UserError
-from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-CLIPBOARD_TIMEOUT_S = 2.0
+SHOWN_MODELS = 8
 
 KEYS = (
-    ("Enter", "send; while a turn runs, the message waits for its end"),
-    ("Alt+Enter, or \\ Enter", "start a new line"),
-    ("Up", "search the history; take back a message that waits"),
+    ("Enter", "send; while a turn runs, with its next step"),
+    ("Alt+Enter, \\ Enter", "new line; while a turn runs, queue for its end"),
+    ("Up, Ctrl-R", "history; edit a queued message"),
     ("Tab", "complete a command, what follows it, or an @file"),
-    ("Ctrl-X Ctrl-E", "write the message in your editor ($VISUAL or $EDITOR)"),
-    ("Ctrl-V", "take the picture in the clipboard; a dropped or @named one goes along too"),
-    ("Ctrl-O", "open the last calls whole: arguments, output, diffs, thinking"),
-    ("Ctrl-B", "send the running shell command to the background (on an empty line)"),
-    ("Ctrl-C", "stop the turn; clear the line"),
-    ("Esc", "on an empty line: take back a message that waits; else stop the turn"),
+    ("Ctrl-C, Esc", "stop the turn; clear the line; Ctrl-C twice quits"),
+    ("Shift-Tab", "next permission mode"),
     ("Esc Esc", "edit the last message"),
-    ("Ctrl-Z", "stop kode and go back to the shell; `fg` goes on"),
-    ("Ctrl-D", "leave"),
-    ("!command", "run a shell command yourself; its output goes with your next message"),
+    ("Ctrl-O, Ctrl-B", "full tool output; running command to the background"),
+    ("Ctrl-V", "paste an image"),
+    ("Ctrl-X Ctrl-E", "write the message in your editor ($VISUAL or $EDITOR)"),
+    ("Ctrl-Z, Ctrl-D", "suspend (`fg` resumes); quit"),
 )
+
+SIGNS = (
+    ("@path", "attach a file, an image or a folder: @src/main.py, @src/"),
+    ("!command", "run a shell command; its output goes with your next message"),
+    ("#fact", "remember something (#env: ... for this project)"),
+)
+
+GROUPS = (
+    ("/new /resume /sessions", "start a session, open another, list them"),
+    ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
+    ("/init /review", "write AGENTS.md; review your changes or a branch"),
+    ("/model /permissions /plan", "switch the model or the mode; mode plan"),
+    ("/memory /remember", "what is remembered; remember something"),
+    ("/status /context /cost", "this session; what fills its context; what it cost"),
+    ("/compact", "summarize the conversation to free context"),
+    ("/details /todos /bg", "full tool output, todo list, background commands"),
+    ("/copy /export", "copy the last answer, write the session to a file"),
+    ("/config /doctor /login", "settings, checks of this machine, your key"),
+    ("/help NAME, /quit", "more about one command; quit"),
+)
+"""The commands as /help shows them: together they fit a small screen."""
+
+DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Every command and key with what it does."""
-    rows = [(command.name, command.summary) for command in COMMANDS.values()]
-    for title, pairs in (("Commands", rows), ("Keys", KEYS)):
-        state.screen.print(title, "bold")
-        state.screen.print(explained(pairs, state.screen.width))
+    """Commands, signs, modes and keys on one screen; with the name of a command what it does."""
+    screen = state.screen
+    if argument:
+        name = f"/{argument.split()[0].lstrip('/')}"
+        name = elsewhere.PROMPT_ALIASES.get(name, name)
+        if name not in COMMANDS:
+            raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
+        screen.print(explained([(name, COMMANDS[name].summary)], screen.width))
+        return
+    more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
+    for title, pairs in (
+        ("Commands", GROUPS),
+        ("At the start of a message, @ anywhere", SIGNS),
+        ("Keys", KEYS),
+        ("More", more),
+    ):
+        screen.print(title, "bold")
+        screen.print(explained(pairs, screen.width))
 
 
 async def start_new(state: PromptState, argument: str) -> None:
     """Memory takes in the session, then an empty one begins."""
     await state.conversation.new_session()
-    state.screen.print("A new session. The old one is kept: /sessions.", "dim")
+    state.screen.print("New session. The old one is in /sessions.", "dim")
 
 
 async def use_model(state: PromptState, argument: str) -> None:
-    """Shows the model, or uses another from the next request on."""
+    """Shows the model, or uses another from the next request on. One that the person's own server
+    does not have is refused: the session would stand on a model that fails."""
     if argument:
+        from kode.cli.prompt.choices import offers, served_models
+
+        offered = await asyncio.to_thread(served_models, state.conversation)
+        if offered and not offers(offered, argument):
+            raise UserError(
+                f"The server has no model {one_line(argument)}.{_similar(argument, offered)} "
+                f"It has: {', '.join(map(one_line, offered[:SHOWN_MODELS]))}."
+            )
         state.conversation.use_model(argument)
     status = state.conversation.status()
     window = count(status.context_window)
     state.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
     if not argument:
-        state.screen.print("/model NAME uses another.", "dim")
+        state.screen.print("/model NAME switches.", "dim")
     elif not state.conversation.agent.provider.info.known:
         near = await asyncio.to_thread(_near_models, state.conversation, status.model)
         state.screen.print(
-            f"kode does not know {one_line(status.model)}.{near} If the name is right, "
-            "`context.window` and `prices` in the config say what kode cannot know.",
+            f"kode does not know {one_line(status.model)}.{near} If the name is right, set "
+            "`context.window` and `prices` in the config.",
             "warning",
         )
 
@@ -85,7 +127,13 @@ def _near_models(conversation: "Conversation", model: str) -> str:
     from kode.cli.prompt.choices import ServedModels, models_of
 
     offered = tuple(name for name, _ in models_of(conversation, ServedModels()) if name != model)
-    return nearest(model, offered, cutoff=0.6)
+    return _similar(model, offered)
+
+
+def _similar(model: str, names: Sequence[str]) -> str:
+    """` Did you mean X?`: names of models are long, and a part of one is often typed for it."""
+    near = difflib.get_close_matches(model, names, n=1, cutoff=0.6)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 async def memory(state: PromptState, argument: str) -> None:
@@ -95,6 +143,10 @@ async def memory(state: PromptState, argument: str) -> None:
     except ValueError as error:
         state.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
         return
+    await _memory_command(state, argv)
+
+
+async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
@@ -107,22 +159,37 @@ async def memory(state: PromptState, argument: str) -> None:
             renderer.emit(event)
 
 
+async def remember(state: PromptState, argument: str) -> None:
+    """Keeps a fact in the memory in use, as `/memory add`: in the place named before a colon, else
+    in the one for what is about the person."""
+    from kode.memory.commands import TARGETS
+
+    known = [name for name in TARGETS[state.conversation.config.memory.system] if name != "NAME"]
+    target, colon, text = argument.partition(":")
+    if not colon or target.strip() not in known:
+        target, text = known[0], argument
+    if state.editor is not None:
+        text = state.editor.pastes.unfold(text)
+    if not text.strip():
+        raise UserError("/remember TEXT keeps a fact; so does a line that begins with #.")
+    await _memory_command(state, ["add", target.strip(), "--", text.strip()])
+
+
 async def compact(state: PromptState, argument: str) -> None:
-    """Makes room in the window now; what follows says what the note should keep above all."""
+    """Summarizes the conversation now; what follows says what the summary should keep above all."""
     reduced = await state.conversation.compact(argument)
     if reduced is None:
-        state.screen.print(
-            "There is nothing to compact yet: a note would take as much room.", "dim"
-        )
+        state.screen.print("Nothing to compact yet.", "dim")
 
 
 async def permissions(state: PromptState, argument: str) -> None:
     """Shows mode and rules, or switches the mode."""
     if argument:
-        mode = next((known for known in MODES if known == argument), None)
+        wanted = OTHER_MODE_NAMES.get(argument, argument)
+        mode = next((known for known in MODES if known == wanted), None)
         if mode is None:
             state.screen.print(
-                f"There is no mode {one_line(argument)!r}.{nearest(argument, MODES, cutoff=0.4)} "
+                f"There is no mode {one_line(argument)!r}.{nearest(argument, MODES)} "
                 f"Modes: {', '.join(MODES)}.",
                 "error",
             )
@@ -136,82 +203,13 @@ async def permissions(state: PromptState, argument: str) -> None:
         state.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
-async def copy(state: PromptState, argument: str) -> None:
-    """The last answer, to the clipboard."""
-    answer = state.conversation.last_answer()
-    if not answer:
-        state.screen.print("There is no answer to copy yet.", "dim")
-        return
-    ways = []
-    if state.screen.rich_terminal:
-        # The terminal's own clipboard (OSC 52): works through ssh, where the terminal allows it.
-        payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
-        state.screen.control(f"\x1b]52;c;{payload}\x07")
-        ways.append("the terminal")
-    program = await asyncio.to_thread(_copy_with_program, answer)
-    if program:
-        ways.append(program)
-    if not ways:
-        state.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
-        return
-    size = plural(answer.count("\n") + 1, "line")
-    state.screen.print(f"Copied {size} through {' and '.join(ways)}.", "dim")
-
-
-def _copy_with_program(text: str) -> str:
-    """The program that took the text; "" when there is none."""
-    programs = (
-        ("WAYLAND_DISPLAY", ["wl-copy"]),
-        ("DISPLAY", ["xclip", "-selection", "clipboard"]),
-        ("", ["pbcopy"]),
-    )
-    for variable, command in programs:
-        program = find_program(command[0])
-        if (variable and not os.environ.get(variable)) or program is None:
-            continue
-        # Their children keep the selection alive and would hold pipes open, so: none.
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                [program, *command[1:]],
-                input=text.encode("utf-8", "replace"),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=CLIPBOARD_TIMEOUT_S,
-                check=True,
-            )
-            return command[0]
-    return ""
-
-
-async def export(state: PromptState, argument: str) -> None:
-    """Writes the session to a new file: a transcript, or JSON where the name ends so."""
-    from kode.credentials import redact
-    from kode.session.export import as_json, as_markdown
-
-    session = state.conversation.session
-    name = argument.strip("\"'") or f"kode-{session.header.id}.md"
-    path = state.conversation.cwd / os.path.expanduser(name)
-    if name.endswith(".json"):
-        text = json.dumps(as_json(session.header, session.entries), indent=2) + "\n"
-    else:
-        text = as_markdown(session.header, session.entries)
-    try:
-        await asyncio.to_thread(_write_new, path, redact(text))
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"{one_line(str(path))}: {why}. /export NAME takes another.") from None
-    state.screen.print(f"Written to {path}", "dim")
-
-
-def _write_new(path: Path, text: str) -> None:
-    """For the person's eyes only, and never over something that is there."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
+async def plan(state: PromptState, argument: str) -> None:
+    """Switches to mode plan."""
+    await permissions(state, "plan")
 
 
 async def show_details(state: PromptState, argument: str) -> None:
-    """The last calls whole, and what was thought: paged, or printed where there is no pager."""
+    """The last calls in full, and the thinking: paged, or printed where there is no pager."""
     from kode.cli.screen.pager import show_paged
 
     if argument and not (argument.isdecimal() and int(argument) > 0):
@@ -245,36 +243,38 @@ async def leave(state: PromptState, argument: str) -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("/help", "commands and keys", show_help, while_busy=True),
+        Command("/help", "commands and keys: /help [NAME]", show_help, while_busy=True),
         Command("/new", "start a new session", start_new),
         Command("/resume", "open another session: /resume [NUMBER or ID]", resume),
         Command("/sessions", "list the sessions of this directory", list_sessions, while_busy=True),
-        Command("/model", "show or change the model: /model [NAME]", use_model),
-        Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
-        Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
-        Command(
-            "/context",
-            "what fills the model's window, and what could be freed",
-            show_context,
-            while_busy=True,
-        ),
-        Command("/compact", "make room in the window now: /compact [WHAT TO KEEP]", compact),
-        Command(
-            "/undo", "take back the file changes of the last turn; again: the one before", undo
-        ),
-        Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
-        Command("/redo", "bring back what /undo took back", redo),
-        Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
-        Command("/details", "open the last calls whole: /details [N]", show_details, True),
-        Command("/bg", "background: move, list, /bg read ID, /bg kill ID", background, True),
+        Command("/model", "show or switch the model: /model [NAME]", use_model),
         Command(
             "/permissions",
-            "show rules, or switch: /permissions [MODE]",
+            f"show rules, or set the mode: {', '.join(MODES)}",
             permissions,
             while_busy=True,
         ),
+        Command("/plan", "switch to mode plan: nothing is changed", plan, while_busy=True),
+        Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
+        Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
+        Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
+        Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
+        Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
+        Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
+        Command("/context", "what fills the context, and what frees it", show_context, True),
+        Command("/compact", "summarize the conversation: /compact [WHAT TO KEEP]", compact),
+        Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
+        Command("/redo", "redo the last /undo", redo),
+        Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
+        Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
+        Command("/details", "full output of recent tool calls: /details [N]", show_details, True),
+        Command("/todos", "the model's todo list", show_todos, while_busy=True),
+        Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
         Command("/copy", "copy the last answer", copy, while_busy=True),
         Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
-        Command("/quit", "leave", leave, while_busy=True),
+        Command("/config", "the settings and their sources: /config [PART]", show_config, True),
+        Command("/doctor", "check this machine", run_doctor),
+        Command("/login", "which key is used, and how to set up another", say_how_to_log_in, True),
+        Command("/quit", "quit", leave, while_busy=True),
     )
 }

@@ -5,12 +5,14 @@ Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is 
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kode.cli import elsewhere
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.attach import attach
@@ -37,11 +39,7 @@ CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
-"""On a terminal that cannot paint over, what goes on is told after so long, then so often."""
-
-
-ELSEWHERE = {"/exit": "/quit", "/q": "/quit", "/clear": "/new", "/mode": "/permissions"}
-"""What other programs call a command: nearer in meaning than in letters."""
+"""On a terminal that cannot paint over, progress is reported after so long, then so often."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +53,29 @@ class Command:
     """Whether it runs beside a turn; the others wait for its end."""
 
 
+_WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
+"""Words that are no message when they stand alone."""
+
+_FACT = re.compile(r"#\s*(?=[^\W\d])")
+"""How a line begins that is to be remembered; `#12 fails` and `#!/bin/sh` are messages."""
+
+
 def command_of(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a line that is a command; None for a message. A path is a message:
-    `/usr/bin/env is missing`."""
-    if not text.startswith("/") or "\n" in text.strip():
+    """(name, argument) of a line that is a command, under kode's own name; None for a message. A
+    path is a message: `/usr/bin/env is missing`."""
+    line = text.strip()
+    if "\n" in line:
         return None
-    name, _, argument = text.strip().partition(" ")
-    return None if "/" in name[1:] else (name, argument.strip())
+    if word := _WORDS.get(line):
+        return word, ""
+    if fact := _FACT.match(line):
+        return "/remember", line[fact.end() :]
+    if not text.startswith("/"):
+        return None
+    name, _, argument = line.partition(" ")
+    if "/" in name[1:]:
+        return None
+    return elsewhere.PROMPT_ALIASES.get(name, name), argument.strip()
 
 
 class Prompt(Editor, Protocol):
@@ -81,7 +95,7 @@ class Prompt(Editor, Protocol):
         """As Ctrl-C."""
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes the whole terminal, and returns what it returned."""
+        """Runs a program that takes over the terminal, and returns what it returned."""
 
 
 @dataclass
@@ -240,6 +254,8 @@ class PromptState:
             what, since, stop = "Stopping", self.cancelled_at, ""
         elif lines:
             return lines + waiting
+        elif self.screen.asking:  # the question below says what is waited for
+            return waiting
         else:
             ran_s = now - self.work_since if self.unfinished is not None else 0.0
             what, since = self.doing or "Working", self.work_since
@@ -271,7 +287,7 @@ class PromptState:
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing waits. Where nothing can be painted over, a line
-        now and then says what goes on."""
+        now and then says what is running."""
         pause_s = PLAIN_FIRST_S
         while self.work is not None and not self.work.done():
             done, _ = await asyncio.wait([self.work], timeout=pause_s)
@@ -299,7 +315,7 @@ class PromptState:
         if not done:
             await self._show_closing(self.closing)
         if session_id is not None and used:
-            self.screen.print(f"Resume with: kode continue --id {session_id}", "dim")
+            self.screen.print(f"Resume with: kode continue --id {session_id} (or kode -c)", "dim")
         self.screen.flush()
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
@@ -404,14 +420,19 @@ class PromptState:
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
         await attach(self.conversation, self.screen, text, pasted)
         self.unsent = None
-        self.in_turn, self.conversation.steering = True, self.take_steering
+        await self.run_turn(whole, text)
+
+    async def run_turn(self, text: str, shown: str = "") -> None:
+        """Runs a turn to its end, and tells a person who has gone elsewhere how it ended. `shown`
+        is what they know it by."""
+        self.doing, self.in_turn, self.conversation.steering = "", True, self.take_steering
         try:
-            ended = await self.conversation.turn(whole)
+            ended = await self.conversation.turn(text)
         finally:
             self.in_turn = False
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
-            self.screen.notify(f"{one_line(text)} {outcome}")
+            self.screen.notify(f"{one_line(shown or text)} {outcome}")
 
     def _echo(self, text: str) -> None:
         """What was sent stays in the scrollback; a plain terminal has shown it already."""
@@ -435,8 +456,10 @@ class PromptState:
         if command is not None:
             await command.run(self, argument)
             return
-        other = ELSEWHERE.get(name)
-        near = f" Did you mean {other}?" if other else nearest(name, self.commands, cutoff=0.4)
+        if said := elsewhere.PROMPT_COMMANDS.get(name):
+            self.screen.print(said, "dim")
+            return
+        near = nearest(name, self.commands)
         what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
         self.screen.print(f"{what} /help lists the commands.", "error")
 
@@ -459,7 +482,7 @@ class PromptState:
         finally:
             self.unfinished = None
         if ran.exit_code is None:
-            ended = f"runs on in the background as {ran.name}"
+            ended = f"moved to the background as {ran.name}"
             shown = f"{ended} · /bg read {ran.name} shows its output"
             ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
         else:

@@ -33,6 +33,7 @@ from kode.cli.screen.event_lines import (
 )
 from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
+from kode.cli.screen.plain_markdown import plain_markdown
 from kode.cli.screen.progress import Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
@@ -215,6 +216,9 @@ class Renderer:
             if self._last == "text" and not block.joined:
                 self.screen.print()
             self._gap("text")
+            if self.screen.plain:
+                self.screen.print(plain_markdown(block.text))
+                continue
             rendered = markdown(clean(block.text), links=self.screen.links)
             self.screen.print_painted(self.screen.rendered(rendered))
 

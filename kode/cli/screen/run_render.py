@@ -55,13 +55,16 @@ class ProgressRenderer:
         quiet: bool = False,
         no_color: bool = False,
         live: bool = False,
+        plain: bool = False,
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
         self.verbose = verbose
         self.quiet = quiet
-        self.screen = screen or open_screen(color=False if no_color else None, stream=sys.stderr)
+        self.screen = screen or open_screen(
+            color=False if no_color else None, stream=sys.stderr, plain=plain
+        )
         self.progress = Progress()
         self._clock = clock
         self._memory = ""

@@ -53,6 +53,9 @@ FLUSH_S = 0.03
 """Texts that come within this time are painted at once: streaming repaints the prompt less."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
+_MARKS = re.compile(r"^( *)[●✗✓▌│] ", re.MULTILINE)
+"""Signs before a line whose words say it as well."""
+
 _END = re.compile(rf"(?: |{_STYLES.pattern})+$")
 
 QUIET_S = 0.3
@@ -96,6 +99,8 @@ class Screen:
     rows: Callable[[], int]
     links: bool = False
     """Whether a link can be made of a text (OSC 8)."""
+    plain: bool = False
+    """For a screen reader or a log: nothing is drawn, and every line stands on its own."""
     editor: Editor | None = None
     """The prompt on the screen, while there is one."""
     approved: str = ""
@@ -137,7 +142,7 @@ class Screen:
 
     def print_painted(self, text: str) -> None:
         """As `print`, for text that was cleaned and then painted by kode itself."""
-        self._pending.append(text + "\n")
+        self._pending.append((_MARKS.sub(r"\1", text) if self.plain else text) + "\n")
         if self.editor is None:
             self.flush()
             return
@@ -293,10 +298,14 @@ def links_work(environ: Mapping[str, str]) -> bool:
     )
 
 
-def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> Screen:
-    """The screen of this process. `color` None: as the terminal and `NO_COLOR` say."""
+def open_screen(
+    *, color: bool | None = None, stream: TextIO | None = None, plain: bool = False
+) -> Screen:
+    """The screen of this process. `color` None: as the terminal and `NO_COLOR` say. `plain` is the
+    plain face, which a dumb terminal has in any case."""
     out = stream or sys.stdout
-    terminal = _is_terminal(out) and os.environ.get("TERM", "dumb") not in ("dumb", "")
+    is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
+    terminal = _is_terminal(out) and not is_dumb and not plain
     wanted = not os.environ.get("NO_COLOR") if color is None else color
     return Screen(
         stream=out,
@@ -305,6 +314,7 @@ def open_screen(*, color: bool | None = None, stream: TextIO | None = None) -> S
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
         links=terminal and links_work(os.environ),
+        plain=plain or (is_dumb and _is_terminal(out)),
     )
 
 

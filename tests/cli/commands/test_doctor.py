@@ -138,7 +138,7 @@ def test_a_memory_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "home" / "memory").write_text("a file where a folder should be")
     finding = found(tmp_path, "memory")
     assert finding.state == "missing"
-    assert "no folder that can be written" in finding.detail
+    assert "not a folder that can be written" in finding.detail
     assert finding.next_step
 
 
@@ -209,3 +209,28 @@ def test_every_finding_that_is_not_ok_has_a_next_step_or_waits_for_another(
     for finding in examine(tmp_path):
         waits = "not tried" in finding.detail or "none chosen" in finding.detail
         assert finding.state == "ok" or finding.next_step or waits, finding
+
+
+def test_a_server_without_a_key_is_not_said_to_accept_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        key = found(tmp_path, "key")
+    assert (key.state, key.detail) == ("ok", "none set, and the server asks for none")
+
+
+def test_an_unknown_host_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert "Errno" not in found(tmp_path, "server").detail
+
+
+def test_instructions_are_named_with_their_lines_and_faults(tmp_path: Path) -> None:
+    assert "/init" in found(tmp_path, "instructions").detail
+    (tmp_path / "CLAUDE.md").write_text("one\n@more.md")
+    (tmp_path / "more.md").write_text("two")
+    assert found(tmp_path, "instructions").detail == (
+        "CLAUDE.md (2 lines), more.md (1 line, imported by CLAUDE.md)"
+    )
+    (tmp_path / "CLAUDE.md").write_bytes(b"a\0b")
+    assert found(tmp_path, "instructions").state == "optional"

@@ -77,7 +77,7 @@ def test_without_a_network_the_key_is_taken_as_it_is(
     reached(monkeypatch, Reached(url=OK.url, state="unreachable", detail="no route"))
     said += ["1", "sk-ant-0123456789"]
     assert init.choose() == {"provider": "anthropic", "api_key": "sk-ant-0123456789"}
-    assert "could not be tried (no route)" in capsys.readouterr().out
+    assert "Could not test it (no route)" in capsys.readouterr().out
 
 
 def test_a_compatible_service_is_asked_for_its_models(said: list[str]) -> None:
@@ -115,7 +115,7 @@ def test_the_set_up_says_what_it_writes_and_where(
     assert init.main([]) == 0
     file = tmp_path / "home" / "config.json"
     out = capsys.readouterr().out
-    assert f"writes one file, {file}, readable by you alone" in out
+    assert f"saved in {file} (only you can read it)" in out
     assert "sk-proj" not in out
     assert json.loads(file.read_text())["provider"] == "openai"
     assert file.stat().st_mode & 0o777 == 0o600

@@ -129,7 +129,7 @@ def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[
         file.write(b'{"type":"mess')
 
     assert "cut short" in said(capsys, "check", code=1)
-    assert "1 session mended" in said(capsys, "check", "--repair")
+    assert "1 session fixed" in said(capsys, "check", "--repair")
     assert "no faults" in said(capsys, "check")
 
 

@@ -1,5 +1,6 @@
 import asyncio
 import io
+import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from tests.cli.fake_conversation import FakeConversation
 class Command:
     """A command that runs until it is told to end."""
 
-    def __init__(self, command="npm run dev", output="ready\non 3000\n", path=None):
+    def __init__(self, command="npm run dev", output="ready\non 3000\n", path=None, ran_s=0.0):
         self.command = command
+        self.since = time.monotonic() - ran_s
         self.output_path = path
         self._output = output
         self.over = asyncio.Event()
@@ -95,7 +97,7 @@ async def room(tmp_path):
 async def test_with_nothing_there_it_says_how_to_use_it(room):
     text = await room.type("/bg")
 
-    assert "Nothing is in the background." in text
+    assert "No background commands." in text
     assert "/bg read ID, /bg kill ID" in text
 
 
@@ -123,16 +125,16 @@ async def test_reading_shows_the_end_of_the_output_and_where_all_of_it_is(room):
     assert "… 21 lines before\nline 21\n" in text
     assert "evil" in text
     assert "\x1b" not in text
-    assert "The whole of it is in /tmp/x.txt" in text
+    assert "Full output: /tmp/x.txt" in text
 
 
 async def test_killing_ends_it_once(room):
     command = Command()
     room.talk.commands.take(command, None)
 
-    assert "bg1 is ended: npm run dev" in await room.type("/bg kill bg1")
+    assert "Stopped bg1: npm run dev" in await room.type("/bg kill bg1")
     assert command.over.is_set()
-    assert "had ended before: killed by the person" in await room.type("/bg kill bg1")
+    assert "had already ended (killed by the person)" in await room.type("/bg kill bg1")
 
 
 @pytest.mark.parametrize("line", ["/bg stop 1", "/bg read", "/bg kill", "/bg list all"])
@@ -150,8 +152,8 @@ async def test_leaving_is_asked_about_while_something_runs(room, answer, leaves)
 
     text = await room.type("/quit")
 
-    assert "1 command in the background would end with kode:\nbg1  running" in text
-    assert typist.labels == ["leave and end them? [y/N] "]
+    assert "1 background command is still running:\nbg1  running" in text
+    assert typist.labels == ["Quit and stop it? [y/N] "]
     assert room.state.leaving is leaves
 
 
@@ -235,3 +237,9 @@ async def test_where_nothing_can_be_painted_over_a_line_now_and_then_says_what_g
 
     assert room.stream.getvalue().count("Running sleep 60…") == 1
     assert "\r" not in room.stream.getvalue()
+
+
+async def test_the_time_of_a_command_counts_from_its_start(room):
+    room.talk.commands.take(Command(ran_s=3600.0), "s")
+
+    assert "running · 1h 00m · npm run dev" in await room.type("/bg list")

@@ -19,6 +19,13 @@ def project(tmp_path):
     return tmp_path
 
 
+def test_what_python_compiled_is_not_offered(tmp_path):
+    (tmp_path / "src" / "__pycache__").mkdir(parents=True)
+    for name in ("src/parse.py", "src/__pycache__/parse.cpython-311.pyc", "old.pyc"):
+        (tmp_path / name).write_bytes(b"x")
+    assert list_files(tmp_path) == ["src/parse.py"]
+
+
 def test_git_names_what_is_not_ignored(project):
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
 

@@ -30,8 +30,8 @@ def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
 
 def test_what_could_be_freed_is_said() -> None:
     text = "\n".join(advice(WINDOW))
-    assert "At 160k tokens room is made by itself." in text
-    assert "Old output of tools goes first: 20k tokens." in text
+    assert "Compacts automatically at 160k tokens." in text
+    assert "Old tool output is dropped first: 20k tokens." in text
     assert "/compact would free about 30k tokens" in text
 
 

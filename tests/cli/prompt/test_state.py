@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kode.cli import elsewhere
+from kode.cli.flags import MODES
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState, command_of
 from kode.cli.screen.render import Renderer
@@ -208,7 +210,9 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
-    assert room.text.endswith("Resume with: kode continue --id 20260101-000000-abcdef\n")
+    assert room.text.endswith(
+        "Resume with: kode continue --id 20260101-000000-abcdef (or kode -c)\n"
+    )
 
 
 async def test_a_session_without_a_turn_offers_no_resume(room):
@@ -234,14 +238,62 @@ async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_pa
     assert "You said" in await room.type("echo")
 
 
-@pytest.mark.parametrize(
-    ("typed", "nearest"), [("/hlp", "/help"), ("/modle x", "/model"), ("/exit", "/quit")]
-)
+@pytest.mark.parametrize(("typed", "nearest"), [("/hlp", "/help"), ("/modle x", "/model")])
 async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
     text = await room.type(typed)
 
     assert f"There is no command {typed.split()[0]}. Did you mean {nearest}?" in text
     assert room.talk.asked == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("/clear", ("/new", "")),
+        ("/exit", ("/quit", "")),
+        ("exit", ("/quit", "")),
+        (" quit ", ("/quit", "")),
+        ("?", ("/help", "")),
+        ("/usage", ("/cost", "")),
+        ("# tabs, not spaces", ("/remember", "tabs, not spaces")),
+        ("#12 fails on main", None),
+        ("#!/bin/sh", None),
+        ("# Title\n\nA text that was pasted.", None),
+        ("exit code 3, why?", None),
+        ("?!", None),
+    ],
+)
+def test_what_people_type_elsewhere_is_the_command_it_means(typed, command):
+    assert command_of(typed) == command
+
+
+def test_an_alias_leads_to_a_command_and_a_sentence_stands_for_none():
+    assert set(elsewhere.PROMPT_ALIASES.values()) <= set(COMMANDS)
+    assert not (set(elsewhere.PROMPT_ALIASES) | set(elsewhere.PROMPT_COMMANDS)) & set(COMMANDS)
+
+
+async def test_a_command_of_which_kode_has_no_like_gets_its_sentence(room):
+    for name, said in elsewhere.PROMPT_COMMANDS.items():
+        assert said in (await room.type(name)).replace("\n", " ")
+    assert room.talk.asked == []
+
+
+async def test_a_model_that_the_own_server_does_not_have_is_refused(room, monkeypatch):
+    served = ("qwen2.5-coder:latest", "llama3.2:3b")
+    monkeypatch.setattr("kode.cli.prompt.choices.served_models", lambda conversation: served)
+
+    text = await room.type("/model qwen2.5-codr")
+
+    assert "The server has no model qwen2.5-codr. Did you mean qwen2.5-coder:latest?" in text
+    assert room.talk.model == "big-model"
+    assert "Model: qwen2.5-coder (fake)" in await room.type("/model qwen2.5-coder")
+
+
+async def test_while_a_command_asks_nothing_but_its_question_is_shown(room, monkeypatch):
+    monkeypatch.setattr(type(room.state.screen), "asking", True)
+    room.state.work = asyncio.ensure_future(asyncio.sleep(60))
+    assert room.state.live(80, 10) == []
+    room.state.work.cancel()
 
 
 async def test_a_path_is_no_command(room):
@@ -263,13 +315,26 @@ async def test_help_names_every_command_and_key(room):
     text = await room.type("/help")
 
     assert all(name in text for name in COMMANDS)
-    assert "Esc Esc" in text
+    assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
+    assert "docs/repl.md" in text
+
+
+async def test_help_fits_a_small_screen(tmp_path):
+    text = await Room(tmp_path, width=80).type("/help")
+
+    assert text.count("\n") <= 38
+    assert max(map(len, text.splitlines())) <= 80
+
+
+async def test_help_says_more_about_one_command(room):
+    assert "[NAME.md or NAME.json]" in await room.type("/help export")
+    assert "Did you mean /export?" in await room.type("/help exprt")
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("/new", "A new session."),
+        ("/new", "New session."),
         ("/model", "Model: big-model (fake), a window of 200k tokens."),
         ("/model small", "Model: small (fake)"),
         ("/memory search 'two words'", "memory: search two words"),
@@ -278,17 +343,24 @@ async def test_help_names_every_command_and_key(room):
         ("/context", "20k 10.0%"),
         ("/context", "24k of 200k tokens are used (12%)."),
         ("/context", "/compact would free about 15k tokens"),
-        ("/compact", "nothing to compact"),
+        ("/compact", "Nothing to compact yet."),
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
         ("/undo redo", "brought back calc.py"),
-        ("/undo 3", "takes back whole turns"),
+        ("/undo 3", "undoes one turn at a time"),
         ("/diff", "1 file changed, +1 -1\n  calc.py  +1 -1  also changed by you or a program"),
         ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
         ("/diff calc", "+     return a + b"),
         ("/diff", "+     return a + b"),
         ("/permissions", "allow shell(ls:*)"),
-        ("/permissions plan", "Mode: plan. Nothing is changed:"),
+        ("/permissions plan", "Mode: plan. Read-only:"),
+        ("/plan", "Mode: plan."),
+        ("/permissions acceptEdits", "Mode: auto-edit."),
+        ("# likes tabs", "memory: add user -- likes tabs"),
+        ("#env: tests run with make", "memory: add env -- tests run with make"),
+        ("/remember note: this", "memory: add user -- note: this"),
+        ("/remember", "a line that begins with #"),
+        ("/todos", "No todo list yet"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
         ("/copy", "There is no answer to copy yet."),
     ],
@@ -310,7 +382,7 @@ async def test_a_model_that_kode_does_not_know_is_used_and_that_is_said(
     text = await room.type(f"/model {typed}")
 
     assert f"Model: {typed}" in text
-    unknown = f"kode does not know {typed}.{near} If the name is right, `context.window`"
+    unknown = f"kode does not know {typed}.{near} If the name is right, set `context.window`"
     assert (unknown in text.replace("\n", " ")) is (near is not None)
 
 
@@ -380,12 +452,12 @@ async def test_own_shell_commands_go_to_the_background_too(room):
     room.state.submit("/bg")
     await room.settled()
 
-    assert "serving\nruns on in the background as bg1 · /bg read bg1 shows its output" in room.text
+    assert "serving\nmoved to the background as bg1 · /bg read bg1 shows its output" in room.text
     (note,) = room.talk.attachments
-    assert "runs on in the background as bg1; its output is in /" in note.text
+    assert "moved to the background as bg1; its output is in /" in note.text
     assert not room.state.busy
     await room.type("/bg kill bg1")
-    assert "bg1 is ended: printf 'serving" in room.text
+    assert "Stopped bg1: printf 'serving" in room.text
 
 
 async def test_quit_leaves(room):

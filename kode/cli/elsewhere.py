@@ -1,0 +1,125 @@
+"""Names that people bring from other agents, and what each is here.
+
+A name that means the same is taken. One that kode has no like of gets one true sentence, never a
+guess: `--yolo` is not `--no-color`.
+"""
+
+import re
+from collections.abc import Mapping
+
+FLAGS: Mapping[str, str] = {
+    "-a": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
+    "-i": "`--ctx FILE` attaches a picture or a file.",
+    "-s": "`--sandbox` keeps commands in the sandbox; `--permission-mode` sets what is asked.",
+    "-v": "`--version` prints the version, `--verbose` shows more.",
+    "-w": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
+    "-C": "`--cwd DIR` sets the working directory.",
+    "--agent": "kode has no agent definitions yet.",
+    "--agents": "kode has no agent definitions yet.",
+    "--approval-mode": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
+    "--ask-for-approval": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
+    "--cd": "`--cwd DIR` sets the working directory.",
+    "--checkpointing": "kode always saves what /undo needs.",
+    "--debug": "`--verbose` shows more.",
+    "--effort": "kode does not set a thinking level yet.",
+    "--fallback-model": "kode retries the same model and does not switch to another.",
+    "--file": "`--ctx FILE` attaches a file.",
+    "--fork-session": "`kode session fork ID` copies a session, `kode -r ID` opens the copy.",
+    "--full-auto": "`--permission-mode auto-edit` runs edits and sandboxed commands unasked.",
+    "--image": "`--ctx FILE` attaches a picture.",
+    "--include-directories": "`--add-dir DIR` allows work in another folder.",
+    "--input-format": "kode reads one task from stdin; `kode continue TASK` sends the next.",
+    "--json": "`--output-format json` or `stream-json` prints JSON.",
+    "--json-schema": "kode has no answers by schema yet; ask for JSON in the task.",
+    "--last": "`kode continue` resumes the newest session of this directory.",
+    "--mcp-config": "kode has no MCP servers yet.",
+    "--message": "`kode run TASK` runs one task.",
+    "--no-sandbox": "Set `sandbox.enabled` to false in the config to run without one.",
+    "--oss": "`--base-url URL --model M` uses a local server.",
+    "--output-schema": "kode has no answers by schema yet; ask for JSON in the task.",
+    "--profile": "kode has no profiles; `KODE_HOME` names another home with its own config.",
+    "--reasoning-effort": "kode does not set a thinking level yet.",
+    "--search": "kode has no web search; it fetches pages whose address it knows.",
+    "--session-id": "kode chooses the ids of sessions; `kode -r ID` opens one.",
+    "--settings": "Settings are in config files: `kode config path` names them.",
+    "--skip-git-repo-check": "kode needs no git repository: leave the flag out.",
+    "--thinking": "kode does not set a thinking level yet.",
+    "--worktree": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
+    "--yes": "`--allow RULE` allows by name, `--permission-mode full` nearly everything.",
+}
+"""Flags that kode does not have → what to do instead."""
+
+COMMANDS: Mapping[str, str] = {
+    "agents": "kode has no agent definitions yet.",
+    "ask": "`kode run TASK` runs one task.",
+    "auth": "`kode init` sets up a key.",
+    "chat": "`kode` alone starts a chat.",
+    "fork": "`kode session fork ID` copies a session.",
+    "hooks": "kode has no hooks yet.",
+    "login": "`kode init` sets up a key.",
+    "logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
+    "mcp": "kode has no MCP servers yet.",
+    "review": "`kode run` reviews what you pipe in; in the chat, type /review.",
+    "sessions": "`kode session list` lists them.",
+    "skills": "kode has no skills yet.",
+    "update": "Upgrade kode the way it was installed: README.md has the lines.",
+    "upgrade": "Upgrade kode the way it was installed: README.md has the lines.",
+    "version": "`kode --version` prints the version.",
+}
+"""Commands of the shell that kode does not have → what to do instead."""
+
+PROMPT_ALIASES: Mapping[str, str] = {
+    "/clear": "/new",
+    "/exit": "/quit",
+    "/mode": "/permissions",
+    "/q": "/quit",
+    "/settings": "/config",
+    "/usage": "/cost",
+}
+"""Commands of the prompt that are called differently here."""
+
+PROMPT_COMMANDS: Mapping[str, str] = {
+    "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
+    "/agents": "kode has no agent definitions yet; the model starts subagents by itself.",
+    "/approvals": "/permissions shows the rules and sets the mode.",
+    "/bashes": "/bg lists background commands.",
+    "/hooks": "kode has no hooks yet.",
+    "/logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
+    "/mcp": "kode has no MCP servers yet.",
+    "/skills": "kode has no skills yet.",
+    "/theme": "kode uses the colours of your terminal.",
+    "/vim": "Set `repl.vi_mode` to true in the config.",
+}
+"""Commands of the prompt that kode does not have → what to do instead."""
+
+_TOOLS: Mapping[str, str] = {
+    "Bash": "shell",
+    "Edit": "edit",
+    "Glob": "list_files",
+    "Grep": "search_files",
+    "LS": "list_files",
+    "MultiEdit": "edit",
+    "Read": "read",
+    "Task": "delegate",
+    "TodoWrite": "todo",
+    "WebFetch": "fetch",
+    "Write": "edit",
+}
+
+_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
+"""Between the rules of a list; those within parentheses belong to a rule."""
+
+
+def rules_of(text: str) -> list[str]:
+    """Permission rules from a list with commas or spaces, other agents' names of tools included:
+    `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Whether each is a rule is not checked."""
+    return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
+
+
+def _rule(word: str) -> str:
+    name, parenthesis, rest = word.partition("(")
+    if name == "Bash":
+        rest = re.sub(r" \*\)$", ":*)", rest)
+    if name == "WebFetch":
+        rest = rest.removeprefix("domain:")
+    return f"{_TOOLS.get(name, name)}{parenthesis}{rest}"

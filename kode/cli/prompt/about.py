@@ -1,0 +1,146 @@
+"""What this session stands on: `/status`, `/config`, `/doctor`, `/login`."""
+
+import asyncio
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+from kode import __version__, paths
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import clean, count, explained, one_line, plural
+from kode.errors import KodeError, UserError
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+CHECKING_TAKES_S = 60.0
+
+
+async def show_status(state: PromptState, argument: str) -> None:
+    """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
+    talk = state.conversation
+    now = talk.status()
+    session = now.session_id or "not saved (--no-session)"
+    used = f"{count(now.context_tokens)} of {count(now.context_window)} tokens"
+    rows = [
+        ("version", f"kode {__version__}, Python {platform.python_version()}"),
+        ("session", f"{session} · {plural(now.turns, 'turn')} · {used}"),
+        ("folder", str(talk.cwd)),
+        *(("", f"also {folder}") for folder in talk.config.add_dirs),
+        ("model", f"{now.model} ({now.provider}{_address(talk)})"),
+        ("mode", now.mode),
+        ("sandbox", await asyncio.to_thread(_sandbox, talk)),
+        ("memory", await _memory(talk)),
+        *_named("instructions", await asyncio.to_thread(_instructions, talk)),
+        *_named("config", [str(path) for path in talk.loaded.files] or ["no file, all defaults"]),
+    ]
+    state.screen.print(
+        explained([(name, one_line(what)) for name, what in rows], state.screen.width)
+    )
+
+
+def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
+    return [(name if number == 0 else "", line) for number, line in enumerate(lines)]
+
+
+def _address(talk: "Conversation") -> str:
+    from kode.cli.prompt.choices import base_url_of
+
+    return f", {url}" if (url := base_url_of(talk.config)) else ""
+
+
+def _sandbox(talk: "Conversation") -> str:
+    sandbox = talk.agent.sandbox
+    if sandbox is None:
+        return "off (`sandbox.enabled`): only plain reading commands run without a question"
+    if not sandbox.holds():
+        return f"none ({sandbox.why_missing().rstrip('.')})"
+    copy = ", on a copy of the project" if sandbox.layered() else ""
+    return f"on: commands that nobody was asked about run in it{copy}"
+
+
+async def _memory(talk: "Conversation") -> str:
+    if not talk.config.memory.enabled:
+        return "off"
+    try:
+        told = await talk.memory_command(["status"])
+    except KodeError as error:
+        return str(error)
+    return f"{talk.config.memory.system}: " + "; ".join(told.splitlines()[2:4])
+
+
+def _instructions(talk: "Conversation") -> list[str]:
+    from kode.assembly import read_instructions
+
+    if not talk.config.agents_files:
+        return ["not read (--no-agents)"]
+    found = read_instructions(talk.cwd)
+    lines = found.described(talk.cwd) or ["none; /init writes AGENTS.md"]
+    if found.section and talk.context.system and found.section not in talk.context.system:
+        lines.append("changed since this session read them; /new reads them again")
+    return lines + ([found.warning] if found.warning else [])
+
+
+async def show_config(state: PromptState, argument: str) -> None:
+    """The settings of this session, as `kode config show`; /config PART shows a part of them."""
+    from kode.cli.screen.pager import show_paged
+    from kode.cli.screen.settings import settings_lines
+
+    loaded = state.conversation.loaded
+    lines = [clean(line) for line in settings_lines(loaded, argument)]
+    if not lines:
+        raise UserError(f"No key begins with {one_line(argument)!r}. /config shows all.")
+    files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))
+    lines += ["", f"Values without a source are defaults. To change one, edit {files}"]
+    text = "\n".join(lines)
+    is_long = len(lines) > state.screen.rows() - 4
+    if is_long and state.editor is not None:
+        if not await show_paged(state.editor.lend_terminal, text + "\n"):
+            state.screen.print(text)
+        return
+    state.screen.print(text)
+
+
+async def run_doctor(state: PromptState, argument: str) -> None:
+    """`kode doctor`, in a process of its own: its checks may take long, and can be stopped."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kode", "doctor"),
+        cwd=state.conversation.cwd,
+        env={**os.environ, "COLUMNS": str(state.screen.width)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(CHECKING_TAKES_S):
+            async for line in process.stdout:
+                state.screen.print(line.decode("utf-8", "replace").rstrip("\n"))
+            await process.wait()
+    except TimeoutError as error:
+        raise UserError("The checks took too long. Run `kode doctor` in a shell.") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def say_how_to_log_in(state: PromptState, argument: str) -> None:
+    """Where the key comes from, and how to use another."""
+    from kode.provider_registry import provider_row
+
+    talk = state.conversation
+    provider = talk.status().provider
+    row = provider_row(provider)
+    variable = row.key_variable if row is not None else ""
+    origins = talk.loaded.origins
+    if origins.get("api_key", "default") != "default":
+        key = f"the key of {origins['api_key']}"
+    elif origins.get("providers", "default") != "default":
+        key = f"the key of {origins['providers']}"
+    else:
+        key = f"the key in {variable}" if os.environ.get(variable) else "no key"
+    state.screen.print(
+        f"kode uses {provider} with {key}. To set up another: leave, then `kode init --force`."
+    )

@@ -1,0 +1,53 @@
+"""Picking a session: the newest of this directory, numbered.
+
+Which sessions are shown is decided here for `kode -r`, `/resume` and `/sessions`.
+"""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.screen import Screen
+
+if TYPE_CHECKING:
+    from kode.session.index import Summary
+
+LISTED_SESSIONS = 20
+
+
+async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:
+    """The id of the session that the person picks, or of the one with this number in the list;
+    None when they pick none. Raises: StorageError."""
+    found = own_sessions(home, cwd)
+    if not found:
+        screen.print("There is no session to resume here.", "dim")
+        return None
+    if not number:
+        print_sessions(screen, found)
+        number = (await screen.read_answer("session number (Enter to cancel): ") or "").strip()
+    if not number:
+        return None
+    if number.isdecimal() and 1 <= int(number) <= len(found):
+        return found[int(number) - 1].id
+    screen.print(f"{one_line(number)!r} is not in the list.", "warning")
+    return None
+
+
+def print_sessions(screen: Screen, found: "list[Summary]") -> None:
+    """A numbered table, the last used first."""
+    from kode.cli.screen.session_table import table
+
+    today = datetime.now().astimezone().date()
+    for line in table(found, screen.width - 1, today=today, with_folder=False, numbered=True):
+        screen.print(line)
+
+
+def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[Summary]":
+    """The newest sessions of this directory; those of subagents belong to the one that started
+    them. Raises: StorageError."""
+    from kode.session.index import list_sessions
+
+    found = list_sessions(home, cwd=cwd, limit=3 * limit)
+    own = [row for row in found if not row.parent and not row.damaged and row.turns]
+    return own[:limit]

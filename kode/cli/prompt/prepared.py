@@ -1,0 +1,63 @@
+"""`/init` and `/review`: turns whose task kode words itself. The words are in `kode.prompts`."""
+
+import asyncio
+from pathlib import Path
+
+from kode import paths
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import one_line
+from kode.errors import UserError
+
+WORKING_TREE = (
+    "the uncommitted changes of this repository: `git status`, `git diff HEAD`, and the files that "
+    "are not tracked yet"
+)
+BRANCH = (
+    "the branch `{name}`: everything it changes since it left the branch it is to be merged into, "
+    "which is most likely the repository's default branch (`git merge-base`, then `git diff`)"
+)
+
+
+async def write_instructions(state: PromptState, argument: str) -> None:
+    """A turn in which the model writes AGENTS.md, or improves the one that is there."""
+    from kode.prompts import template
+
+    wish = f"\n\nThe person adds: {argument}" if argument else ""
+    await state.run_turn(template("init") + wish)
+
+
+async def review(state: PromptState, argument: str) -> None:
+    """A turn in which the model reviews the working tree, or the branch named.
+
+    Raises: UserError where there is nothing to review.
+    """
+    from kode.prompts import template
+
+    what = await asyncio.to_thread(_to_review, state.conversation.cwd, argument)
+    if not what:
+        state.screen.print(
+            "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"
+        )
+        return
+    await state.run_turn(template("review").replace("{what}", what))
+
+
+def _to_review(cwd: Path, branch: str) -> str:
+    """What is to be reviewed, in words for the model; "" for a clean working tree."""
+    from kode.session.git import GitError, run_git
+
+    root = paths.repository_root(cwd)
+    if root is None:
+        raise UserError("This folder is in no git repository: tell kode what to review instead.")
+    try:
+        if not branch:
+            return WORKING_TREE if run_git(root, ["status", "--porcelain"]).strip() else ""
+    except GitError as error:
+        raise UserError(f"git could not say what has changed: {error}.") from error
+    try:
+        run_git(root, ["rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}"])
+    except GitError as error:
+        raise UserError(
+            f"There is no branch or commit {one_line(branch)!r} here. `!git branch -a` lists them."
+        ) from error
+    return BRANCH.format(name=one_line(branch))
