@@ -57,7 +57,7 @@ def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
 
 def answer(terminal: Terminal, word: str) -> None:
     """Answers the question on the screen, whose keys are ignored for a moment."""
-    terminal.until("allow once")
+    terminal.until("yes, once")
     time.sleep(0.6)
     terminal.type(word, "enter")
 
@@ -68,7 +68,7 @@ def test_the_person_answers_stops_and_undoes(tmp_path: Path, environ: dict[str, 
         terminal.type(" ")
         answer(terminal, "n")
         terminal.until("You refused, so nothing was changed.", "Make the edit after all.")
-        terminal.until_count("allow once", 2)
+        terminal.until_count("yes, once", 2)
         answer(terminal, "y")
         for stop in ("2 of 6", "3 of 6"):
             terminal.until(stop)

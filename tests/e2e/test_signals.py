@@ -96,7 +96,7 @@ def test_in_a_command_the_command_ends_too(
         _, err = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    assert "What was done is saved" in err
+    assert "Progress is saved" in err
     assert last_turn(place)["status"] == "interrupted"
     assert is_gone(place.project / "pid")
 

@@ -87,7 +87,7 @@ def test_a_photograph_is_upright_and_says_nothing_of_where_it_was_taken():
 def test_a_damaged_picture_is_told_with_the_next_step():
     picture = drawn("PNG", size=(900, 900), noise=90)
 
-    with pytest.raises(UserError, match=r"could not be made smaller: .* crop it"):
+    with pytest.raises(UserError, match=r"could not be made smaller: .* Re-save it or crop it"):
         fitting(Picture("shot.png", picture.data[:50_000]))
 
 
