@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import clean, one_line, wrap
+from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
 from kode.cli.screen.menu import Choice, Menu
-from kode.cli.screen.screen import Screen, open_screen
+from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.gate import Answer, Ask, Question, visible
 
 HABIT_COUNT = 3
@@ -147,7 +147,7 @@ def _named(question: Question, diff: str) -> str:
 
 
 def _wrapped(text: str, width: int) -> str:
-    return "\n".join(wrap(one_line(visible(text)), width))
+    return "\n".join(wrap_words(one_line(visible(text)), min(width, MAX_PROSE_COLUMNS)))
 
 
 def _barred(screen: Screen, text: str, width: int) -> list[str]:
