@@ -12,7 +12,7 @@ from kode.cli.elsewhere import rules_of
 from kode.cli.parser import Parser
 from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import ConfigError
-from kode.provider_registry import provider_names
+from kode.registry import provider_names
 
 if TYPE_CHECKING:
     from kode.contracts import PermissionMode

@@ -9,6 +9,7 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+from kode.registry import SYSTEMS
 
 from kode.config import MemoryConfig
 from kode.contracts import Drop, Injection, MemoryContext, ToolContext, Turn
@@ -16,7 +17,6 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory import make_system, open_memory
 from kode.memory.history import History
-from kode.memory_registry import SYSTEMS
 from kode.messages import Message, Text, user_message
 from kode.workplace import NOWHERE
 

@@ -1,10 +1,10 @@
 """Windows and prices."""
 
 import pytest
+from kode.registry import PROVIDERS
 
 from kode.errors import ConfigError
 from kode.messages import Usage
-from kode.provider_registry import PROVIDERS
 from kode.providers.models import MODELS, UNKNOWN, cost_usd, info_of
 
 

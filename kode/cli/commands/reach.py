@@ -11,7 +11,7 @@ from typing import Literal
 
 from kode.cli.prompt.choices import offers
 from kode.config.choice import LOCAL_KEY, ProviderChoice
-from kode.provider_registry import provider_row
+from kode.registry import provider_row
 
 TIMEOUT_S = 5.0
 MAX_LIST_BYTES = 4_000_000

@@ -128,7 +128,7 @@ async def run_doctor(state: PromptState, argument: str) -> None:
 
 async def say_how_to_log_in(state: PromptState, argument: str) -> None:
     """Where the key comes from, and how to use another."""
-    from kode.provider_registry import provider_row
+    from kode.registry import provider_row
 
     talk = state.conversation
     provider = talk.status().provider

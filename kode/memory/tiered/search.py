@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from kode.contracts import Hit
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import rank, terms, when
 from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
@@ -84,7 +84,7 @@ class Searcher:
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
 
-        Raises: MemoryError_.
+        Raises: MemoryRefused.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
         found = only_one(
@@ -92,7 +92,7 @@ class Searcher:
         )
         episode = self._index.files.read(found)
         if episode is None:
-            raise MemoryError_(f"The episode {found} cannot be read.")
+            raise MemoryRefused(f"The episode {found} cannot be read.")
         return episode
 
     def shown(self) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.errors import MemoryError_, ProviderError, ToolError
+from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.memory import index as text_index
 from kode.memory.commands import memory_command
 from kode.memory.history import History
@@ -220,7 +220,7 @@ async def test_a_session_id_that_could_name_another_file_makes_no_episode(tmp_pa
 def test_valid_ids():
     assert valid_id(SESSION)
     assert not valid_id("index")
-    with pytest.raises(MemoryError_):
+    with pytest.raises(MemoryRefused):
         EpisodeFiles(folder(NOWHERE)).path("../x")
 
 
@@ -744,7 +744,7 @@ async def test_a_person_reads_what_waits_before_saying_yes(tmp_path):
 async def test_an_id_that_names_no_episode_or_several_is_an_error(tmp_path, id, said):
     system = await listed(tmp_path)
 
-    with pytest.raises(MemoryError_, match=said):
+    with pytest.raises(MemoryRefused, match=said):
         await system.show_one(id)
 
 
