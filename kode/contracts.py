@@ -248,7 +248,11 @@ class Sandbox(Protocol):
         """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
 
     def forget(self) -> None:
-        """To be called after a command outside of it: drops what `carry_over` kept."""
+        """To be called before a command outside of it: drops what `carry_over` kept."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether `carry_over` has kept anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

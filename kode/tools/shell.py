@@ -135,6 +135,7 @@ class _Running:
         self._process: asyncio.subprocess.Process | None = None
         self._wrapped: Wrapped | None = None
         self._lines = Lines()
+        self._begins_at = processes.now()
         self._all_gone = False
         """Known to have left nothing: looking through all processes again would find nothing."""
         self._output = -1
@@ -231,7 +232,7 @@ class _Running:
     def leftovers(self) -> list[processes.Process]:
         """What the command left running once the shell itself has ended."""
         assert self._process is not None
-        left = processes.found(self._process.pid, self._mark)
+        left = processes.found(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
         # What is around it in the sandbox takes a moment longer than the shell.
         return [one for one in left if self._wrapped is None or one.name != "bwrap"]
