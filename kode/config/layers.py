@@ -51,7 +51,7 @@ FORBIDDEN_IN_PROJECT = (
     "memory.notes",
 )
 """What a repository's own file may not decide for whoever opens it: where requests and keys go,
-what runs unasked, what is spent, what the model is told on kode's behalf, and where memory is.
+what runs unasked, what is spent, what the model gets on kode's behalf, and where memory is.
 Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
 that is stricter than the person's own may stay."""
 
@@ -242,7 +242,7 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each `KODE_*` that means nothing here: perhaps a slip of the pen."""
     known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
-    told = []
+    ignored = []
     for name in sorted(environ):
         rest = name.removeprefix("KODE_")
         if rest == name or rest in known:
@@ -250,8 +250,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
         near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
         allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
-        told.append(f"The environment variable {name[:80]} means nothing to kode. {hint}")
-    return told
+        ignored.append(f"The environment variable {name[:80]} means nothing to kode. {hint}")
+    return ignored
 
 
 def _flag_layer(flags: Mapping[str, Any]) -> Layer:

@@ -25,7 +25,7 @@ def read_agents_files(cwd: Path, repository: Path | None) -> ProjectInstructions
     """Reads AGENTS.md from `cwd` up to the repository root, nearest first, 32 KB in all.
 
     Outside a repository only the working directory's own file counts. Never raises: a file that
-    cannot be read is told in `warning`.
+    cannot be read is reported in `warning`.
     """
     folders = [cwd]
     if repository is not None and (cwd == repository or repository in cwd.parents):

@@ -1,7 +1,7 @@
-"""`shell`: runs a command line and tells how it ended. What it may run is the gate's decision.
+"""`shell`: runs a command line and says how it ended. What it may run is the gate's decision.
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
-whole tree is ended, background processes included (and the model is told), because nobody would
+whole tree is ended, background processes included (and the model reads so), because nobody would
 watch over them; when kode itself is killed, `orphans` ends it. A server and what uses it belong in
 one command. The one exception is the person's: a command that they send to the background is
 handed, whole, to `background`.
@@ -142,7 +142,7 @@ class _Running:
         """The end of the pipe that is read; -1 when closed."""
         self._unsaid = ""
         self._partial = ""
-        """The unfinished line as it was last told."""
+        """The unfinished line as it was last emitted."""
         self._saying: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
