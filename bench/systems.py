@@ -43,7 +43,7 @@ PRIVATE_MARKS = (*month.PRIVATE_MARKS, month.TOKEN)
 
 def main(argv: Sequence[str]) -> int:
     """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
-    from kode.memory_registry import SYSTEMS
+    from kode.registry import SYSTEMS
 
     rows = {name: asyncio.run(live(name)) for name in SYSTEMS}
     if "--json" in argv:

@@ -34,9 +34,9 @@ from kode.permissions.gate import Ask, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import read_agents_files
-from kode.provider_registry import provider_row
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
+from kode.registry import provider_row
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents

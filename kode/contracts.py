@@ -76,7 +76,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of its row in `kode.provider_registry`."""
+        """The name of its row in `kode.registry`."""
 
     @property
     def model(self) -> str: ...
@@ -91,7 +91,7 @@ class Provider(Protocol):
         and raw argument texts. With stop `length` its calls are kept for the record and must not
         be run. Retrying is the loop's business, not the provider's.
 
-        Raises: TransientError, OverflowError_, RefusedError, AuthenticationError,
+        Raises: TransientError, ContextOverflow, RefusedError, AuthenticationError,
             asyncio.CancelledError (the connection is closed).
         """
 

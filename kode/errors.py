@@ -8,7 +8,7 @@ They are split by who acts on them:
     │   └── BusyError              3   another kode holds what this one needs
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
-    │   ├── OverflowError_         1   the loop reduces the context and asks again
+    │   ├── ContextOverflow        1   the loop reduces the context and asks again
     │   ├── RefusedError           1   the request was turned down; asking again will not help
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
@@ -16,7 +16,7 @@ They are split by who acts on them:
     │   └── ToolRefused            1   a person, a rule or the mode said no to the call
     ├── SandboxError               1   what a command changed in the sandbox cannot be used
     ├── SessionError               1   no such session, or one that cannot be used
-    ├── MemoryError_               1   a memory command that cannot be carried out
+    ├── MemoryRefused              1   a memory command that cannot be carried out
     ├── StorageError               1   the disk said no (full, read-only, denied)
     └── Interrupted              130   the person stopped it before it had begun
 
@@ -71,7 +71,7 @@ class TransientError(ProviderError):
         self.retry_after_s = retry_after_s
 
 
-class OverflowError_(ProviderError):
+class ContextOverflow(ProviderError):
     """The request is larger than the model's window (the name leaves the builtin alone)."""
 
 
@@ -111,7 +111,7 @@ class SessionError(KodeError):
     """A session that does not exist, is ambiguous, or cannot be used as asked."""
 
 
-class MemoryError_(KodeError):
+class MemoryRefused(KodeError):
     """A change to memory that was not made, and why (the name leaves the builtin alone)."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
-from kode.provider_registry import provider_names
+from kode.registry import provider_names
 
 if TYPE_CHECKING:
     from kode.contracts import PermissionMode

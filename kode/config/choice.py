@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from kode.config.model import Config, ProviderPart
 from kode.credentials import keep_secret, redact
 from kode.errors import ConfigError, UserError
-from kode.provider_registry import (
+from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
     ProviderRow,

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kode.contracts import PermissionMode
 from kode.credentials import redact
-from kode.memory_registry import SYSTEMS
-from kode.provider_registry import provider_names
+from kode.registry import SYSTEMS, provider_names
 
 if TYPE_CHECKING:
     ProviderName = str
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 else:
     ProviderName = Literal[provider_names()]
     SystemName = Literal[tuple(SYSTEMS)]
-"""Names of rows in `kode.provider_registry` and `kode.memory_registry`."""
+"""Names of rows in `kode.registry` and `kode.registry`."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -39,7 +39,7 @@ from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
-from kode.provider_registry import owner_of, provider_row
+from kode.registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
 from kode.session.file_diffs import FileDiff

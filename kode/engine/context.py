@@ -14,7 +14,7 @@ from kode.contracts import Drop, InjectReason, Request, ToolSpec
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
 from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
-from kode.errors import LimitError, OverflowError_, ToolError
+from kode.errors import ContextOverflow, LimitError, ToolError
 from kode.events import ContextReduced, Emit, Working, silent
 from kode.function_tool import parse_arguments
 from kode.messages import (
@@ -258,7 +258,7 @@ async def _summary(
     transcript = clip_middle(transcript_of(messages), chars_of(window / 2))
     try:
         message = await _ask_for_summary(agent, transcript, wish)
-    except OverflowError_:
+    except ContextOverflow:
         # A window smaller than kode believed: a quarter of the transcript still says the most.
         part = clip_middle(transcript, len(transcript) // 4)
         message = await _ask_for_summary(agent, part, wish)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from kode.contracts import Provider, Request
-from kode.errors import OverflowError_, ProviderError, TransientError
+from kode.errors import ContextOverflow, ProviderError, TransientError
 from kode.events import Emit, Event, RetryScheduled, TextDelta
 from kode.messages import Message
 
@@ -34,7 +34,7 @@ async def ask(
     `broke_off` gets the text that had streamed of the last attempt when none comes whole, unless
     the request was too large.
 
-    Raises: ProviderError (OverflowError_, RefusedError and AuthenticationError at once,
+    Raises: ProviderError (ContextOverflow, RefusedError and AuthenticationError at once,
         TransientError after the last attempt), asyncio.CancelledError.
     """
     streamed: list[str] = []
@@ -62,7 +62,7 @@ async def ask(
                     )
                 )
                 await asyncio.sleep(delay_s)
-    except OverflowError_:
+    except ContextOverflow:
         raise
     except (asyncio.CancelledError, ProviderError):
         broke_off("".join(streamed))

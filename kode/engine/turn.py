@@ -30,7 +30,7 @@ from kode.engine.context import (
 from kode.engine.reply import ask
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
-from kode.errors import KodeError, LimitError, OverflowError_, ProviderError, StorageError
+from kode.errors import ContextOverflow, KodeError, LimitError, ProviderError, StorageError
 from kode.events import (
     Emit,
     Notice,
@@ -219,7 +219,7 @@ async def _ask(run: Run) -> Message:
                 broke_off=lambda text: _record_partial(run, text),
             )
             break
-        except OverflowError_:
+        except ContextOverflow:
             if overflowed:
                 raise
             overflowed = True

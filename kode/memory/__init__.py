@@ -1,6 +1,6 @@
 """What kode remembers: several systems behind one contract (`kode.contracts.MemorySystem`).
 
-Here: how one is made; `kode.memory_registry` lists them. Each is a folder; what they share
+Here: how one is made; `kode.registry` lists them. Each is a folder; what they share
 is beside it:
 
     scan                             what may not be remembered (scan_phrases.txt: orders, markers)
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from kode.errors import ConfigError
 from kode.memory.guarded import Guarded
 from kode.memory.null import NullMemory
-from kode.memory_registry import SYSTEMS
+from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig

@@ -1,6 +1,6 @@
 """The one way memory calls a model: bounded in size, time and number, never raising.
 
-`Door` asks for a text, or for a whole reply with its calls and its stop reason. `read_object`,
+`MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
 `read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
 prose, and leave it cut off. Not here: prompts, and what an answer means.
 """
@@ -46,7 +46,7 @@ class Reply:
     detail: str = ""
 
 
-class Door:
+class MemoryModel:
     """Asks the model of one session. `ask_model` of None answers every question with `no model`."""
 
     def __init__(

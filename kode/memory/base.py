@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kode.contracts import MemoryContext
-from kode.errors import ConfigError, KodeError, MemoryError_
+from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.background import Background
@@ -86,9 +86,9 @@ class BaseMemory(NullMemory):
         return True
 
     def _check_writable(self) -> None:
-        """Raises: MemoryError_ for a memory that was opened for reading."""
+        """Raises: MemoryRefused for a memory that was opened for reading."""
         if self._context.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
+            raise MemoryRefused("This memory was opened for reading only.")
 
     def _author(self, who: Who) -> Author:
         """Somebody, in this turn of this session."""

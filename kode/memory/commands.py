@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
-from kode.errors import ConfigError, MemoryError_
+from kode.errors import ConfigError, MemoryRefused
 from kode.memory import transfer
 from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
@@ -62,20 +62,20 @@ class Inspectable(Protocol):
         """Whether `undo` without an id can mean this change."""
 
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change, as a change of its own. Raises: MemoryError_; NothingToUndo when
+        """Takes back one change, as a change of its own. Raises: MemoryRefused; NothingToUndo when
         nothing of it is left."""
 
 
 @runtime_checkable
 class Approving(Protocol):
     async def approve(self, id: str | None) -> str:
-        """Approves what waits under `id`; None lists what waits. Raises: MemoryError_."""
+        """Approves what waits under `id`; None lists what waits. Raises: MemoryRefused."""
 
 
 @runtime_checkable
 class Adding(Protocol):
     async def add(self, addition: Addition) -> str:
-        """Keeps what a person typed. Raises: MemoryError_, StorageError, BusyError."""
+        """Keeps what a person typed. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -84,7 +84,7 @@ class EpisodeReading(Protocol):
         """The newest episodes, one a line."""
 
     async def show_one(self, id: str) -> str:
-        """One episode, whole. Raises: MemoryError_."""
+        """One episode, whole. Raises: MemoryRefused."""
 
 
 @runtime_checkable
@@ -96,7 +96,7 @@ class FactEditing(Protocol):
         scope: Literal["global", "project"] | None,
         texts: Sequence[str],
     ) -> str:
-        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryError_."""
+        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
 
 
 def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -159,7 +159,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     """One command line (`["search", "tabs"]`) on an open memory; the text to show.
 
-    Raises: ConfigError for a command line that makes no sense; MemoryError_, StorageError,
+    Raises: ConfigError for a command line that makes no sense; MemoryRefused, StorageError,
     BusyError for what could not be done.
     """
     parser = _Parser(prog="memory", add_help=False)
@@ -186,7 +186,7 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command == "import":
         return await transfer.import_(inside, arguments.file)
     if command == "copy":
-        raise MemoryError_("`copy` opens two memories: run `kode memory copy` in a shell.")
+        raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
         if not isinstance(inside, EpisodeReading):
             raise _lacking(inside, "episodes" if command == "episodes" else "show ID")
@@ -275,12 +275,12 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
         return await _undo_last(system, name)
     found = system.history.find(id)
     if not found:
-        raise MemoryError_(f"No change has the id {id!r}. `kode memory log` lists them.")
+        raise MemoryRefused(f"No change has the id {id!r}. `kode memory log` lists them.")
     if len(found) > 1:
         ids = ", ".join(change.id for change in found[:5])
-        raise MemoryError_(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
+        raise MemoryRefused(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
     if found[0].system != name:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{found[0].id} was made by the {found[0].system} system. "
             f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
         )
@@ -299,15 +299,15 @@ async def _undo_last(system: Inspectable, name: str) -> str:
             reason = f"nothing was left of {change.kind} {change.id}"
             mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
             system.history.append(mark)
-    raise MemoryError_(
+    raise MemoryRefused(
         "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
     )
 
 
-def _lacking(system: MemorySystem, command: str) -> MemoryError_:
+def _lacking(system: MemorySystem, command: str) -> MemoryRefused:
     if system.name == "none":
-        return MemoryError_("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
-    return MemoryError_(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
+        return MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
+    return MemoryRefused(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
 
 
 class _Offered(tuple[str, ...]):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kode.contracts import MemorySystem
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 
 Row = Mapping[str, Any]
 
@@ -91,29 +91,29 @@ class Carrier:
         raise NotImplementedError
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """Gets a row of this very system ready. Raises: MemoryError_ when it cannot be taken."""
+        """Gets a row of this very system ready. Raises: MemoryRefused when it cannot be taken."""
         raise NotImplementedError
 
     def place_piece(self, piece: Piece) -> str:
         """Gets a piece ready that has a meaning here, and says where it goes.
 
-        Raises: Known; MemoryError_ when it has no place here.
+        Raises: Known; MemoryRefused when it has no place here.
         """
         raise NotImplementedError
 
     async def write(self, kind: str) -> list[str]:
         """Writes what was placed, all or nothing; the ids of its changes. `kind` is the history's
-        word for them. Raises: MemoryError_, StorageError, BusyError."""
+        word for them. Raises: MemoryRefused, StorageError, BusyError."""
         raise NotImplementedError
 
     async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """Takes in rows: all, or none. Raises: MemoryError_ that names the bad lines."""
+        """Takes in rows: all, or none. Raises: MemoryRefused that names the bad lines."""
         counts = {"added": 0, "changed": 0, "known": 0}
         faults: list[str] = []
         for row in rows:
             try:
                 counts[self.place_row(row.row)] += 1
-            except MemoryError_ as error:
+            except MemoryRefused as error:
                 faults.append(f"line {row.line}: {error}")
         refuse(faults)
         return Taken(**counts, change_ids=tuple(await self.write("import")))
@@ -126,7 +126,7 @@ class Carrier:
                 done.append(Carried(piece=piece, done="carried", why=self.place_piece(piece)))
             except Known as known:
                 done.append(Carried(piece=piece, done="known", why=str(known)))
-            except MemoryError_ as error:
+            except MemoryRefused as error:
                 done.append(Carried(piece=piece, done="left", why=str(error)))
         if not dry_run:
             await self.write("copy")
@@ -143,10 +143,10 @@ CARRIERS: Mapping[str, str] = {
 
 
 def carrier_of(system: MemorySystem) -> Carrier:
-    """Raises: MemoryError_ when there is none."""
+    """Raises: MemoryRefused when there is none."""
     where = CARRIERS.get(system.name)
     if where is None:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"The {system.name} memory cannot be exported, imported or copied; "
             f"these can: {', '.join(CARRIERS)}."
         )
@@ -155,7 +155,7 @@ def carrier_of(system: MemorySystem) -> Carrier:
 
 
 def refuse_misplaced(piece: Piece) -> None:
-    """Raises MemoryError_ for a piece that has no place in a system that shows all it holds, lets
+    """Raises MemoryRefused for a piece that has no place in a system that shows all it holds, lets
     nothing expire and has no soul."""
     why = ""
     if piece.private:
@@ -167,7 +167,7 @@ def refuse_misplaced(piece: Piece) -> None:
     elif piece.untrusted and piece.kind != "episode":
         why = "it came from untrusted content and was not approved"
     if why:
-        raise MemoryError_(why)
+        raise MemoryRefused(why)
 
 
 def written(rows: Iterable[Row]) -> str:
@@ -176,7 +176,7 @@ def written(rows: Iterable[Row]) -> str:
 
 
 def read(text: str) -> list[Numbered]:
-    """The rows of a text. Raises: MemoryError_ that names every line (up to ten) that is none."""
+    """The rows of a text. Raises: MemoryRefused that names every line (up to ten) that is none."""
     rows: list[Numbered] = []
     faults: list[str] = []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -184,33 +184,33 @@ def read(text: str) -> list[Numbered]:
             continue
         try:
             rows.append(Numbered(line=number, row=read_row(line)))
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             faults.append(f"line {number}: {error}")
     refuse(faults)
     return rows
 
 
 def read_row(line: str) -> Row:
-    """One row. Raises: MemoryError_ for a line that is none."""
+    """One row. Raises: MemoryRefused for a line that is none."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise MemoryError_(f"no JSON ({error})") from None
+        raise MemoryRefused(f"no JSON ({error})") from None
     if not isinstance(row, dict):
-        raise MemoryError_(f"not an object but {type(row).__name__}")
+        raise MemoryRefused(f"not an object but {type(row).__name__}")
     if not isinstance(row.get("content"), str):
-        raise MemoryError_("`content` is missing or no text")
+        raise MemoryRefused("`content` is missing or no text")
     return row
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raises MemoryError_ with all faults of an import, if there are any."""
+    """Raises MemoryRefused with all faults of an import, if there are any."""
     if not faults:
         return
     listed = "\n".join(f"  {fault}" for fault in faults[:MAX_FAULTS_TOLD])
     more = len(faults) - MAX_FAULTS_TOLD
     rest = f"\n  ... and {more} more" if more > 0 else ""
-    raise MemoryError_(
+    raise MemoryRefused(
         f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{listed}{rest}\n"
         "Correct them and import the file again."
     )

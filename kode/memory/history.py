@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import credentials, durable
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
 
 ORIGINS_LOOKED_THROUGH = 2_000
@@ -25,7 +25,7 @@ Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "
 """`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
 
 
-class NothingToUndo(MemoryError_):
+class NothingToUndo(MemoryRefused):
     """Nothing of a change is left: kode was stopped before it was made, or it is gone since."""
 
 
@@ -187,10 +187,10 @@ def origin_of(change: Change | None, before: str = "") -> str:
 
 
 def refuse_redacted(change: Change, instead: str) -> None:
-    """Raises MemoryError_ for a change that the history does not hold whole, so that it cannot be
+    """Raises MemoryRefused for a change that the history does not hold whole, so that it cannot be
     taken back. `instead` is what the person can do, a sentence."""
     if change.redacted:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{change.id} held a credential, which the history does not keep: it cannot be "
             f"undone. {instead}"
         )

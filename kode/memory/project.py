@@ -90,7 +90,7 @@ class ProjectMemory(BaseMemory):
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         if not is_take_over(change):
             return await self._undo(change)

@@ -20,7 +20,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from kode import credentials
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 
 MAX_TEXT_CHARS = 65_536
 """Of one write: more is no note but a document, which belongs into a file of its own."""
@@ -71,13 +71,13 @@ def scan(text: str) -> Finding | None:
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
-    """Raises MemoryError_ with the reason when a text may not be remembered.
+    """Raises MemoryRefused with the reason when a text may not be remembered.
 
     What the person typed (`author` of "user") is not refused for its wording: then what was
     noticed comes back, as a line for them; "" for nothing.
     """
     if len(text) > max_chars:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"Not remembered: it has {len(text):,} characters and may have {max_chars:,}. "
             "Shorten it, or keep it in a file and remember where that is."
         )
@@ -89,7 +89,7 @@ def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") 
             f"Noticed ({finding.category}): at {finding.place} {finding.what}. It is yours, so it "
             "is kept as you typed it; the model gets it with a warning."
         )
-    raise MemoryError_(finding.message)
+    raise MemoryRefused(finding.message)
 
 
 _WHAT = {

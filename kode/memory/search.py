@@ -10,7 +10,7 @@ from datetime import datetime
 from kode import credentials
 from kode.contracts import Hit
 from kode.memory import rank
-from kode.memory.ask import Door, read_numbers
+from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder
 from kode.memory.rank import Ranked, Text
 from kode.shorten import shorten
@@ -41,7 +41,7 @@ class Judge:
 
     def __init__(
         self,
-        door: Door,
+        door: MemoryModel,
         embedder: Embedder,
         now: Callable[[], datetime],
         *,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from kode import durable
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -35,7 +35,7 @@ def read_row(kind: type[T], data: bytes) -> T | None:
 
 
 def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
-    """The value of a row that a person may have written. Raises: MemoryError_ naming the field."""
+    """The value of a row that a person may have written. Raises: MemoryRefused naming the field."""
     from pydantic import ValidationError
 
     try:
@@ -43,7 +43,7 @@ def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
     except ValidationError as error:
         fault = error.errors()[0]
         allowed = fault["msg"].removeprefix("Input should be ")
-        raise MemoryError_(
+        raise MemoryRefused(
             f"`{fault['loc'][0]}` is {fault['input']!r}; allowed is {allowed}"
         ) from None
     return value
@@ -52,19 +52,19 @@ def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
 def read_text(path: Path) -> str | None:
     """The text of a file, its lines ended by line feeds; None when it is not there.
 
-    Raises: MemoryError_ when it is no readable UTF-8 text.
+    Raises: MemoryRefused when it is no readable UTF-8 text.
     """
     try:
         return plain_lines(path.read_bytes().decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
             "save it as UTF-8, or move it away."
         ) from error
     except OSError as error:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
         ) from error
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from kode import durable, paths
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.history import Author, Change, History, nothing_left, undo_of
 from kode.memory.locks import locked
 
@@ -69,7 +69,7 @@ async def take_over(
 async def undo_take_over(root: Path, change: Change, history: History, author: Author) -> Change:
     """Moves the files back to where they were for all projects, or (undoing that) to the project.
 
-    Raises: MemoryError_ when one of them is in the way; StorageError, BusyError.
+    Raises: MemoryRefused when one of them is in the way; StorageError, BusyError.
     """
     folder = root.parent / change.target
     back = bool(change.before)
@@ -80,7 +80,7 @@ async def undo_take_over(root: Path, change: Change, history: History, author: A
             raise nothing_left(change)
         taken = [name for name in names if os.path.lexists(target / name)]
         if taken:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"{target / taken[0]} is there already. Move it away, then undo again."
             )
         written = history.append(undo_of(change, author))

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 
 from kode import credentials
-from kode.errors import BusyError, MemoryError_, StorageError, ToolError
+from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 
 
 @contextlib.contextmanager
@@ -13,5 +13,5 @@ def told_to_model() -> Iterator[None]:
     """Around what a tool asks of memory. Raises: ToolError with the same text, secrets masked."""
     try:
         yield
-    except (MemoryError_, StorageError, BusyError) as error:
+    except (MemoryRefused, StorageError, BusyError) as error:
         raise ToolError(credentials.redact(str(error))) from error

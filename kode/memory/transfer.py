@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.contracts import MemorySystem
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import exchange
 from kode.memory.exchange import Carried
 from kode.memory.scan import scan
@@ -21,7 +21,7 @@ TEXT_CHARS = 80
 
 
 async def export(system: MemorySystem, file: Path | None) -> str:
-    """The text, or with `file` (written 0600) one line about it. Raises: MemoryError_,
+    """The text, or with `file` (written 0600) one line about it. Raises: MemoryRefused,
     StorageError."""
     rows = await exchange.carrier_of(system).rows()
     text = exchange.written(rows)
@@ -33,13 +33,13 @@ async def export(system: MemorySystem, file: Path | None) -> str:
 
 
 async def import_(system: MemorySystem, file: Path) -> str:
-    """Takes in what `export` wrote, edited or not: all of it, or nothing. Raises: MemoryError_,
+    """Takes in what `export` wrote, edited or not: all of it, or nothing. Raises: MemoryRefused,
     StorageError."""
     rows = exchange.read(_read(file))
     others = [row for row in rows if row.row.get("system", system.name) != system.name]
     if others:
         other = others[0].row["system"]
-        raise MemoryError_(
+        raise MemoryRefused(
             f"Nothing was imported: line {others[0].line} is of the {other} memory, and this is "
             f"{system.name}. Use `kode memory --memory {other} import`, then `kode memory copy "
             f"--from {other} --to {system.name}`."
@@ -54,7 +54,7 @@ async def import_(system: MemorySystem, file: Path) -> str:
 
 async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> str:
     """Carries over what has a meaning in the target, and lists what has not; the source is only
-    read. Raises: MemoryError_, StorageError, BusyError."""
+    read. Raises: MemoryRefused, StorageError, BusyError."""
     pieces = await exchange.carrier_of(source).pieces()
     done = await exchange.carrier_of(target).take(pieces, dry_run=dry_run)
     counts = Counter(one.done for one in done)
@@ -85,14 +85,14 @@ def _section(head: str, joint: str, done: Sequence[Carried], which: str) -> list
 
 
 def _read(file: Path) -> str:
-    """Raises: MemoryError_."""
+    """Raises: MemoryRefused."""
     try:
         if file.stat().st_size > MAX_IMPORT_BYTES:
-            raise MemoryError_(f"{file} is larger than 64 MB. Import it in parts.")
+            raise MemoryRefused(f"{file} is larger than 64 MB. Import it in parts.")
         return file.read_bytes().decode()
     except OSError as error:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{file} cannot be read: {error.strerror}. Name a file that `kode memory export` wrote."
         ) from error
     except UnicodeDecodeError as error:
-        raise MemoryError_(f"{file} is not UTF-8 text. Save it as UTF-8 and try again.") from error
+        raise MemoryRefused(f"{file} is not UTF-8 text. Save it as UTF-8 and try again.") from error

@@ -1,4 +1,4 @@
-"""Providers: one model behind one wire format each. Which there are: `kode.provider_registry`.
+"""Providers: one model behind one wire format each. Which there are: `kode.registry`.
 
     boundary.py            faults of servers and SDKs → kode's errors
     stream.py              the bytes of an answer → events, within limits of time and size
@@ -20,8 +20,8 @@ from typing import Any
 
 from kode.contracts import Provider, ProviderSettings
 from kode.errors import ConfigError
-from kode.provider_registry import ProviderRow, provider_names, provider_row
 from kode.providers.models import info_of
+from kode.registry import ProviderRow, provider_names, provider_row
 
 
 def open_provider(

@@ -19,8 +19,8 @@ from typing import Any
 from kode.credentials import spellings
 from kode.errors import (
     AuthenticationError,
+    ContextOverflow,
     KodeError,
-    OverflowError_,
     ProviderError,
     RefusedError,
     TransientError,
@@ -229,7 +229,7 @@ def from_status(
             status=status,
         )
     if status == 413 or _overflows(status, whole):
-        return OverflowError_(
+        return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
             "Start over with less, or choose a model with a larger window.",
             status=status,

@@ -16,8 +16,8 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory import make_system, open_memory
 from kode.memory.history import History
-from kode.memory_registry import SYSTEMS
 from kode.messages import Message, Text, user_message
+from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
 
 NAMES = [*SYSTEMS, "none"]

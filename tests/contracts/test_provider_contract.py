@@ -1,7 +1,7 @@
 """What every provider must do, asked of each in the same words.
 
 `openai` and `anthropic` talk to the scripted server over real HTTP; `scripted` plays the same
-replies by itself. A new provider is one row in `kode.provider_registry` and, if it speaks a wire
+replies by itself. A new provider is one row in `kode.registry` and, if it speaks a wire
 format of its own, one branch in `provider_for`.
 """
 
@@ -16,15 +16,15 @@ import pytest
 from kode.contracts import Provider, Request, ToolSpec
 from kode.errors import (
     AuthenticationError,
-    OverflowError_,
+    ContextOverflow,
     ProviderError,
     RefusedError,
     TransientError,
 )
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
-from kode.provider_registry import provider_names
 from kode.providers import open_provider
+from kode.registry import provider_names
 from tests.scripted_server import ScriptedServer
 
 Opener = Callable[[list[dict[str, Any]]], Awaitable[Provider]]
@@ -208,8 +208,8 @@ async def test_an_empty_answer_is_a_message(provider_for: Opener) -> None:
         (500, TransientError),
         (503, TransientError),
         (529, TransientError),
-        ("overflow", OverflowError_),
-        (413, OverflowError_),
+        ("overflow", ContextOverflow),
+        (413, ContextOverflow),
         ("auth", AuthenticationError),
         (403, AuthenticationError),
         ("refused", RefusedError),

@@ -66,7 +66,7 @@ def test_a_provider(package: Path, run: Run) -> None:
         "adding-a-provider.md",
         package,
         "providers/echo.py",
-        "provider_registry.py",
+        "registry.py",
         "PROVIDERS: tuple[ProviderRow, ...] = (",
     )
 
@@ -102,7 +102,7 @@ def test_a_memory_system(package: Path, run: Run, place: Place) -> None:
         "adding-a-memory-system.md",
         package,
         "memory/last_word.py",
-        "memory_registry.py",
+        "registry.py",
         "SYSTEMS: Mapping[str, str] = {",
     )
     place.home.mkdir()

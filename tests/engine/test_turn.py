@@ -4,7 +4,7 @@ import pytest
 
 from kode.errors import (
     AuthenticationError,
-    OverflowError_,
+    ContextOverflow,
     ProviderError,
     StorageError,
     TransientError,
@@ -304,7 +304,7 @@ async def test_faults_of_the_callers_making_are_not_retried(bench: MakeBench, fa
 async def test_an_overflow_leads_to_room_and_one_more_request(bench: MakeBench) -> None:
     run = bench(
         says("first answer " * 50),
-        OverflowError_("too long"),
+        ContextOverflow("too long"),
         says("a note"),
         says("fits now"),
     )
@@ -317,7 +317,7 @@ async def test_an_overflow_leads_to_room_and_one_more_request(bench: MakeBench) 
 
 async def test_a_second_overflow_in_a_row_ends_the_turn(bench: MakeBench) -> None:
     run = bench(
-        says("words " * 50), OverflowError_("big"), says("note"), OverflowError_("still too big")
+        says("words " * 50), ContextOverflow("big"), says("note"), ContextOverflow("still too big")
     )
     await run.turn("one")
     ended = await run.turn("two")

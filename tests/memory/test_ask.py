@@ -6,14 +6,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kode.errors import ProviderError
-from kode.memory.ask import Door, keep_ends, read_list, read_numbers, read_object
+from kode.memory.ask import MemoryModel, keep_ends, read_list, read_numbers, read_object
 from tests.memory.life import Model
 
 FIELDS = ("narrative", "facts")
 
 
 async def test_an_answer_comes_back():
-    answer = await Door(Model(["yes"])).ask("system", "prompt", max_output_tokens=5)
+    answer = await MemoryModel(Model(["yes"])).ask("system", "prompt", max_output_tokens=5)
 
     assert (answer.text, answer.failure) == ("yes", "")
 
@@ -23,15 +23,15 @@ async def test_an_answer_comes_back():
     [(ProviderError("down"), "error"), (ValueError("odd"), "error"), ("  ", "empty")],
 )
 async def test_a_failure_is_told_not_raised(said, failure):
-    answer = await Door(Model([said])).ask("system", "prompt", max_output_tokens=5)
+    answer = await MemoryModel(Model([said])).ask("system", "prompt", max_output_tokens=5)
 
     assert (answer.text, answer.failure) == (None, failure)
 
 
 async def test_no_model_and_too_many_calls_are_failures_too():
-    assert (await Door(None).ask("s", "p", max_output_tokens=5)).failure == "no model"
+    assert (await MemoryModel(None).ask("s", "p", max_output_tokens=5)).failure == "no model"
     model = Model(["yes"])
-    door = Door(model, max_calls=2)
+    door = MemoryModel(model, max_calls=2)
 
     failures = [(await door.ask("s", "p", max_output_tokens=5)).failure for _ in range(3)]
 
@@ -50,7 +50,7 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
             raise
         return ""
 
-    answer = await Door(sleepy).ask("s", "p", max_output_tokens=5, timeout_s=0.01)
+    answer = await MemoryModel(sleepy).ask("s", "p", max_output_tokens=5, timeout_s=0.01)
 
     assert answer.failure == "timeout"
     assert cancelled == [True]
@@ -58,14 +58,14 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
 
 async def test_cancellation_is_not_swallowed():
     with pytest.raises(asyncio.CancelledError):
-        await Door(Model([asyncio.CancelledError()])).ask("s", "p", max_output_tokens=5)
+        await MemoryModel(Model([asyncio.CancelledError()])).ask("s", "p", max_output_tokens=5)
 
 
 async def test_a_long_prompt_keeps_both_ends():
     model = Model(["yes"])
     prompt = "begin" + "x" * 1000 + "end"
 
-    await Door(model, max_prompt_chars=200).ask("s", prompt, max_output_tokens=5)
+    await MemoryModel(model, max_prompt_chars=200).ask("s", prompt, max_output_tokens=5)
 
     sent = model.asked[0][1]
     assert len(sent) <= 200

@@ -8,10 +8,10 @@ import pytest
 from kode.cli.main import main
 from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
-from kode.errors import ConfigError, MemoryError_
+from kode.errors import ConfigError, MemoryRefused
 from kode.memory import make_system
 from kode.memory.commands import TARGETS, memory_command
-from kode.memory_registry import SYSTEMS
+from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
 
 EVERY = [(name, target) for name, targets in TARGETS.items() for target in targets]
@@ -69,7 +69,7 @@ async def test_what_a_person_writes_is_kept_whatever_it_says_and_what_was_notice
     assert "Noticed (override): at line 1" in told
     assert "Noticed" not in plain
     assert "Ignore all previous" in await memory_command(system, ["show"])
-    with pytest.raises(MemoryError_, match="credential") as refused:
+    with pytest.raises(MemoryRefused, match="credential") as refused:
         await memory_command(system, ["add", target, f"the key is {SECRET}"])
     assert SECRET not in str(refused.value)
 
@@ -149,7 +149,7 @@ async def test_a_change_that_was_only_announced_does_not_stop_undo(tmp_path, nam
 
     assert f"nothing left to undo of {change.kind} {change.id}" in told
     assert "alpha thing" not in await memory_command(system, ["show"])
-    with pytest.raises(MemoryError_, match="nothing to undo"):
+    with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])
     log = await memory_command(system, ["log"])
     assert f"nothing was left of {change.kind} {change.id}" in log
@@ -160,7 +160,7 @@ async def test_undo_of_an_announced_change_by_its_id_says_that_nothing_is_left(t
     system = await opened(tmp_path, name)
     change = await announce(system, name)
 
-    with pytest.raises(MemoryError_, match="nothing left to undo"):
+    with pytest.raises(MemoryRefused, match="nothing left to undo"):
         await memory_command(system, ["undo", change.id])
 
 
@@ -170,7 +170,7 @@ async def test_a_fact_replaced_by_hand_is_not_taken_for_one_that_was_never_writt
     await memory_command(system, ["replace", "user", "tabs", "likes spaces"])
     (tmp_path / "memory" / "facts" / "user.md").write_text("likes both")
 
-    with pytest.raises(MemoryError_, match="changed since"):
+    with pytest.raises(MemoryRefused, match="changed since"):
         await memory_command(system, ["undo"])
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kode.config import MemoryConfig
-from kode.errors import ConfigError, MemoryError_
+from kode.errors import ConfigError, MemoryRefused
 from kode.memory import open_memory
 from kode.memory.commands import memory_command
 from kode.memory.tiered.facts import parse
@@ -109,7 +109,7 @@ async def test_undoing_what_was_changed_since_says_so_and_changes_nothing(tmp_pa
     told = await memory_command(system, ["add", "user", "likes tabs"])
     write_facts(user_file(tmp_path), "likes tabs a lot")
 
-    with pytest.raises(MemoryError_, match="no longer holds"):
+    with pytest.raises(MemoryRefused, match="no longer holds"):
         await memory_command(system, ["undo", told.split()[-1]])
 
     assert user_file(tmp_path).read_text() == "likes tabs a lot"
@@ -118,9 +118,9 @@ async def test_undoing_what_was_changed_since_says_so_and_changes_nothing(tmp_pa
 async def test_undoing_nothing_or_an_unknown_change_is_an_error(tmp_path):
     system = await opened(tmp_path)
 
-    with pytest.raises(MemoryError_, match="nothing to undo"):
+    with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])
-    with pytest.raises(MemoryError_, match="No change has the id"):
+    with pytest.raises(MemoryRefused, match="No change has the id"):
         await memory_command(system, ["undo", "beef"])
 
 
@@ -131,7 +131,7 @@ async def test_a_removal_that_no_longer_fits_back_tells_the_sizes(tmp_path):
     told = await memory_command(system, ["remove", "user", "0123456789"])
     await memory_command(system, ["add", "user", "abcdefghij"])
 
-    with pytest.raises(MemoryError_, match="limit of 12"):
+    with pytest.raises(MemoryRefused, match="limit of 12"):
         await memory_command(system, ["undo", told.split()[-1]])
 
 
@@ -176,7 +176,7 @@ async def test_it_works_through_the_guard_and_says_when_memory_is_off(tmp_path):
     off = open_memory(MemoryConfig(enabled=False))
 
     assert "added" in await memory_command(guarded, ["add", "user", "likes tabs"])
-    with pytest.raises(MemoryError_, match="Memory is off"):
+    with pytest.raises(MemoryRefused, match="Memory is off"):
         await memory_command(off, ["show"])
 
 
@@ -184,7 +184,7 @@ async def test_a_credential_is_refused_and_not_repeated(tmp_path):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     system = await opened(tmp_path)
 
-    with pytest.raises(MemoryError_, match="credential") as error:
+    with pytest.raises(MemoryRefused, match="credential") as error:
         await memory_command(system, ["add", "user", f"the token is {secret}"])
 
     assert secret not in str(error.value)
@@ -201,5 +201,5 @@ async def test_a_credential_a_person_left_in_a_file_is_not_shown_and_not_in_the_
 
     assert secret not in injected + told
     assert secret not in (tmp_path / "memory" / "history.jsonl").read_text()
-    with pytest.raises(MemoryError_, match="cannot be undone"):
+    with pytest.raises(MemoryRefused, match="cannot be undone"):
         await memory_command(system, ["undo"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.exchange import read, written
 
 values = (
@@ -56,7 +56,7 @@ def test_no_rows_are_an_empty_text_and_back():
     ],
 )
 def test_every_line_that_cannot_be_read_is_named(text, lines):
-    with pytest.raises(MemoryError_, match="Nothing was imported") as error:
+    with pytest.raises(MemoryRefused, match="Nothing was imported") as error:
         read(text)
 
     assert [line for line in lines if line not in str(error.value)] == []
@@ -66,5 +66,5 @@ def test_every_line_that_cannot_be_read_is_named(text, lines):
 def test_of_many_bad_lines_ten_are_named():
     text = "\n".join(json.dumps({"content": n}) for n in range(30))
 
-    with pytest.raises(MemoryError_, match="and 20 more"):
+    with pytest.raises(MemoryRefused, match="and 20 more"):
         read(text)

@@ -4,7 +4,7 @@ else."""
 import pytest
 
 from bench.systems import live
-from kode.memory_registry import SYSTEMS
+from kode.registry import SYSTEMS
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))

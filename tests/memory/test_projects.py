@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kode.config import MemoryConfig
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.paths import path_hash
@@ -126,7 +126,7 @@ async def test_undoing_is_undone_and_a_file_in_the_way_is_named(tmp_path, name):
     (again,) = first.history.tail(1).changes
 
     assert own == OLD[name]
-    with pytest.raises(MemoryError_, match="is there already"):
+    with pytest.raises(MemoryRefused, match="is there already"):
         await memory_command(first, ["undo", again.id])
 
 
@@ -182,7 +182,7 @@ async def test_undo_without_an_id_means_the_last_change_of_this_project(tmp_path
 
     assert await first.search("bazel", 3) == []
     assert len(await other.search("make", 3)) == 1
-    with pytest.raises(MemoryError_, match="nothing to undo"):
+    with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(first, ["undo"])
 
 

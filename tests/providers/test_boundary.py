@@ -8,7 +8,7 @@ import pytest
 
 from kode.errors import (
     AuthenticationError,
-    OverflowError_,
+    ContextOverflow,
     ProviderError,
     RefusedError,
     TransientError,
@@ -50,7 +50,7 @@ ENDPOINT = Endpoint(
 def test_a_full_window_is_recognised_in_many_words(text: str, status: int | None) -> None:
     error = from_status(status, {"error": {"message": text}}, {}, ENDPOINT)
 
-    assert type(error) is OverflowError_
+    assert type(error) is ContextOverflow
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_full_window_is_recognised_in_many_words(text: str, status: int | None
     [
         (429, "Too many tokens, please wait before trying again.", TransientError),
         (429, "Rate limit reached for tokens per min (TPM): Limit 30000", TransientError),
-        (429, "Request too large for gpt-4o on tokens per min", OverflowError_),
+        (429, "Request too large for gpt-4o on tokens per min", ContextOverflow),
         (429, "You exceeded your current quota, check your plan and billing", RefusedError),
         (400, "Your credit balance is too low to access the API.", RefusedError),
         (400, "API key not valid. Please pass a valid API key.", AuthenticationError),

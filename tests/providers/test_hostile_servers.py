@@ -11,7 +11,7 @@ import pytest
 from kode.contracts import Request
 from kode.errors import (
     AuthenticationError,
-    OverflowError_,
+    ContextOverflow,
     ProviderError,
     RefusedError,
     TransientError,
@@ -188,7 +188,7 @@ async def test_nonsense_in_the_stream_is_transient(connect: Connect, name: str, 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"status": "overflow"}, OverflowError_),
+        ({"status": "overflow"}, ContextOverflow),
         ({"status": 500}, TransientError),
         ({"status": 529, "type": "overloaded_error"}, TransientError),
         ({"status": 401, "type": "authentication_error"}, AuthenticationError),

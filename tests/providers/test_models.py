@@ -4,8 +4,8 @@ import pytest
 
 from kode.errors import ConfigError
 from kode.messages import Usage
-from kode.provider_registry import PROVIDERS
 from kode.providers.models import MODELS, UNKNOWN, cost_usd, info_of
+from kode.registry import PROVIDERS
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import respx
 
 from kode.contracts import Request, ToolSpec
-from kode.errors import AuthenticationError, OverflowError_, TransientError
+from kode.errors import AuthenticationError, ContextOverflow, TransientError
 from kode.events import silent
 from kode.messages import Message, calls_of, text_of, user_message
 from kode.providers import open_provider
@@ -107,7 +107,7 @@ async def test_a_400_that_means_overflow_is_one(
     httpx2_mock: respx.Router, name: str, model: str, url: str, recording: str
 ) -> None:
     plays(httpx2_mock, url, recording)
-    with pytest.raises(OverflowError_):
+    with pytest.raises(ContextOverflow):
         await ask(name, model)
 
 

@@ -305,7 +305,7 @@ async def test_error_objects_in_the_stream_are_read(connect: Connect, frame: Any
     with pytest.raises(ProviderError) as caught:
         await play(connect, [chunk({"content": "Hi"}), frame])
 
-    assert type(caught.value).__name__ == "OverflowError_"
+    assert type(caught.value).__name__ == "ContextOverflow"
 
 
 # ── out ──────────────────────────────────────────────────────────────────────────────────────

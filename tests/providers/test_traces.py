@@ -9,7 +9,7 @@ import pytest
 from kode.contracts import Request
 from kode.errors import (
     AuthenticationError,
-    OverflowError_,
+    ContextOverflow,
     ProviderError,
     RefusedError,
     TransientError,
@@ -91,8 +91,8 @@ async def test_a_cut_call_is_kept_as_it_came(connect: Connect, name: str) -> Non
     [
         ("openai_err_model_output_stream", TransientError),
         ("anthropic_err_model_output_stream", TransientError),
-        ("openai_err_context_overflow", OverflowError_),
-        ("anthropic_err_overflow", OverflowError_),
+        ("openai_err_context_overflow", ContextOverflow),
+        ("anthropic_err_overflow", ContextOverflow),
         ("openai_err_bad_tool_schema", RefusedError),
         ("anthropic_err_bad_tool", RefusedError),
         ("openai_bad_key", AuthenticationError),

@@ -127,7 +127,7 @@ def _taken(words: tuple[str, ...], action: argparse.Action) -> Taken:
     if action.choices is not None:
         return Taken(kind="words", words=tuple(map(str, action.choices)))
     if action.metavar == "SYSTEM":
-        from kode.memory_registry import SYSTEMS
+        from kode.registry import SYSTEMS
 
         return Taken(kind="words", words=tuple(SYSTEMS))
     # The ids of `kode memory` are those of changes.

@@ -21,7 +21,7 @@ from kode import durable, paths
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold, one_line
 from kode.errors import EXIT_OK, ConfigError, UserError
-from kode.provider_registry import COMPATIBLE, owner_of_key
+from kode.registry import COMPATIBLE, owner_of_key
 
 if TYPE_CHECKING:
     from kode.cli.commands.reach import Reached

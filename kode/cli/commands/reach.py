@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.config.choice import LOCAL_KEY, ProviderChoice
-from kode.provider_registry import provider_row
+from kode.registry import provider_row
 
 TIMEOUT_S = 5.0
 MAX_LIST_BYTES = 4_000_000

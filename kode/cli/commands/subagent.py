@@ -34,7 +34,7 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.provider_registry import provider_names
+from kode.registry import provider_names
 
 if TYPE_CHECKING:
     from kode.cli.commands.subagent_conversation import Setting

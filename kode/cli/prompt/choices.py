@@ -19,7 +19,7 @@ from kode.cli.flags import MODE_MEANS
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, one_line, plural
 from kode.errors import KodeError, UserError
-from kode.provider_registry import provider_row
+from kode.registry import provider_row
 
 if TYPE_CHECKING:
     from kode.config import Config

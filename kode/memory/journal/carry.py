@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from kode import paths
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
@@ -90,7 +90,7 @@ class JournalCarrier(Carrier):
         match row.get("kind"):
             case "memory":
                 if placed.memory is not None:
-                    raise MemoryError_(f"a second row of kind memory: there is only one {MEMORY}")
+                    raise MemoryRefused(f"a second row of kind memory: there is only one {MEMORY}")
                 before = placed.files.read_memory()
                 placed.memory = text
                 return "known" if text == before else "changed" if before else "added"
@@ -101,13 +101,13 @@ class JournalCarrier(Carrier):
                 placed.entries.append((text, at))
                 return "added"
             case other:
-                raise MemoryError_(f"`kind` is {other!r}; allowed are memory, entry")
+                raise MemoryRefused(f"`kind` is {other!r}; allowed are memory, entry")
 
     def place_piece(self, piece: Piece) -> str:
         """Facts and rules become lines of MEMORY.md, episodes entries of the history."""
         refuse_misplaced(piece)
         if piece.untrusted:
-            raise MemoryError_("it came from untrusted content and was not approved")
+            raise MemoryRefused("it came from untrusted content and was not approved")
         scan.check(piece.content)
         placed = self._of(piece.project)
         if piece.kind == "episode":
@@ -125,7 +125,7 @@ class JournalCarrier(Carrier):
         return MEMORY
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryError_, StorageError, BusyError."""
+        """Raises: MemoryRefused, StorageError, BusyError."""
         ids: list[str] = []
         for placed in self._placed.values():
             async with locked(placed.files.root):
@@ -170,7 +170,7 @@ class JournalCarrier(Carrier):
         folder = self._folder
         if project:
             if not paths.is_path_hash(project):
-                raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
+                raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
             folder = ProjectFolder(folder.system, str(project))
         return self._placed.setdefault(folder.project, _Placed(JournalFiles(folder)))
 
@@ -182,9 +182,9 @@ def _entry(text: str, at: datetime) -> Entry:
 
 
 def _moment(text: str) -> datetime:
-    """Raises: MemoryError_."""
+    """Raises: MemoryRefused."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise MemoryError_(f"`at` is {text!r}; write a time as 2026-03-01T12:00:00Z") from None
+        raise MemoryRefused(f"`at` is {text!r}; write a time as 2026-03-01T12:00:00Z") from None
     return at if at.tzinfo else at.astimezone()

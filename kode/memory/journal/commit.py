@@ -54,7 +54,7 @@ class Committer:
         return item
 
     def commit(self, item: Item, *, recovering: bool = False) -> list[Outcome]:
-        """Writes what was decided. Raises: StorageError, MemoryError_."""
+        """Writes what was decided. Raises: StorageError, MemoryRefused."""
         decided = item.decided
         if decided is None:
             return []
@@ -81,7 +81,7 @@ class Committer:
         return outcomes
 
     def recover(self) -> list[Outcome]:
-        """Finishes what an earlier process had decided. Raises: StorageError, MemoryError_."""
+        """Finishes what an earlier process had decided. Raises: StorageError, MemoryRefused."""
         outcomes: list[Outcome] = []
         for item in map(self._queue.read, self._queue.ids()):
             if item is not None and item.decided is not None:
@@ -93,7 +93,7 @@ class Committer:
     ) -> list[Outcome]:
         """Puts an update of `base` into MEMORY.md; what it has become meanwhile is kept.
 
-        Raises: StorageError, MemoryError_.
+        Raises: StorageError, MemoryRefused.
         """
         current = self._files.read_memory()
         new = merged(base, current, update).strip()
@@ -113,7 +113,7 @@ class Committer:
     # ── by hand ──────────────────────────────────────────────────────────────────────────────
 
     def add_line(self, text: str, author: Author) -> Outcome:
-        """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryError_."""
+        """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryRefused."""
         line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
         memory = self._files.read_memory()
         if line in memory.split("\n"):
@@ -160,7 +160,7 @@ class Committer:
         return found
 
     def approve(self, id: str, base: str, update: str, change: Change) -> list[Outcome]:
-        """Raises: StorageError, MemoryError_."""
+        """Raises: StorageError, MemoryRefused."""
         outcomes = self.update_memory(base, update, change)
         durable.remove(self._files.root / "approval" / f"{id}.json")
         return outcomes
@@ -203,7 +203,7 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
 
     Later changes to the memory stay: only what this one did is taken out of it.
 
-    Raises: MemoryError_ with what stands in the way; StorageError.
+    Raises: MemoryRefused with what stands in the way; StorageError.
     """
     files = JournalFiles(files.folder.of_target(change.target)[0])
     refuse_redacted(change, f"Edit {files.root} by hand.")

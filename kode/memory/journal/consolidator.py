@@ -17,7 +17,7 @@ from kode import credentials, durable
 from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, KodeError
 from kode.events import MemoryChanged, Notice
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome
 from kode.memory.journal.commit import RAW, Committer
 from kode.memory.journal.consolidate import (
@@ -57,7 +57,7 @@ class Consolidator:
         files: JournalFiles,
         queue: Queue,
         committer: Committer,
-        door: Door | None,
+        door: MemoryModel | None,
         limit_bytes: int,
     ) -> None:
         self._context = context
@@ -97,7 +97,7 @@ class Consolidator:
     async def consolidate(self, item: Item, timeout_s: float) -> Consolidated:
         """One item, within `timeout_s`: all of it, or a raw fallback.
 
-        Raises: StorageError, MemoryError_; CancelledError (with the raw fallback written).
+        Raises: StorageError, MemoryRefused; CancelledError (with the raw fallback written).
         """
         ends_at = time.monotonic() + timeout_s
         try:
@@ -158,7 +158,7 @@ class Consolidator:
                 return
 
     async def recover(self) -> None:
-        """Finishes what was decided before a crash. Raises: StorageError, MemoryError_."""
+        """Finishes what was decided before a crash. Raises: StorageError, MemoryRefused."""
         if not self._queue.ids():
             return
         async with locked(self._files.root):

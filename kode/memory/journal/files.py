@@ -47,7 +47,7 @@ class JournalFiles:
     def read_memory(self) -> str:
         """MEMORY.md, trimmed; "" when it is missing.
 
-        Raises: MemoryError_ when it is no readable UTF-8 text.
+        Raises: MemoryRefused when it is no readable UTF-8 text.
         """
         return (read_text(self.root / MEMORY) or "").strip()
 

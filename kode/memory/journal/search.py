@@ -9,7 +9,7 @@ import bisect
 import os
 from collections.abc import Sequence
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import when
 from kode.memory.journal.files import MEMORY, Entry
 from kode.memory.rank import Text
@@ -38,10 +38,10 @@ def where_of(entry: Entry) -> str:
 async def grep(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
     """The entries with a line, header or text, that matches, in their order.
 
-    Raises: MemoryError_ for a pattern that grep does not take, or that takes too long.
+    Raises: MemoryRefused for a pattern that grep does not take, or that takes too long.
     """
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
-        raise MemoryError_("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
+        raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
     lines: list[str] = []
     starts: list[int] = []
     for entry in entries:
@@ -70,7 +70,7 @@ async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
         async with asyncio.timeout(TIMEOUT_S):
             out, err = await process.communicate(data)
     except TimeoutError:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
         ) from None
     finally:
@@ -79,7 +79,9 @@ async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
             await process.wait()
     if process.returncode not in (0, 1):
         said = err.decode(errors="replace").strip().removeprefix("grep: ")
-        raise MemoryError_(f"grep does not take this pattern ({said}). Escape what is meant as is.")
+        raise MemoryRefused(
+            f"grep does not take this pattern ({said}). Escape what is meant as is."
+        )
     return [int(line.partition(b":")[0]) - 1 for line in out.split(b"\n") if line]
 
 

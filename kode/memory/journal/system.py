@@ -21,10 +21,10 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryError_
+from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, scan
 from kode.memory.approval import only_waiting
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
@@ -83,7 +83,7 @@ class Journal(ProjectMemory):
         self.files = JournalFiles(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
-        door = Door(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
+        door = MemoryModel(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
         self._consolidator = Consolidator(
             context=context,
             files=self.files,
@@ -225,7 +225,7 @@ class Journal(ProjectMemory):
     async def add(self, addition: Addition) -> str:
         """Adds a line to MEMORY.md or an entry to the history, by the person.
 
-        Raises: MemoryError_, StorageError, BusyError.
+        Raises: MemoryRefused, StorageError, BusyError.
         """
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
@@ -240,7 +240,7 @@ class Journal(ProjectMemory):
 
     async def approve(self, id: str | None) -> str:
         """Lets an update from a session that took in untrusted content into MEMORY.md; without an
-        id, lists those that wait. Raises: MemoryError_, StorageError, BusyError."""
+        id, lists those that wait. Raises: MemoryRefused, StorageError, BusyError."""
         waits = self._committer.waiting()
         if id is None:
             listed = [f"{name}\n{_added(base, update)}" for name, base, update in waits]
@@ -324,7 +324,7 @@ class Journal(ProjectMemory):
         """MEMORY.md; "" when it cannot be read."""
         try:
             return self.files.read_memory()
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             if str(error) not in self._noticed:
                 self._noticed.add(str(error))
                 self._notice(str(error))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.exchange import Carrier, Known, Piece, Row
 from kode.memory.history import Author
 from kode.memory.notes.jobs import JOB_TTL_DAYS
@@ -56,15 +56,15 @@ class NotesCarrier(Carrier):
         note = note_of(row, now=self._store.now(), user=self._store.user)
         note = checked(note, AUTHOR.who, max_chars=MAX_MERGED_CHARS)
         if note.user != self._store.user:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"it is a note of the user {note.user!r}; this memory is of "
                 f"{self._store.user!r} (memory.notes.user)"
             )
         if note.id in self._rows:
-            raise MemoryError_(f"the id {note.id!r} stands in the file twice")
+            raise MemoryRefused(f"the id {note.id!r} stands in the file twice")
         souls = [other.id for other in self._rows.values() if _is_soul(other)]
         if _is_soul(note) and souls:
-            raise MemoryError_(f"2 active souls ({souls[0]}, {note.id}): keep one")
+            raise MemoryRefused(f"2 active souls ({souls[0]}, {note.id}): keep one")
         self._rows[note.id] = note
         known = self._store.by_ids([note.id]).get(note.id)
         return "added" if known is None else "known" if known == note else "changed"
@@ -78,7 +78,7 @@ class NotesCarrier(Carrier):
         return f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryError_, StorageError, BusyError."""
+        """Raises: MemoryRefused, StorageError, BusyError."""
         store = self._store
         async with store.writing():
             known = store.by_ids(self._rows)

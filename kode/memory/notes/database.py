@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import durable
-from kode.errors import BusyError, MemoryError_, StorageError
+from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory.cache import transaction
 from kode.memory.index import Able, TextIndex, Values, prepare
 
@@ -101,7 +101,7 @@ class Database:
             self._connection = None
 
     def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query. Raises: MemoryError_, StorageError, BusyError."""
+        """All rows of a query. Raises: MemoryRefused, StorageError, BusyError."""
         with self._faults():
             return self._open().execute(sql, values).fetchall()
         raise AssertionError("unreachable: a fault raises")
@@ -118,7 +118,7 @@ class Database:
         Raises as `rows`, and whatever the block raises.
         """
         if self.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
+            raise MemoryRefused("This memory was opened for reading only.")
         with self._faults(), transaction(self._open()):
             yield
 
@@ -240,7 +240,7 @@ class Database:
         """Whether the file is new, of an earlier version, or its words were read otherwise."""
         version = connection.pragma("user_version")
         if isinstance(version, int) and version > VERSION:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"{self.path} was made by a newer kode (its version is {version}, this one knows "
                 f"{VERSION}). It was left as it is: update kode."
             )
@@ -276,7 +276,7 @@ class Database:
         try:
             import apsw
         except ImportError as error:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"The notes memory needs apsw, which cannot be imported ({error}). "
                 "Install kode anew, or choose another memory.system."
             ) from error
@@ -288,7 +288,7 @@ class Database:
             ) from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
             self._damaged()
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"{self.path} is damaged ({error}). Nothing was changed."
                 + ("" if self.read_only else " Try again: notes begin anew.")
             ) from error

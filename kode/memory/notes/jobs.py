@@ -8,7 +8,7 @@ from pathlib import Path
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
-from kode.memory.ask import Door, keep_ends
+from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.transcript import transcript
 from kode.messages import Message
 from kode.shorten import shorten
@@ -80,7 +80,7 @@ def _short_path(path: str, cwd: Path) -> str:
         return path
 
 
-async def narrative(door: Door, messages: Sequence[Message]) -> str | None:
+async def narrative(door: MemoryModel, messages: Sequence[Message]) -> str | None:
     """The session in the model's words; None when there is no answer that may be kept.
 
     Raises nothing but CancelledError.

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from kode.errors import BusyError
 from kode.memory import scan
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.history import Author
 from kode.memory.locks import locked
 from kode.memory.notes.note import (
@@ -64,7 +64,7 @@ def is_due(store: NoteStore) -> bool:
 
 async def run(
     store: NoteStore,
-    door: Door,
+    door: MemoryModel,
     author: Author,
     *,
     synthesize: bool,
@@ -73,7 +73,7 @@ async def run(
     """Merges, then prunes, if it is due; no further merge is begun once `is_closing`, and the rest
     is left to a later run. One process at a time: another one has nothing to do.
 
-    Raises: MemoryError_, StorageError, BusyError.
+    Raises: MemoryRefused, StorageError, BusyError.
     """
     done = Done()
     with suppress(BusyError):
@@ -93,7 +93,13 @@ async def run(
 
 
 async def _merge_batch(
-    store: NoteStore, door: Door, batch: Sequence[Note], author: Author, done: Done, *, ask: bool
+    store: NoteStore,
+    door: MemoryModel,
+    batch: Sequence[Note],
+    author: Author,
+    done: Done,
+    *,
+    ask: bool,
 ) -> Done:
     text, degraded, given_up = joined(batch), False, 0
     key = ASKED + batch[0].id
@@ -151,7 +157,7 @@ def merge(
 
     None, and nothing is changed, for fewer than two notes, ids that are not there or superseded,
     permanent notes, and notes that differ in scope or trust. One sensitive note makes the whole
-    sensitive. Raises: MemoryError_, StorageError.
+    sensitive. Raises: MemoryRefused, StorageError.
     """
     found = store.by_ids(ids)
     notes = [found[id] for id in dict.fromkeys(ids) if id in found]
@@ -194,7 +200,7 @@ def joined(notes: Sequence[Note]) -> str:
 
 def prune_expired(store: NoteStore, author: Author) -> int:
     """Inside `writing`: deletes what has expired with all that it had replaced, and what replaced
-    notes point to nothing; returns how many. Raises: MemoryError_, StorageError."""
+    notes point to nothing; returns how many. Raises: MemoryRefused, StorageError."""
     values = {"user": store.user, "now": stamp(store.now()), "most": MOST_NOTES}
     expired = store.select(
         "WHERE n.user = :user AND n.stability <> 'permanent' AND n.expires_at <= :now "
@@ -213,7 +219,7 @@ def prune_expired(store: NoteStore, author: Author) -> int:
     return len(gone)
 
 
-async def _synthesis(door: Door, notes: Sequence[Note]) -> tuple[str, bool]:
+async def _synthesis(door: MemoryModel, notes: Sequence[Note]) -> tuple[str, bool]:
     """The batch in the model's words, else joined and degraded."""
     listed = "\n\n".join(f"{note.created_at[:10]}: {note.content}" for note in notes)
     answer = await door.ask(SYSTEM, f"<notes>\n{listed}\n</notes>", max_output_tokens=500)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Row
 from kode.memory.stored import check_row
@@ -105,11 +105,11 @@ def new_id(now: datetime) -> str:
 
 
 def expiry(now: datetime, ttl_days: int | None) -> str | None:
-    """Raises: MemoryError_ for a lifetime that is none."""
+    """Raises: MemoryRefused for a lifetime that is none."""
     if ttl_days is None:
         return None
     if isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or ttl_days < 1:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
             "that never expires."
         )
@@ -129,7 +129,7 @@ def checked(
     """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
     wrote it.
 
-    Raises: MemoryError_ that says what is wrong and what would be right.
+    Raises: MemoryRefused that says what is wrong and what would be right.
     """
     note = replace(
         note,
@@ -138,7 +138,7 @@ def checked(
         evidence=tuple(dict.fromkeys(text.strip() for text in note.evidence if text.strip())),
     )
     if not note.content:
-        raise MemoryError_("content is empty: say in one sentence what to remember.")
+        raise MemoryRefused("content is empty: say in one sentence what to remember.")
     _check_kind(note)
     _check_life(note, strict_ttl)
     _check_numbers(note)
@@ -150,7 +150,7 @@ def checked(
 
 def _check_kind(note: Note) -> None:
     if note.kind == "rule" and (note.confidence < MIN_RULE_CONFIDENCE or not note.evidence):
-        raise MemoryError_(
+        raise MemoryRefused(
             f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed "
             f"it, at least one line); this has {note.confidence:g} and {len(note.evidence)}. "
             "Give both, or remember it as a log note."
@@ -158,12 +158,12 @@ def _check_kind(note: Note) -> None:
     if note.kind != "soul":
         return
     if len(note.content) > SOUL_CHARS:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"The soul would have {len(note.content)} characters and may have {SOUL_CHARS}. "
             "Say it in less."
         )
     if note.stability != "permanent" or note.sensitive or note.scope != "user":
-        raise MemoryError_(
+        raise MemoryRefused(
             "A soul is permanent and always shown: it cannot be volatile, sensitive or of one "
             "project. Nothing was changed."
         )
@@ -171,20 +171,22 @@ def _check_kind(note: Note) -> None:
 
 def _check_life(note: Note, strict_ttl: bool) -> None:
     if note.stability == "permanent" and note.expires_at:
-        raise MemoryError_("A permanent note never expires: leave out ttl_days, or make it stable.")
+        raise MemoryRefused(
+            "A permanent note never expires: leave out ttl_days, or make it stable."
+        )
     if strict_ttl and note.stability == "volatile" and not note.expires_at:
-        raise MemoryError_("A volatile note needs ttl_days (memory.notes.strict_ttl is on).")
+        raise MemoryRefused("A volatile note needs ttl_days (memory.notes.strict_ttl is on).")
 
 
 def _check_numbers(note: Note) -> None:
     if not (math.isfinite(note.confidence) and 0 <= note.confidence <= 1):
-        raise MemoryError_(f"confidence is {note.confidence!r}: give a number from 0 to 1.")
+        raise MemoryRefused(f"confidence is {note.confidence!r}: give a number from 0 to 1.")
     if len(note.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in note.tags):
-        raise MemoryError_(
+        raise MemoryRefused(
             f"tags: at most {MAX_TAGS} of at most {MAX_TAG_CHARS} characters each. Use fewer."
         )
     if len(note.evidence) > MAX_EVIDENCE:
-        raise MemoryError_(f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones.")
+        raise MemoryRefused(f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones.")
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -208,13 +210,13 @@ def row_of(note: Note) -> Row:
 def note_of(row: Row, *, now: datetime, user: str) -> Note:
     """A note from a row that a person may have written; `ttl_days` stands for `expires_at`.
 
-    Not checked yet (`checked`). Raises: MemoryError_ naming the field.
+    Not checked yet (`checked`). Raises: MemoryRefused naming the field.
     """
     row = {name: value for name, value in row.items() if value is not None and name != "system"}
     known = {one.name for one in fields(Note)} | {"ttl_days"}
     unknown = sorted(set(row) - known)
     if unknown:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"there is no field `{unknown[0]}`; fields are {', '.join(sorted(known))}"
         )
     values = {"created_at": stamp(now), "id": new_id(now), "user": user, **row}
@@ -231,7 +233,7 @@ def _time(name: str, value: Any) -> str:
     try:
         return stamp(moment(str(value)))
     except (ValueError, OverflowError):
-        raise MemoryError_(
+        raise MemoryRefused(
             f"`{name}` is {value!r}; write a time as 2026-03-01 or 2026-03-01T12:00:00Z"
         ) from None
 

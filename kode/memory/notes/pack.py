@@ -55,7 +55,7 @@ class AgentContext:
 
 
 def agent_context(store: NoteStore) -> AgentContext:
-    """Soul, then rules, then recent summaries. Raises: MemoryError_, StorageError."""
+    """Soul, then rules, then recent summaries. Raises: MemoryRefused, StorageError."""
     souls = store.get(Wanted(kinds=("soul",), limit=1))
     rules = store.get(Wanted(kinds=("rule",), limit=MOST_RULES))
     sizes = itertools.accumulate(len(rule.content) for rule in rules[:RULES])
@@ -89,7 +89,7 @@ async def context_pack(
     store: NoteStore, vectors: NoteVectors, query: str, shown: frozenset[str], *, fill: bool
 ) -> list[Note]:
     """At most 20 notes: those that fit the query first, then with `fill` the newest. Notes that
-    were shown already are not among them, nor souls. Raises: MemoryError_, StorageError."""
+    were shown already are not among them, nor souls. Raises: MemoryRefused, StorageError."""
     room = PACK + len(shown)
     kinds = Wanted(kinds=("log", "summary", "rule"), limit=room)
     found = await search(store, vectors, query, kinds, typo_chars=rank.RECALL_TYPO_CHARS)

@@ -41,7 +41,7 @@ async def search(
     *,
     typo_chars: int = rank.TYPO_CHARS,
 ) -> list[Found]:
-    """At most `wanted.limit` active notes, best first. Raises: MemoryError_, StorageError."""
+    """At most `wanted.limit` active notes, best first. Raises: MemoryRefused, StorageError."""
     if not store.database.has_words():
         notes = store.get(replace(wanted, limit=NEWEST_WITHOUT_INDEX))
         texts = [text_of(note) for note in notes]

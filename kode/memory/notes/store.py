@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.exchange import read_row
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.index import Source
@@ -76,7 +76,7 @@ class NoteStore:
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
     def get(self, wanted: Wanted | None = None) -> list[Note]:
-        """Active notes, newest first. Raises: MemoryError_, StorageError, BusyError."""
+        """Active notes, newest first. Raises: MemoryRefused, StorageError, BusyError."""
         where, values = self.filter(wanted or Wanted())
         limit = (wanted or Wanted()).limit
         sql = f"WHERE {where} ORDER BY n.created_at DESC, n.id DESC LIMIT :limit"
@@ -99,11 +99,11 @@ class NoteStore:
     def find(self, id: str) -> Note:
         """The note of this user with this id, or the only one whose id begins so.
 
-        Raises: MemoryError_; a note of another user is not told from one that is not there.
+        Raises: MemoryRefused; a note of another user is not told from one that is not there.
         """
         id = id.strip().strip("[]").lower()
         if len(id) < MIN_ID_CHARS:
-            raise MemoryError_(f"{id!r} is no note's id. `recall` gives the ids.")
+            raise MemoryRefused(f"{id!r} is no note's id. `recall` gives the ids.")
         values = {"id": id, "user": self.user, "end": id + "\U0010ffff"}
         sql = "WHERE n.user = :user AND n.id >= :id AND n.id < :end ORDER BY n.id LIMIT 3"
         found = self.select(sql, values)
@@ -111,8 +111,10 @@ class NoteStore:
         if exact or len(found) == 1:
             return (exact or found)[0]
         if found:
-            raise MemoryError_(f"Several notes have an id that begins with {id!r}. Give all of it.")
-        raise MemoryError_(f"No note has the id {id!r}. `recall` gives the ids.")
+            raise MemoryRefused(
+                f"Several notes have an id that begins with {id!r}. Give all of it."
+            )
+        raise MemoryRefused(f"No note has the id {id!r}. `recall` gives the ids.")
 
     def earlier(self, ids: Iterable[str]) -> list[Note]:
         """The notes that these have replaced, and those that they had, and so on; oldest first."""
@@ -205,7 +207,7 @@ class NoteStore:
     @contextlib.asynccontextmanager
     async def _writing(self) -> AsyncIterator[None]:
         if self.database.read_only:
-            raise MemoryError_("This memory was opened for reading only.")
+            raise MemoryRefused("This memory was opened for reading only.")
         async with locked(self.database.path.parent):
             with self.database.transaction():
                 yield
@@ -222,7 +224,7 @@ class NoteStore:
     ) -> Change:
         """Inside `writing`: the notes `before` become the notes `after`, and the history knows.
 
-        Raises: MemoryError_ when that would leave two souls; StorageError.
+        Raises: MemoryRefused when that would leave two souls; StorageError.
         """
         self.apply(before, after)
         target = (after or before)[-1].id
@@ -249,14 +251,14 @@ class NoteStore:
             self._put(note)
         souls = self.count("n.kind = 'soul' AND n.superseded_by IS NULL")
         if souls > 1:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"There would be {souls} active souls; there is only ever one. Nothing was changed."
             )
 
     def undo(self, change: Change, author: Author) -> Change:
         """Inside `writing`: takes back a change, if what it left is still there.
 
-        Raises: MemoryError_ with what stands in the way.
+        Raises: MemoryRefused with what stands in the way.
         """
         refuse_redacted(change, "Write the note anew, or edit it in an export and import that.")
         before = [self._read(text) for text in change.before]
@@ -269,7 +271,7 @@ class NoteStore:
         changed = [note for note in after if now.get(note.id) != note]
         changed += [note for note in before if note.id not in ids_after and note.id in now]
         if changed:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"Note {changed[0].id} was changed since {change.id}. "
                 "Undo the later change first (`kode memory log`)."
             )
@@ -292,7 +294,7 @@ class NoteStore:
         )
         values = _values(note)
         if old and old[0][1] != note.user:
-            raise MemoryError_(f"{note.id} is the id of another user's note. Nothing was changed.")
+            raise MemoryRefused(f"{note.id} is the id of another user's note. Nothing was changed.")
         if old:
             sets = ", ".join(f"{name} = :{name}" for name in _FIELDS if name != "id")
             self.database.rows(f"UPDATE memory_notes SET {sets} WHERE id = :id", values)

@@ -21,9 +21,9 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryError_, StorageError
+from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed
-from kode.memory.ask import Door, keep_ends
+from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.notes import jobs, maintenance, pack, report
@@ -57,7 +57,7 @@ ADDED: Mapping[str, Kind] = {
 """What a person calls a kind of note."""
 
 _SENSITIVE = "n.sensitivity = 'sensitive'"
-_FAULTS = (MemoryError_, StorageError, BusyError)
+_FAULTS = (MemoryRefused, StorageError, BusyError)
 
 
 class Notes(BaseMemory):
@@ -68,7 +68,7 @@ class Notes(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = Door(context.ask_model)
+        self._door = MemoryModel(context.ask_model)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(
@@ -215,7 +215,7 @@ class Notes(BaseMemory):
         return report.status(self.store, self.vectors.count_missing())
 
     async def add(self, addition: Addition) -> str:
-        """A note of one of the four kinds, by the person. Raises: MemoryError_, StorageError,
+        """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
         BusyError."""
         self._check_writable()
         if addition.target == "soul":
@@ -240,12 +240,12 @@ class Notes(BaseMemory):
         return change.kind not in ("job", "merge", "prune")
 
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         return self._report(await self.writer.undo(change))
 
     async def approve(self, id: str | None) -> str:
         """Lets a note from a session with untrusted content be shown; without an id, lists those
-        that wait. Raises: MemoryError_."""
+        that wait. Raises: MemoryRefused."""
         if id is not None:
             return self._report(await self.writer.approve(id))
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
@@ -289,7 +289,7 @@ class Notes(BaseMemory):
                 ttl_days=ASKED_TTL_DAYS,
                 who="user",
             )
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             return self._notice(str(error))
         self._report(outcome)
 

@@ -45,7 +45,7 @@ class NoteVectors:
         """Makes vectors for the newest notes that have none in this space; returns how many.
 
         A server that fails costs nothing: those notes are found missing the next time.
-        Raises: MemoryError_, StorageError, BusyError.
+        Raises: MemoryRefused, StorageError, BusyError.
         """
         sql = (
             "SELECT n.place, n.content FROM memory_notes n LEFT JOIN note_vectors v "

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, Who
@@ -66,9 +66,9 @@ class NoteWriter:
         supersedes: tuple[Note, ...] = (),
     ) -> Kept:
         """A new note, which may stand in the place of others; `change` is the history's word for
-        it. Raises: MemoryError_, StorageError, BusyError."""
+        it. Raises: MemoryRefused, StorageError, BusyError."""
         if kind == "soul":
-            raise MemoryError_("The soul is changed with update_soul. Nothing was changed.")
+            raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
         author = self._author() if who is None else replace(self._author(), who=who)
         now = self._store.now()
         note = Note(
@@ -114,7 +114,7 @@ class NoteWriter:
         async with self._store.writing():
             old = self._active(id)
             if old.kind == "soul":
-                raise MemoryError_("The soul is changed with update_soul. Nothing was changed.")
+                raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
             new = replace(
                 old,
                 id=self._store.free_id(now),
@@ -181,7 +181,7 @@ class NoteWriter:
         async with self._store.writing():
             old = self._active(id)
             if old.kind == "soul":
-                raise MemoryError_(
+                raise MemoryRefused(
                     "The soul cannot be forgotten: change it with update_soul. Nothing was changed."
                 )
             earlier = self._store.earlier([old.id])
@@ -237,7 +237,7 @@ class NoteWriter:
     def _active(self, id: str) -> Note:
         note = self._store.find(id)
         if note.superseded_by:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"Note {note.id} was replaced by {note.superseded_by}. Use that id. "
                 "Nothing was changed."
             )

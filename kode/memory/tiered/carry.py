@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import paths
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
@@ -118,7 +118,7 @@ class TieredCarrier(Carrier):
         return f"episodes/{session}.md"
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryError_ when a file was changed meanwhile and has no room any more."""
+        """Raises: MemoryRefused when a file was changed meanwhile and has no room any more."""
         ids = [
             await self._write_facts(name, filling.fresh, kind)
             for name, filling in self._fillings.items()
@@ -151,7 +151,7 @@ class TieredCarrier(Carrier):
         return found + list(filter(TARGET_PATH.fullmatch, names))
 
     def _fill(self, name: str, content: str) -> bool:
-        """Whether the text is new to its file. Raises: MemoryError_; also when it does not fit."""
+        """Whether the text is new to its file. Raises: MemoryRefused; also when it does not fit."""
         text = checked(content)
         filling = self._fillings.setdefault(name, _Filling(self._store.read_named(name)))
         if text in filling.entries:
@@ -181,13 +181,13 @@ class TieredCarrier(Carrier):
 
 
 def _fact_file(target: object, project: object) -> str:
-    """Raises: MemoryError_."""
+    """Raises: MemoryRefused."""
     if target not in TARGETS:
-        raise MemoryError_(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
+        raise MemoryRefused(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
     if not project:
         return f"facts/{target}.md"
     if not paths.is_path_hash(project):
-        raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
+        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
     return f"project-facts/{project}/{target}.md"
 
 
@@ -209,13 +209,13 @@ def _episode_row(episode: Episode) -> Row:
 
 
 def _episode_of(row: Row) -> Episode:
-    """Raises: MemoryError_."""
+    """Raises: MemoryRefused."""
     session = row.get("session_id")
     if not isinstance(session, str) or not valid_id(session):
-        raise MemoryError_(f"`session_id` is {session!r}, which names no session")
+        raise MemoryRefused(f"`session_id` is {session!r}, which names no session")
     facts = row.get("facts") or []
     if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
-        raise MemoryError_("`facts` is a list of texts")
+        raise MemoryRefused("`facts` is a list of texts")
     turns = row.get("turns")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     created = str(row.get("created_at") or now)

@@ -7,9 +7,9 @@ claimed, and there are no more entries than before. Not here: reading or writing
 import re
 from collections.abc import Sequence
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan, terms
-from kode.memory.ask import Door, read_list
+from kode.memory.ask import MemoryModel, read_list
 from kode.memory.tiered.facts import FactFile, holds_separator, shorten
 from kode.memory.tiered.merge import folded
 
@@ -39,10 +39,10 @@ _NEGATIONS = frozenset(
 _ORDERS = frozenset("over before after than instead rather".split())
 
 
-async def shorter(door: Door, file: FactFile) -> list[str]:
+async def shorter(door: MemoryModel, file: FactFile) -> list[str]:
     """The entries the model proposes, if they cover all that is known.
 
-    Raises: MemoryError_ saying why the answer was not used.
+    Raises: MemoryRefused saying why the answer was not used.
     """
     listed = "\n".join(f"{i}. {entry}" for i, entry in enumerate(file.entries, 1))
     answer = await door.ask(
@@ -52,7 +52,7 @@ async def shorter(door: Door, file: FactFile) -> list[str]:
         timeout_s=TIMEOUT_S,
     )
     if answer.text is None:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{file.label} was not consolidated: {answer.detail or answer.failure}. "
             "Remove or shorten entries by hand, or try again with a model at hand."
         )
@@ -61,10 +61,10 @@ async def shorter(door: Door, file: FactFile) -> list[str]:
         # First of all: what is found below may be quoted, and a credential never is.
         scan.check(entry)
         if holds_separator(entry):
-            raise MemoryError_(f"{file.label} stays as it is: an answer held a line with only §.")
+            raise MemoryRefused(f"{file.label} stays as it is: an answer held a line with only §.")
     fault = "its answer was not a list of texts" if not entries else why_not(file.entries, entries)
     if fault:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{file.label} was not consolidated and stays as it is: {fault}. "
             "Replace or remove single entries instead."
         )

@@ -7,7 +7,7 @@ texts is kept (`merge`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.history import Change, nothing_left
 from kode.memory.tiered.facts import FactFile, find, shorten
 
@@ -71,7 +71,7 @@ def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> 
 
 
 def replaced(file: FactFile, old_text: str, text: str) -> Edit:
-    """The text in the place of the one entry that `old_text` means. Raises: MemoryError_."""
+    """The text in the place of the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     entries = [entry for i, entry in enumerate(file.entries) if i == at or entry != text]
@@ -89,7 +89,7 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
 
 
 def removed(file: FactFile, old_text: str) -> Edit:
-    """The file without the one entry that `old_text` means. Raises: MemoryError_."""
+    """The file without the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     return Edit(
@@ -115,7 +115,7 @@ def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
 def undone(file: FactFile, change: Change) -> Edit:
     """The file without a change: what it put there taken out, what it took put where that stood.
 
-    Raises: MemoryError_ with what stands in the way.
+    Raises: MemoryRefused with what stands in the way.
     """
     gone = [entry for entry in change.after if entry not in file.entries]
     put_there = set(change.after) - set(change.before)
@@ -125,7 +125,7 @@ def undone(file: FactFile, change: Change) -> Edit:
             change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
         )
     if gone:
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
             f"Undo the later change first (`kode memory log`), or edit {file.path}."
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.locks import locked
 from kode.memory.stored import read_row
 from kode.shorten import shorten
@@ -128,9 +128,9 @@ class EpisodeFiles:
         self.index = folder / "index.json"
 
     def path(self, session_id: str) -> Path:
-        """Raises: MemoryError_ for an id that could name anything but an episode."""
+        """Raises: MemoryRefused for an id that could name anything but an episode."""
         if not valid_id(session_id):
-            raise MemoryError_(f"{session_id!r} is no session id, so it can have no episode.")
+            raise MemoryRefused(f"{session_id!r} is no session id, so it can have no episode.")
         return self.folder / f"{session_id}.md"
 
     def lock(self) -> AbstractAsyncContextManager[None]:
@@ -155,7 +155,7 @@ class EpisodeFiles:
     def write(self, episode: Episode) -> None:
         """Puts an episode and its row in place; the caller holds the lock.
 
-        Raises: MemoryError_ for a bad id; StorageError.
+        Raises: MemoryRefused for a bad id; StorageError.
         """
         path = self.path(episode.session_id)
         durable.make_folder(self.folder)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from kode import credentials
 from kode.contracts import MemoryContext
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
 from kode.memory.approval import only_waiting
-from kode.memory.ask import Door, read_object
+from kode.memory.ask import MemoryModel, read_object
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, summary_of
@@ -61,7 +61,7 @@ class EpisodeKeeper:
         *,
         context: MemoryContext,
         settings: "MemoryConfig",
-        door: Door,
+        door: MemoryModel,
         history: History,
         files: EpisodeFiles,
         index: EpisodeIndex,
@@ -147,20 +147,20 @@ class EpisodeKeeper:
     async def approve(self, session_id: str, author: Author) -> Outcome:
         """Lets a tainted episode be recalled. `session_id` may be any unique beginning.
 
-        Raises: MemoryError_, StorageError.
+        Raises: MemoryRefused, StorageError.
         """
         waiting = [row["session_id"] for row in await self.files.rows() if row.get("tainted")]
         found = only_waiting("episode", waiting, session_id)
         async with self.files.lock():
             episode = self.files.read(found)
             if episode is None:
-                raise MemoryError_(f"The episode {found} has gone.")
+                raise MemoryRefused(f"The episode {found} has gone.")
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Takes back one change to an episode. Raises: MemoryError_, StorageError, BusyError."""
+        """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
         session_id = change.target.removeprefix("episodes/").removesuffix(".md")
         refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
@@ -168,7 +168,7 @@ class EpisodeKeeper:
             if now == "".join(change.before):
                 raise nothing_left(change)
             if now != "".join(change.after):
-                raise MemoryError_(
+                raise MemoryRefused(
                     f"{change.target} was changed since {change.id}. Edit or delete "
                     f"{self.files.path(session_id)} by hand."
                 )

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from kode import credentials, durable
 from kode import shorten as plain
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.locks import locked
 from kode.memory.stored import plain_lines, read_text
 from kode.paths import path_hash
@@ -77,11 +77,11 @@ def find(file: FactFile, old_text: str) -> int:
     """The index of the one entry that `old_text` means: the whole entry, else the only one that
     contains it.
 
-    Raises: MemoryError_ when it is empty, or means none or several.
+    Raises: MemoryRefused when it is empty, or means none or several.
     """
     wanted = old_text.replace("\r\n", "\n").strip()
     if not wanted:
-        raise MemoryError_(
+        raise MemoryRefused(
             "old_text is empty: quote a part of the entry that occurs in no other entry."
         )
     if wanted in file.entries:
@@ -91,23 +91,23 @@ def find(file: FactFile, old_text: str) -> int:
         return hits[0]
     if hits:
         quoted = "; ".join(f'"{shorten(file.entries[index], 60)}"' for index in hits[:5])
-        raise MemoryError_(
+        raise MemoryRefused(
             f'"{shorten(wanted, 60)}" occurs in {len(hits)} entries of {file.label}: {quoted}. '
             "Quote more of the one you mean. Nothing was changed."
         )
     held = "; ".join(f'"{shorten(entry, 60)}"' for entry in file.entries[:8]) or "nothing"
-    raise MemoryError_(
+    raise MemoryRefused(
         f'No entry of {file.label} contains "{shorten(wanted, 60)}". '
         f"It holds {len(file.entries)}: {held}. Nothing was changed."
     )
 
 
 def check_room(file: FactFile, entries: Sequence[str]) -> None:
-    """Raises MemoryError_ with the sizes when `entries` would pass the file's limit."""
+    """Raises MemoryRefused with the sizes when `entries` would pass the file's limit."""
     needed = len(render(entries))
     if needed <= file.limit:
         return
-    raise MemoryError_(
+    raise MemoryRefused(
         f"{file.label} would hold {needed} characters, over its limit of {file.limit}; "
         f"it holds {file.size} now ({len(file.entries)} entries). Nothing was changed. "
         f"Make room with `consolidate` or `remove`, then try again."
@@ -146,18 +146,18 @@ class FactStore:
     def read(self, target: Target, scope: Scope) -> FactFile:
         """The file as it is on disk now; a missing one is empty.
 
-        Raises: MemoryError_ when it is not a readable UTF-8 text.
+        Raises: MemoryRefused when it is not a readable UTF-8 text.
         """
         return self._read(self.path(target, scope), target, scope)
 
     def read_named(self, name: str) -> FactFile:
         """The file that the history calls `name`, of whatever project.
 
-        Raises: MemoryError_.
+        Raises: MemoryRefused.
         """
         match = TARGET_PATH.fullmatch(name)
         if match is None:
-            raise MemoryError_(f"{name!r} is no fact file.")
+            raise MemoryRefused(f"{name!r} is no fact file.")
         target: Target = "user" if match[1] == "user" else "env"
         scope: Scope = "global" if name.startswith("facts/") else "project"
         return self._read(self.root / name, target, scope)

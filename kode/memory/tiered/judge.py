@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.tiered import merge
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class Plan:
 class Judge:
     """The questions of one session."""
 
-    def __init__(self, door: Door, settings: "MemoryConfig", similarities: Similarities) -> None:
+    def __init__(
+        self, door: MemoryModel, settings: "MemoryConfig", similarities: Similarities
+    ) -> None:
         self._door = door
         self._settings = settings
         self._similarities = similarities

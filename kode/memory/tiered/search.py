@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 
 from kode.contracts import Hit
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import rank, terms, when
 from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
@@ -97,13 +97,13 @@ class Searcher:
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
 
-        Raises: MemoryError_.
+        Raises: MemoryRefused.
         """
         wanted = id.strip().removeprefix("episodes/").removesuffix(".md")
         found = only_one("episode", self._files.session_ids(), wanted, "`kode memory episodes`")
         episode = self._files.read(found)
         if episode is None:
-            raise MemoryError_(f"The episode {found} cannot be read.")
+            raise MemoryRefused(f"The episode {found} cannot be read.")
         return episode
 
     def shown(self) -> list[str]:

@@ -23,9 +23,9 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import embed, scan
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.search import Judge as Ranker
@@ -73,7 +73,7 @@ class Tiered(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = Door(context.ask_model)
+        self._door = MemoryModel(context.ask_model)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
@@ -200,7 +200,7 @@ class Tiered(BaseMemory):
             for scope in SCOPES:
                 try:
                     files.append(self._store.read(target, scope))
-                except MemoryError_ as error:
+                except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
         return files
@@ -224,12 +224,12 @@ class Tiered(BaseMemory):
         return report.episodes(newest, self._project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
-        """One episode, whole, also one that waits for approval. Raises: MemoryError_."""
+        """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
         return report.episode(self._searcher.find(id))
 
     async def read_episodes(self, id: str) -> str:
         """The same for the model: one episode whole, or without an id the newest ones; none that
-        waits for approval. Raises: MemoryError_."""
+        waits for approval. Raises: MemoryRefused."""
         if not id.strip():
             newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
             listed = report.episodes(newest, self._project)
@@ -237,14 +237,14 @@ class Tiered(BaseMemory):
             return self._framed(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)
         if not episode.recallable:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"The episode {episode.session_id} comes from a session with untrusted content and "
                 "waits for the user's `kode memory approve`."
             )
         return self._framed("The note of an earlier session.", report.episode(episode))
 
     async def undo_change(self, change: Change) -> str:
-        """Takes back one change. Raises: MemoryError_, StorageError, BusyError."""
+        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         author = self._author("undo")
         if change.target.startswith("episodes/"):
@@ -253,7 +253,7 @@ class Tiered(BaseMemory):
 
     async def approve(self, session_id: str | None) -> str:
         """Lets an episode that took in untrusted content be recalled; without an id, lists those
-        that wait. Raises: MemoryError_."""
+        that wait. Raises: MemoryRefused."""
         if session_id is None:
             lines = await self._episodes.waiting()
             return "\n".join(lines) or "No episode waits for approval."
@@ -261,7 +261,7 @@ class Tiered(BaseMemory):
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def add(self, addition: Addition) -> str:
-        """Adds a fact, by the person. Raises: MemoryError_, StorageError, BusyError."""
+        """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.refuse_options(SYSTEM, allowed=("--scope",))
         target: Target = "user" if addition.target == "user" else "env"
         return await self.edit_facts("add", target, addition.scope, [addition.text])
@@ -271,7 +271,7 @@ class Tiered(BaseMemory):
     ) -> str:
         """`add TEXT`, `replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
 
-        Raises: MemoryError_, StorageError, BusyError.
+        Raises: MemoryRefused, StorageError, BusyError.
         """
         self._check_writable()
         where = scope or self.default_scope(target)
@@ -285,7 +285,7 @@ class Tiered(BaseMemory):
             case "consolidate", []:
                 outcome = await self.writer.consolidate(target, where, self._author("user"))
             case _:
-                raise MemoryError_(f"`{command}` takes other arguments: `kode memory --help`.")
+                raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
         return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
 

@@ -9,9 +9,9 @@ the format (`facts`), what a change makes of the entries (`edits`), when two tex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import base, scan
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
@@ -42,7 +42,7 @@ class FactWriter:
         self,
         store: FactStore,
         history: History,
-        door: Door,
+        door: MemoryModel,
         judge: Judge,
         review: Review,
         *,
@@ -58,7 +58,7 @@ class FactWriter:
     async def add(self, target: Target, scope: Scope, content: str, author: Author) -> Outcome:
         """Adds a fact, or merges it into the entry that is one with it.
 
-        Raises: MemoryError_ (refused, no room), StorageError, BusyError; then nothing changed.
+        Raises: MemoryRefused (refused, no room), StorageError, BusyError; then nothing changed.
         """
         text = checked(content, author.who)
         file = self._store.read(target, scope)
@@ -94,7 +94,7 @@ class FactWriter:
         """Takes back one change to a fact file, if what it left is still there. Of a merge both
         texts stand again.
 
-        Raises: MemoryError_ with what stands in the way; StorageError, BusyError.
+        Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
         return await self._change(
@@ -106,7 +106,7 @@ class FactWriter:
     async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
         """Lets the model say the same in less, if nothing known is lost.
 
-        Raises: MemoryError_ when it is refused or there is no model; the file stays.
+        Raises: MemoryRefused when it is refused or there is no model; the file stays.
         """
         file = self._store.read(target, scope)
         if len(file.entries) < 2:
@@ -116,7 +116,7 @@ class FactWriter:
                 detail=f"it holds {len(file.entries)} of the 2 entries that takes at least",
             )
         if not self._may_consolidate:
-            raise MemoryError_(
+            raise MemoryRefused(
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."
             )
@@ -126,7 +126,7 @@ class FactWriter:
 
         def shortened(now: FactFile) -> Edit:
             if now.entries != file.entries:
-                raise MemoryError_(
+                raise MemoryRefused(
                     f"{file.label} was changed while the model was at work, so its answer was "
                     "not used. Try again."
                 )
@@ -175,7 +175,7 @@ class FactWriter:
     def _both_stand(self, pair: WaitingPair) -> bool:
         try:
             entries = self._store.read_named(pair.target).entries
-        except MemoryError_:
+        except MemoryRefused:
             return False
         return pair.entry in entries and pair.new in entries
 
@@ -224,13 +224,13 @@ def _planned(file: FactFile, text: str, plan: Plan) -> Edit:
 def checked(content: str, who: Who = "model") -> str:
     """A text as it may be stored: trimmed, one entry, scanned as `who` wrote it.
 
-    Raises: MemoryError_ naming what is wrong with it.
+    Raises: MemoryRefused naming what is wrong with it.
     """
     text = content.replace("\r\n", "\n").strip()
     if not text:
-        raise MemoryError_("content is empty: say in one sentence what to remember.")
+        raise MemoryRefused("content is empty: say in one sentence what to remember.")
     if holds_separator(text):
-        raise MemoryError_(
+        raise MemoryRefused(
             "content holds a line with only §, which separates entries: write one fact at a time."
         )
     scan.check(text, author=who)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from kode import paths
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author
@@ -67,7 +67,7 @@ class VaultCarrier(Carrier):
         its project, episodes to this month."""
         refuse_misplaced(piece)
         if piece.untrusted:
-            raise MemoryError_("it came from untrusted content and was not approved")
+            raise MemoryRefused("it came from untrusted content and was not approved")
         files = self._of(piece.project)
         there = [files.read(name) or "" for name in files.names()]
         there += [entry for _, _, entry in self._entries]
@@ -87,17 +87,17 @@ class VaultCarrier(Carrier):
         return name
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryError_; then what was written before is undone."""
+        """Raises: MemoryRefused; then what was written before is undone."""
         done: list[tuple[VaultFiles, str]] = []
         try:
             for files, name, text in self._whole:
                 outcome = await self._vault.writer(files, {}).write(name, text, AUTHOR)
                 done += [(files, outcome.change_id)] if outcome.change_id else []
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             for files, id in reversed(done):
                 change = self._vault.history.find(id)[0]
                 await self._vault.writer(files, {}).undo(change, AUTHOR)
-            raise MemoryError_(f"Nothing was imported. {error}") from error
+            raise MemoryRefused(f"Nothing was imported. {error}") from error
         for files, name, entry in self._entries:
             writer = self._vault.writer(files, {})
             outcome = await writer.append(name, entry, AUTHOR, self._vault.now())
@@ -115,7 +115,7 @@ class VaultCarrier(Carrier):
         if not project:
             return self._files
         if not paths.is_path_hash(project):
-            raise MemoryError_(f"`project` is {project!r}, not 16 hex digits")
+            raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
         return VaultFiles(ProjectFolder(self._files.folder.system, str(project)))
 
 

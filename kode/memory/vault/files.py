@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import durable
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.locks import locked
 from kode.memory.project import ProjectFolder
 from kode.memory.stored import plain_lines, read_text
@@ -45,7 +45,7 @@ class VaultFiles:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Where the file of a checked name is. Raises: MemoryError_ for a link out."""
+        """Where the file of a checked name is. Raises: MemoryRefused for a link out."""
         return confined(self._base(name).path, name)
 
     def target(self, name: str) -> str:
@@ -53,7 +53,7 @@ class VaultFiles:
         return self._base(name).target(name)
 
     def of_target(self, target: str) -> "tuple[VaultFiles, str]":
-        """The files and the name that the history means. Raises: MemoryError_."""
+        """The files and the name that the history means. Raises: MemoryRefused."""
         folder, name = self.folder.of_target(target)
         return VaultFiles(folder), checked_name(name)
 
@@ -82,7 +82,7 @@ class VaultFiles:
     def read(self, name: str) -> str | None:
         """The text of a checked name; None when there is no such file.
 
-        Raises: MemoryError_ when it is a link out, or no readable UTF-8 text.
+        Raises: MemoryRefused when it is a link out, or no readable UTF-8 text.
         """
         return read_text(self.path(name))
 
@@ -91,13 +91,13 @@ class VaultFiles:
         return locked(self.folder.system)
 
     def write(self, name: str, text: str) -> None:
-        """Puts a file in place; the caller holds the lock. Raises: MemoryError_, StorageError."""
+        """Puts a file in place; the caller holds the lock. Raises: MemoryRefused, StorageError."""
         path = self.path(name)
         durable.make_folder(path.parent)
         durable.replace(path, text.encode(errors="replace"))
 
     def remove(self, name: str) -> None:
-        """Raises: MemoryError_, StorageError."""
+        """Raises: MemoryRefused, StorageError."""
         durable.remove(self.path(name))
 
     def _base(self, name: str) -> ProjectFolder:
@@ -108,7 +108,7 @@ class VaultFiles:
         with suppress(OSError):
             names |= {f"{folder}/{p.name}" for p in (self.folder.path / folder).iterdir()}
         for name in names:
-            with suppress(MemoryError_, OSError):
+            with suppress(MemoryRefused, OSError):
                 if self.path(checked_name(name)).is_file():
                     yield name
 

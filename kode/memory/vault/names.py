@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 
 FOLDERS = ("facts", "episodes")
 SHARED = frozenset({"facts/user.md", "facts/preferences.md"})
@@ -22,7 +22,7 @@ _MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])\.md")
 def checked_name(path: str) -> str:
     """`path` as a name below the vault, `./` and doubled slashes taken out.
 
-    Raises: MemoryError_ that names the path and says what is allowed.
+    Raises: MemoryRefused that names the path and says what is allowed.
     """
     if not path.isprintable() or "\\" in path:
         raise _refused(path, "it holds characters that a name does not have")
@@ -42,7 +42,7 @@ def checked_name(path: str) -> str:
 def confined(root: Path, name: str) -> Path:
     """Where the file of a checked name is. A symlink on the way may not lead out of the vault.
 
-    Raises: MemoryError_ naming the file.
+    Raises: MemoryRefused naming the file.
     """
     path = root / name
     real = Path(os.path.realpath(path))
@@ -76,10 +76,10 @@ def title_of(name: str) -> str:
     return f"# {stem.replace('-', ' ').replace('_', ' ').title()} Facts"
 
 
-def _refused(path: str, why: str) -> MemoryError_:
+def _refused(path: str, why: str) -> MemoryRefused:
     shown = path if path.isprintable() else repr(path)
     shown = shown if len(shown) <= 120 else shown[:119] + "…"
-    return MemoryError_(
+    return MemoryRefused(
         f"{shown}: no file of memory can be called that: {why}. Use facts/NAME.md or "
         "episodes/YYYY-MM.md; `memory_list` shows what there is."
     )

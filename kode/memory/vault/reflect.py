@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from kode.contracts import Request, Tool, ToolContext, ToolOutput, ToolSpec
-from kode.errors import BusyError, KodeError, MemoryError_, StorageError
+from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
-from kode.memory.ask import Door, keep_ends
+from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.vault.files import VaultFiles, is_facts
 from kode.memory.vault.names import month_file
 from kode.memory.vault.report import index_lines, rows_of
@@ -82,7 +82,7 @@ def shown(files: VaultFiles, now: datetime) -> Shown:
     for name in filter(is_facts, files.names()):
         try:
             text = (files.read(name) or "").strip()
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             text = str(error)
         fitting = keep_ends(text, max(LEAST_CHARS, room))
         room -= len(fitting)
@@ -104,7 +104,7 @@ def first_message(text: str) -> Message:
 
 
 async def reflect(
-    door: Door,
+    door: MemoryModel,
     tools: Sequence[Tool],
     system: str,
     messages: Sequence[Message],

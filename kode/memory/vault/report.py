@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kode import credentials
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.history import History, origin_of
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
@@ -50,7 +50,7 @@ def shown(files: VaultFiles, history: History) -> str:
         head = f"── {row.path} · {size_words(row.size)} · {came} ──"
         try:
             text = credentials.redact(files.read(row.path) or "").strip()
-        except MemoryError_ as error:
+        except MemoryRefused as error:
             text = str(error)
         warning = frame.suspicion(text)
         note = f"(this looks like {warning}: check it)\n" if warning else ""

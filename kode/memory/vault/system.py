@@ -13,10 +13,10 @@ from typing import Any
 
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
-from kode.errors import BusyError, MemoryError_
+from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, when
 from kode.memory.approval import only_waiting
-from kode.memory.ask import Door
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, reason_of
 from kode.memory.history import Author, Change
 from kode.memory.locks import locked
@@ -51,7 +51,7 @@ class Vault(ProjectMemory):
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
-        self._door = Door(context.ask_model, context.ask_reply)
+        self._door = MemoryModel(context.ask_model, context.ask_reply)
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )
@@ -162,7 +162,7 @@ class Vault(ProjectMemory):
         )
 
     async def add(self, addition: Addition) -> str:
-        """Adds an entry to a file, by the person. Raises: MemoryError_, StorageError, BusyError."""
+        """Adds an entry to a file, by a person. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         target = addition.target
@@ -177,7 +177,7 @@ class Vault(ProjectMemory):
 
     async def approve(self, id: str | None) -> str:
         """Lets a task that took in untrusted content be reflected on; without an id, lists those
-        that wait. Raises: MemoryError_, StorageError."""
+        that wait. Raises: MemoryRefused, StorageError."""
         waits = [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
         if id is None:
             return "\n".join(map(_listed, waits)) or "Nothing waits for approval."
@@ -312,7 +312,7 @@ class Vault(ProjectMemory):
         """The text of a file; "" for one that cannot be read."""
         try:
             return self.files.read(name) or ""
-        except MemoryError_:
+        except MemoryRefused:
             return ""
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
@@ -60,19 +60,19 @@ class VaultWriter:
         self.seen = seen
 
     def read(self, path: str) -> tuple[str, str]:
-        """Name and text of a file. Raises: MemoryError_ when there is none."""
+        """Name and text of a file. Raises: MemoryRefused when there is none."""
         name = checked_name(path)
         text = self.files.read(name)
         if text is None:
             listed = ", ".join(self.files.names()[:20]) or "nothing"
-            raise MemoryError_(f"There is no {name}. Memory holds: {listed}.")
+            raise MemoryRefused(f"There is no {name}. Memory holds: {listed}.")
         self.seen[name] = fingerprint(text) if len(text) <= READ_CHARS else IN_PART
         return name, text
 
     async def write(self, path: str, content: str, author: Author) -> Outcome:
         """Creates or overwrites a file, with its summary made anew.
 
-        Raises: MemoryError_ (refused, no room), StorageError, BusyError; then nothing changed.
+        Raises: MemoryRefused (refused, no room), StorageError, BusyError; then nothing changed.
         """
         name = self._writable(path)
         body, noticed = _checked(content, author)
@@ -101,16 +101,16 @@ class VaultWriter:
         """Applies patches in order, all or none. Raises as `write`."""
         name = self._writable(path)
         if not patches:
-            raise MemoryError_("`patches` is empty: give at least one {oldText, newText}.")
+            raise MemoryRefused("`patches` is empty: give at least one {oldText, newText}.")
         for _, new in patches:
             scan.check(new)
         async with self.files.lock():
             before = self.files.read(name)
             if before is None:
-                raise MemoryError_(f"There is no {name} to patch. `memory_write` creates it.")
+                raise MemoryRefused(f"There is no {name} to patch. `memory_write` creates it.")
             after = _patched(name, before, patches)
             if after == before:
-                raise MemoryError_(f"The patches change nothing in {name}. Nothing was written.")
+                raise MemoryRefused(f"The patches change nothing in {name}. Nothing was written.")
             if not scan.scan(before):
                 scan.check(
                     after, max_chars=len(after)
@@ -165,7 +165,7 @@ class VaultWriter:
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change, if what it left is still there.
 
-        Raises: MemoryError_ with what stands in the way; StorageError, BusyError.
+        Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
         """
         files, name = self.files.of_target(change.target)
         refuse_redacted(change, f"Edit {files.path(name)} by hand.")
@@ -191,14 +191,14 @@ class VaultWriter:
             if month is not None:
                 return month
             if not is_month(name):
-                raise MemoryError_(
+                raise MemoryRefused(
                     f"{name}: episodes are kept by month, as episodes/2026-03.md. "
                     "Use `memory_append`, which finds the month."
                 )
             return name
         if self._allowed is not None and name.removeprefix("facts/") not in self._allowed:
             allowed = ", ".join(f"facts/{n}" for n in sorted(self._allowed)) or "none"
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"{name} is not among the facts files that may be written: {allowed}. "
                 "Put it into one of them. Nothing was changed."
             )
@@ -214,13 +214,13 @@ class VaultWriter:
     def _check_known(self, name: str, before: str | None) -> None:
         known = self.seen.get(name)
         if known == IN_PART and before is not None:
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"You were shown only a part of {name}, so rewriting it would lose the rest. "
                 "Use `memory_patch` to change lines, or `memory_append` to add some. "
                 "Nothing was changed."
             )
         if known is not None and known != fingerprint(before):
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"{name} was changed since you read it, by the user or another session. "
                 "Read it again with `memory_read`, then write. Nothing was changed."
             )
@@ -234,7 +234,7 @@ class VaultWriter:
         total = others - own + counted
         if total <= self._budget_bytes or counted < own:
             return
-        raise MemoryError_(
+        raise MemoryRefused(
             f"The facts would take {total:,} bytes, over their budget of "
             f"{self._budget_bytes:,}; they take {others:,} now. Condense {name} (say the same in "
             "less, drop what is no longer true), then try again. Nothing was changed."
@@ -264,7 +264,7 @@ def _checked(content: str, author: Author) -> tuple[str, str]:
     """The text with plain line ends, and what the scan noticed in what a person wrote."""
     text = plain_lines(content).removeprefix("\ufeff")
     if not text.strip():
-        raise MemoryError_("There is nothing to write: give the text in Markdown.")
+        raise MemoryRefused("There is nothing to write: give the text in Markdown.")
     return text, scan.check(text, author=author.who)
 
 
@@ -275,7 +275,7 @@ def _summarized(name: str, text: str) -> str:
 
 
 def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
-    """Raises: MemoryError_ naming the text that is missing or ambiguous."""
+    """Raises: MemoryRefused naming the text that is missing or ambiguous."""
     text = before
     for number, (old, new) in enumerate(patches, 1):
         old = plain_lines(old)
@@ -284,7 +284,7 @@ def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
             found = f"occurs {count} times" if count else "was not found"
             hint = "Quote more of the lines around it" if count else "Read the file again"
             what = f'"{_quoted(old)}"' if old else "an empty text"
-            raise MemoryError_(
+            raise MemoryRefused(
                 f"Patch {number} of {len(patches)}: oldText {what} {found} in {name}. "
                 f"{hint}, then send all patches again. Nothing was changed."
             )
@@ -305,14 +305,14 @@ def _check_keeps_episodes(name: str, before: str | None, body: str) -> None:
     kept = set(body.split("\n"))
     lost = [x for x in before.split("\n") if x.startswith("## ") and x not in kept]
     if lost:
-        raise MemoryError_(
+        raise MemoryRefused(
             f'{name} would lose {len(lost)} episodes, among them "{_quoted(lost[0][3:])}". '
             "Use `memory_append` to add one, or `memory_patch` to change one. Nothing was changed."
         )
 
 
 def _taken_back(name: str, now: str | None, change: Change) -> str | None:
-    """The text of the file without the change; None for no file. Raises: MemoryError_."""
+    """The text of the file without the change; None for no file. Raises: MemoryRefused."""
     before = change.before[0] if change.before else None
     after = change.after[0] if change.after else None
     if not _is_of_an_entry(change):
@@ -320,7 +320,7 @@ def _taken_back(name: str, now: str | None, change: Change) -> str | None:
             return before
         if _same(now, before):
             raise nothing_left(change)
-        raise MemoryError_(
+        raise MemoryRefused(
             f"{name} was changed since {change.id}. Undo the later change first (`kode memory "
             "log`), or edit the file by hand."
         )

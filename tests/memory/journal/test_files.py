@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.journal.files import block_of, parse
 from tests.memory.journal.life import add_entry, files_in
 
@@ -30,7 +30,7 @@ def test_a_rewrite_leaves_the_old_memory_beside_it(tmp_path):
 def test_a_memory_that_is_no_text_is_an_error_that_leaves_it(tmp_path):
     (tmp_path / "MEMORY.md").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(MemoryError_, match="not UTF-8"):
+    with pytest.raises(MemoryRefused, match="not UTF-8"):
         files_in(tmp_path).read_memory()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kode.config import MemoryConfig
 from kode.contracts import ToolContext
-from kode.errors import MemoryError_, ProviderError, ToolError
+from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.events import silent
 from kode.memory import open_memory
 from kode.memory.ask import Reply
@@ -324,7 +324,7 @@ async def test_a_consolidation_is_waited_for_as_long_as_the_setting_says(tmp_pat
         waited.append(timeout_s)
         return Reply(message=answer())
 
-    monkeypatch.setattr("kode.memory.ask.Door.reply", reply)
+    monkeypatch.setattr("kode.memory.ask.MemoryModel.reply", reply)
     settings = {"consolidation_timeout_s": 60}
     system = await opened(tmp_path, ask_reply=Replies([]), journal=settings)
     guard = open_memory(MemoryConfig(system="journal", journal=settings))
@@ -622,7 +622,7 @@ async def test_an_entry_of_the_history_can_be_taken_out_and_put_back(tmp_path):
 
     await memory_command(system, ["undo", append.id])
     gone = history_of(tmp_path), history_of(tmp_path, "HISTORY-2026-03.md")
-    with pytest.raises(MemoryError_, match="nothing left"):
+    with pytest.raises(MemoryRefused, match="nothing left"):
         await memory_command(system, ["undo", append.id])
     (last,) = system.history.tail(1).changes
     await memory_command(system, ["undo", last.id])

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory import index
 from kode.memory.notes import database
 from kode.memory.notes.database import Database
@@ -98,7 +98,7 @@ async def test_damage_that_shows_only_later_is_told_and_the_next_try_begins_anew
     events = []
     damaged = Database(path, read_only=False, notice=events.append)
 
-    with pytest.raises(MemoryError_, match="damaged"), damaged.transaction():
+    with pytest.raises(MemoryRefused, match="damaged"), damaged.transaction():
         damaged.rows("INSERT INTO memory_notes (id) VALUES ('x')")
     monkeypatch.undo()
     system = await opened(tmp_path)
@@ -114,7 +114,7 @@ async def test_a_damaged_file_is_left_alone_by_who_only_reads(tmp_path):
     path.write_bytes(b"this is no database" * 300)
 
     system = await opened(tmp_path, read_only=True)
-    with pytest.raises(MemoryError_, match="damaged"):
+    with pytest.raises(MemoryRefused, match="damaged"):
         await system.search("tabs", 3)
 
     assert [found.name for found in path.parent.iterdir()] == ["notes.db"]
@@ -125,7 +125,7 @@ async def test_a_file_of_a_newer_kode_is_left_as_it_is(tmp_path):
     first.database.rows("PRAGMA user_version = 99")
     await first.close(1)
 
-    with pytest.raises(MemoryError_, match="newer kode"):
+    with pytest.raises(MemoryRefused, match="newer kode"):
         await opened(tmp_path)
 
 

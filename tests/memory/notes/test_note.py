@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.exchange import read, written
 from kode.memory.notes.note import (
     SOUL_CHARS,
@@ -55,7 +55,7 @@ def test_ids_made_in_one_millisecond_sort_in_their_order():
 
 @pytest.mark.parametrize("ttl_days", [0, -1, True, 1.5])
 def test_a_lifetime_that_is_none_is_refused(ttl_days):
-    with pytest.raises(MemoryError_, match="ttl_days"):
+    with pytest.raises(MemoryRefused, match="ttl_days"):
         expiry(NOW, ttl_days)
 
 
@@ -68,7 +68,7 @@ def test_a_volatile_note_without_a_lifetime_is_allowed_unless_ttl_is_strict():
     note = a_note(stability="volatile")
 
     assert checked(note).expires_at is None
-    with pytest.raises(MemoryError_, match="strict_ttl"):
+    with pytest.raises(MemoryRefused, match="strict_ttl"):
         checked(note, strict_ttl=True)
 
 
@@ -93,7 +93,7 @@ def test_a_volatile_note_without_a_lifetime_is_allowed_unless_ttl_is_strict():
     ],
 )
 def test_what_may_not_be_kept_is_refused_with_the_reason(changes, about):
-    with pytest.raises(MemoryError_, match=about):
+    with pytest.raises(MemoryRefused, match=about):
         checked(a_note(**changes))
 
 
@@ -158,5 +158,5 @@ def test_a_row_that_a_person_wrote_needs_no_more_than_its_text():
     ],
 )
 def test_a_row_with_a_wrong_field_is_refused_by_its_name(row, about):
-    with pytest.raises(MemoryError_, match=about):
+    with pytest.raises(MemoryRefused, match=about):
         note_of({"content": "x", **row}, now=NOW, user="default")

@@ -3,7 +3,7 @@
 import pytest
 
 from kode.config import MemoryConfig
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.notes.store import Wanted
 from tests.memory.notes.life import Clock, active, contents, keep, opened
 
@@ -87,9 +87,9 @@ async def test_a_note_of_another_user_is_not_there(tmp_path):
     bob = await opened(tmp_path, config=MemoryConfig.model_validate({"notes": {"user": "bob"}}))
 
     assert active(bob) == []
-    with pytest.raises(MemoryError_, match="No note has the id"):
+    with pytest.raises(MemoryRefused, match="No note has the id"):
         await bob.writer.update(note.id, "likes spaces")
-    with pytest.raises(MemoryError_, match="No note has the id"):
+    with pytest.raises(MemoryRefused, match="No note has the id"):
         await bob.writer.forget(note.id)
     assert contents(active(ada)) == ["likes tabs"]
 
@@ -102,9 +102,9 @@ async def test_the_unique_beginning_of_an_id_is_enough(tmp_path):
     await keep(system, "two")
 
     assert system.store.find(first.id[:-2]) == first
-    with pytest.raises(MemoryError_, match=r"no note's id"):
+    with pytest.raises(MemoryRefused, match=r"no note's id"):
         system.store.find("19")
-    with pytest.raises(MemoryError_, match="No note has the id"):
+    with pytest.raises(MemoryRefused, match="No note has the id"):
         system.store.find("ffffffff")
 
 
@@ -141,7 +141,7 @@ async def test_an_update_of_a_replaced_note_names_the_one_that_stands(tmp_path):
     old = (await keep(system, "one"))[0]
     new = (await system.writer.update(old.id, "two")).note
 
-    with pytest.raises(MemoryError_, match=new.id):
+    with pytest.raises(MemoryRefused, match=new.id):
         await system.writer.update(old.id, "three")
 
 
@@ -176,10 +176,10 @@ async def test_a_transaction_that_fails_changes_nothing(tmp_path, monkeypatch):
     await system.writer.update_soul("I am terse.")
 
     def full(change):
-        raise MemoryError_("the disk is full")
+        raise MemoryRefused("the disk is full")
 
     monkeypatch.setattr(system.history, "append", full)
-    with pytest.raises(MemoryError_, match="full"):
+    with pytest.raises(MemoryRefused, match="full"):
         await system.writer.update_soul("I am someone else.")
 
     assert contents(active(system, "soul")) == ["I am terse."]
@@ -215,7 +215,7 @@ async def test_undoing_what_was_changed_since_says_so_and_changes_nothing(tmp_pa
     await system.writer.update(first.note.id, "two")
     before = system.store.everything()
 
-    with pytest.raises(MemoryError_, match="Undo the later change first"):
+    with pytest.raises(MemoryRefused, match="Undo the later change first"):
         await system.writer.undo(system.history.find(first.change_id)[0])
 
     assert system.store.everything() == before

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kode.config import MemoryConfig
-from kode.errors import MemoryError_, ToolError
+from kode.errors import MemoryRefused, ToolError
 from kode.memory.commands import memory_command
 from kode.memory.notes.note import stamp
 from kode.memory.notes.pack import FIRST_SOUL
@@ -568,7 +568,7 @@ async def test_who_only_reads_can_look_and_change_nothing(tmp_path):
     reader = await opened(tmp_path, read_only=True)
 
     assert "likes tabs" in await reader.recall(turn(1, "tabs?"))
-    with pytest.raises(MemoryError_, match="reading only"):
+    with pytest.raises(MemoryRefused, match="reading only"):
         await reader.writer.remember("x")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.errors import MemoryError_, ProviderError
+from kode.errors import MemoryRefused, ProviderError
 from kode.memory import index as text_index
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
@@ -216,7 +216,7 @@ async def test_a_session_id_that_could_name_another_file_makes_no_episode(tmp_pa
 def test_valid_ids():
     assert valid_id(SESSION)
     assert not valid_id("index")
-    with pytest.raises(MemoryError_):
+    with pytest.raises(MemoryRefused):
         EpisodeFiles(folder(NOWHERE)).path("../x")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import MemoryError_, ToolError
+from kode.errors import MemoryRefused, ToolError
 from kode.memory.tiered.facts import holds_separator, parse, render
 from kode.paths import path_hash
 from tests.memory.life import env_file, opened, settings, use, user_file, write_facts
@@ -240,7 +240,7 @@ def test_reading_a_name_that_is_no_fact_file_is_refused(tmp_path):
 
     store = FactStore(tmp_path, tmp_path, in_repository=False, limits={"user": 1, "env": 1})
 
-    with pytest.raises(MemoryError_):
+    with pytest.raises(MemoryRefused):
         store.read_named("facts/../../secret.md")
 
 

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from kode import durable
-from kode.errors import MemoryError_, ProviderError, StorageError
+from kode.errors import MemoryRefused, ProviderError, StorageError
 from kode.memory.commands import memory_command
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
@@ -316,9 +316,9 @@ async def test_approving_what_does_not_wait_is_an_error(tmp_path):
     for number in (1, 2):
         await system.after_turn(worth(number, tainted=True))
 
-    with pytest.raises(MemoryError_, match="No task that waits for approval begins with 'x'"):
+    with pytest.raises(MemoryRefused, match="No task that waits for approval begins with 'x'"):
         await memory_command(system, ["approve", "x"])
-    with pytest.raises(MemoryError_, match="Several tasks begin with '2026'"):
+    with pytest.raises(MemoryRefused, match="Several tasks begin with '2026'"):
         await memory_command(system, ["approve", "2026"])
 
 
@@ -331,5 +331,5 @@ async def test_reading_only_changes_nothing_and_offers_no_tools(tmp_path):
 
     assert system.tools() == ()
     assert pending(tmp_path) == []
-    with pytest.raises(MemoryError_, match="reading only"):
+    with pytest.raises(MemoryRefused, match="reading only"):
         await memory_command(system, ["approve", "x"])

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from kode.errors import MemoryError_
+from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
 from tests.memory.life import notices
 from tests.memory.vault.life import file, opened, put, use
@@ -162,7 +162,7 @@ async def test_an_append_is_undone_under_later_ones(tmp_path):
     assert "## Two" not in text
     assert "## One\n- x\n" in text
     assert text.endswith("## Three\n- x\n")
-    with pytest.raises(MemoryError_, match="changed since"):
+    with pytest.raises(MemoryRefused, match="changed since"):
         await memory_command(system, ["undo", second.id])
 
 
@@ -171,7 +171,7 @@ async def test_a_file_edited_since_is_not_undone(tmp_path):
     await use(system, "memory_write", path="facts/user.md", content="- Name: A")
     path = put(tmp_path, "facts/user.md", "- mine\n")
 
-    with pytest.raises(MemoryError_, match="changed since"):
+    with pytest.raises(MemoryRefused, match="changed since"):
         await memory_command(system, ["undo"])
 
     assert path.read_text() == "- mine\n"
