@@ -6,6 +6,7 @@ import sys
 NAMES = (
     "startup",
     "turns",
+    "walk",
     "sessions",
     "merge",
     "retrieval",

@@ -1,6 +1,8 @@
 """What a turn costs, early and late: `python -m bench.turns [--json]`.
 
 per_turn_ratio      20 shell calls in one run, against the plainest loop with the same SDK
+gap_ratio           likewise the median time from one request to the next, as the server sees it:
+                    the answer read, the command run, its result kept and sent
 late_turn_ratio     time of the 1,000th turn of a session to that of the 10th
 bytes_ratio         bytes written to the session, likewise
 prefix_identical    share of requests from the second on whose system prompt, tools and earlier
@@ -8,6 +10,7 @@ prefix_identical    share of requests from the second on whose system prompt, to
 """
 
 import asyncio
+import itertools
 import json
 import os
 import statistics
@@ -48,11 +51,24 @@ def twenty_calls() -> dict[str, Any]:
             return {"text": "Counted."}
         return {"calls": [{"name": "shell", "arguments": {"command": f"echo {done}"}}]}
 
+    gaps: dict[str, list[float]] = {"loop": [], "kode": []}
+
+    def timed(name: str, command: Sequence[str]) -> float:
+        before = len(server.requests)
+        took_ms = run_ms(command, environ, project)
+        at = [request.at for request in itertools.islice(server.requests, before, None)]
+        gaps[name].append(statistics.median(b - a for a, b in itertools.pairwise(at)) * 1000)
+        return took_ms
+
     with ScriptedServer(script) as server, workplace(server.openai_url) as (project, environ):
-        pairs = paired(
-            lambda: run_ms(LOOP, environ, project), lambda: run_ms(RUN, environ, project), runs=5
-        )
-    return {"per_turn_ratio": median_ratio(pairs), "baseline_20_turns_ms": median_baseline(pairs)}
+        pairs = paired(lambda: timed("loop", LOOP), lambda: timed("kode", RUN), runs=5)
+    ratios = [kode / loop for loop, kode in zip(gaps["loop"], gaps["kode"], strict=True)]
+    return {
+        "per_turn_ratio": median_ratio(pairs),
+        "baseline_20_turns_ms": median_baseline(pairs),
+        "gap_ratio": round(statistics.median(ratios), 3),
+        "baseline_gap_ms": round(statistics.median(gaps["loop"]), 2),
+    }
 
 
 async def thousand_turns() -> dict[str, Any]:

@@ -36,7 +36,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSpec:
-    """What a model is told of a tool."""
+    """How a tool is described to a model."""
 
     name: str
     description: str
@@ -87,7 +87,7 @@ class Provider(Protocol):
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
 
-        The message has a stop reason, usage where the server told it, non-empty unique call ids
+        The message has a stop reason, usage where the server gave it, non-empty unique call ids
         and raw argument texts. With stop `length` its calls are kept for the record and must not
         be run. Retrying is the loop's business, not the provider's.
 
@@ -169,7 +169,7 @@ class Background(Protocol):
         """Takes over a command and the promise that it ends; returns the name it has there."""
 
     def news(self, session_id: str | None) -> str:
-        """What the model of this session has to be told of commands that have ended; each once."""
+        """News of commands that have ended, for the model of this session; each once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +252,11 @@ class Sandbox(Protocol):
         """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
 
     def forget(self) -> None:
-        """To be called after a command outside of it: drops what `carry_over` kept."""
+        """To be called before a command outside of it: drops what `carry_over` kept."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether `carry_over` has kept anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ They are split by who acts on them:
     │   └── BusyError              3   another kode holds what this one needs
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
-    │   ├── ContextOverflow        1   the loop makes room and asks once more
+    │   ├── ContextOverflow        1   the loop reduces the context and asks again
     │   ├── RefusedError           1   the request was turned down; asking again will not help
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn

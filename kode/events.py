@@ -113,7 +113,7 @@ class ToolOutput:
     """What was added since the last one: whole lines, cleaned of control sequences."""
     partial: str = ""
     """The line that is not finished yet, as it stands now (a question, a progress bar). The next
-    event has it anew, or has it finished in `text`."""
+    event repeats it, or has it finished in `text`."""
     type: Literal["tool_output"] = "tool_output"
 
 

@@ -52,7 +52,7 @@ FORBIDDEN_IN_PROJECT = (
     "memory.notes",
 )
 """What a repository's own file may not decide for whoever opens it: where requests and keys go,
-what runs unasked, what is spent, what the model is told on kode's behalf, and where memory is.
+what runs unasked, what is spent, what the model gets on kode's behalf, and where memory is.
 Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
 that is stricter than the person's own may stay."""
 
@@ -256,7 +256,7 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
     known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
-    told = []
+    ignored = []
     for name in sorted(environ):
         rest = name.removeprefix("KODE_")
         if rest == name or rest in known:
@@ -264,8 +264,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
         near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
         allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
-        told.append(f"Unknown environment variable {name[:80]}. {hint}")
-    return told
+        ignored.append(f"Unknown environment variable {name[:80]}. {hint}")
+    return ignored
 
 
 def _flag_layer(flags: Mapping[str, Any]) -> Layer:

@@ -68,7 +68,7 @@ MAINTAIN_EVERY_S = 6 * 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class StatusLine:
-    """What a status line tells."""
+    """What a status line shows."""
 
     provider: str
     model: str
@@ -257,7 +257,7 @@ class Conversation:
         return done
 
     async def compact(self, wish: str = "") -> ContextReduced | None:
-        """`/compact`: makes room now; None when there is nothing to compact. `wish` is what the
+        """`/compact`: compacts now; None when there is nothing to compact. `wish` is what the
         person wants of the note that takes the place of what was said. Raises KodeError."""
         await self.open()
         if not is_worth_compacting(self.session):
@@ -357,13 +357,13 @@ class Conversation:
     async def undo(self) -> str:
         """Takes back the newest turn that changed files and is not undone; says what it did."""
         undone = await asyncio.to_thread(self.checkpoints.undo)
-        self._tell_model(undone, "undid changes of yours to")
+        self._tell_model(undone, "undid your changes to")
         return undo_text(undone, self.cwd, self._asked, redo=False)
 
     async def redo(self) -> str:
         """Brings back the turn that was undone last; says what it did."""
         undone = await asyncio.to_thread(self.checkpoints.redo)
-        self._tell_model(undone, "brought back changes of yours to")
+        self._tell_model(undone, "redid your changes to")
         return undo_text(undone, self.cwd, self._asked, redo=True)
 
     def _tell_model(self, undone: Undone, what: str) -> None:
@@ -395,7 +395,7 @@ class Conversation:
 
     async def memory_command(self, argv: Sequence[str]) -> str:
         """`/memory ...`: the same as `kode memory ...`, on the open memory; and `/memory reload`,
-        which renders the system prompt anew. Raises KodeError."""
+        which renders the system prompt again. Raises KodeError."""
         from kode.memory.commands import memory_command
 
         await self.open()

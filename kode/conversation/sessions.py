@@ -21,7 +21,7 @@ def create_session(home: Path, cwd: Path, provider: Provider, *, keep: bool) -> 
 
 
 def load_session(home: Path, session_id: str, emit: Emit) -> Session:
-    """A session from disk; what had to be repaired is told once."""
+    """A session from disk; repairs are reported once."""
     session, repairs = log.load(home, session_id)
     for repair in repairs:
         emit(Notice(text=repair))

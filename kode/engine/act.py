@@ -111,11 +111,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
-    told = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
+    for_model = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
-        told = f"{told}\n\n{_masked(news, agent.secrets)}"
+        for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
-    record(ToolResult(call_id=call.id, name=call.name, text=told, is_error=failed))
+    record(ToolResult(call_id=call.id, name=call.name, text=for_model, is_error=failed))
     run.emit(
         ToolFinished(
             call_id=call.id,
@@ -212,7 +212,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
 
 
 def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
-    """What a tool tells while it runs is masked as its result is."""
+    """Masks the output a tool emits while it runs, as its result is masked."""
 
     def masked(event: Event) -> None:
         if isinstance(event, OutputEvent):

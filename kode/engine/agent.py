@@ -27,7 +27,7 @@ class Limits:
     max_attempts: int
     """Attempts at one reply."""
     compact_at: float
-    """Share of the window at which room is made."""
+    """Share of the window at which the context is reduced."""
     keep_tool_output_tokens: int
     """The newest tool output that stays when old output is dropped."""
     keep_user_tokens: int

@@ -1,10 +1,10 @@
-"""What the model is told: the system prompt, the tools, and the messages that fit its window.
+"""What the model gets: the system prompt, the tools, and the messages that fit its window.
 
 `prepare` is the one door: memory, project files and compaction enter the loop through it. What is
-told is a pure function of the session's entries; what this module decides becomes an entry first.
+sent is a pure function of the session's entries; what this module decides becomes an entry first.
 
-Room is made in two stages. First the output of old tool calls is dropped. Then a compaction: a
-summary by the model, the person's own words, the lists of files, and the latest messages.
+The context is reduced in two stages. First the output of old tool calls is dropped. Then comes a
+compaction: a summary by the model, the person's own words, lists of files, the latest messages.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def note_usage(context: Context, message: Message) -> None:
 
 
 async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
-    """The next request; makes room first where the window is too full.
+    """The next request; the context is reduced first where the window is too full.
 
     Raises: LimitError after compactions that freed nothing; ProviderError of the summary's
         request; StorageError.
@@ -179,7 +179,7 @@ async def compact(
     drop: Drop | None = None,
     wish: str = "",
 ) -> ContextReduced:
-    """Replaces the messages told so far by a summary, the person's words, the lists of files and
+    """Replaces the messages so far by a summary, the person's words, the lists of files and
     the latest messages, as one entry. `drop` is what memory wants, where it was asked already;
     `wish` what the person wants of the summary, where memory does not write it.
 
@@ -189,7 +189,7 @@ async def compact(
         raise LimitError(
             f"The conversation does not fit the window of {agent.provider.model} "
             f"({agent.provider.info.context_window} tokens) even after "
-            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start anew with `/new`, or use a model "
+            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, or use a model "
             "with a larger window."
         )
     emit(Working(what="Compacting the conversation"))
@@ -239,7 +239,7 @@ async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
     await compact(agent, context, emit, drop)
 
 
-async def make_room_after_overflow(agent: Agent, context: Context, emit: Emit) -> None:
+async def reduce_after_overflow(agent: Agent, context: Context, emit: Emit) -> None:
     """The provider said that the request does not fit: the same two stages, whatever kode's own
     count says. Raises as `compact`."""
     entries = len(context.session.entries)
@@ -335,12 +335,12 @@ def _kept_from(messages: Sequence[Message], keep: int | None, room: int) -> int:
             start -= 1
     while start < len(messages) and messages[start].role == "tool":
         start += 1
-    # Keeping everything would free nothing; an old note is always written anew.
+    # Keeping everything would free nothing; an old note is always rewritten.
     return start if start > 0 else min(1, len(messages))
 
 
 def _own_words(agent: Agent, messages: Sequence[Message], window: int) -> tuple[str, ...]:
-    """The person's messages verbatim, the newest first served; the newest is the task at hand and
+    """The person's messages verbatim, the newest first served; the newest is the present task and
     is never left out, only cut in the middle when it alone is too large."""
     room = min(agent.limits.keep_user_tokens, window // 5)
     words: list[str] = []

@@ -1,6 +1,6 @@
 """The fence around text from outside: pages, files of other folders, results of tainted subagents.
 
-It tells a model where such text begins, ends and comes from. Nothing depends on the model heeding
+It shows a model where such text begins, ends and comes from. Nothing depends on the model heeding
 it: what may happen is the gate's decision. Memory has a frame of its own (`kode.memory.frame`).
 """
 

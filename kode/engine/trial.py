@@ -81,8 +81,9 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
 
 
 async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
-    if command.agent.sandbox is not None:
-        await asyncio.to_thread(command.agent.sandbox.forget)
+    sandbox = command.agent.sandbox
+    if sandbox is not None and sandbox.carries:
+        await asyncio.to_thread(sandbox.forget)
     async with command.agent.keeper.keeping(at_stake):
         return await command.run()
 

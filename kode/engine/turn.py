@@ -4,7 +4,7 @@ Two promises hold, Ctrl-C and kill -9 included. Every message is on disk before 
 starts. Every tool call in a session has a result, or is given one when the session is loaded, so
 that it can always be sent to a model again.
 
-    run_turn     records the text, runs the steps under the time limit, tells how it ended
+    run_turn     records the text, runs the steps under the time limit, says how it ended
       _steps     ask → record → no calls: done; calls: run and record each, again
         _ask     one reply; after an overflow the context is reduced, once
         act.run_calls   the results of a reply's calls, one for each, recorded whatever happens
@@ -22,10 +22,10 @@ from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
     context_tokens,
-    make_room_after_overflow,
     note_usage,
     prepare,
     record_pending,
+    reduce_after_overflow,
 )
 from kode.engine.evidence import claims_more
 from kode.engine.reply import ask
@@ -244,7 +244,7 @@ async def _ask(run: Run) -> Message:
             if overflowed:
                 raise
             overflowed = True
-            await make_room_after_overflow(agent, context, run.emit)
+            await reduce_after_overflow(agent, context, run.emit)
     _record_reply(run, message)
     return message
 

@@ -1,5 +1,5 @@
-"""What fills the model's window, by kind, and what could be freed. For a person to read; what is
-told and when room is made is `context`'s business.
+"""What fills the model's window, by kind, and what could be freed. For a person to read;
+what is sent, and when the context is reduced, is `context`'s business.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ KINDS = (
     "conversation",
     "summary of before",
 )
-"""In the order they are told."""
+"""In the order they are shown."""
 
 _KIND_OF_EFFECT: Mapping[str, str] = {
     "read": "files",
@@ -62,7 +62,7 @@ class Window:
     by_compaction: int
     """About what `/compact` would free now."""
     makes_room_at: int
-    """From here on room is made."""
+    """From here on the context is reduced."""
 
 
 def window_of(agent: Agent, context: Context) -> Window:

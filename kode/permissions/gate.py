@@ -4,6 +4,7 @@ What needs a question is `decide`'s business; how it looks on a screen is the fa
 """
 
 import asyncio
+import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -88,6 +89,8 @@ class PersonGate:
     keep_first: KeepFirst | None = None
     _session: tuple[Rule, ...] = field(default=(), init=False)
     _saved: tuple[Rule, ...] | None = field(default=None, init=False)
+    _tried: bool = field(default=False, init=False)
+    """Whether what the sandbox holds has been found out, which takes a moment."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
@@ -113,8 +116,9 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
-        if tool.effect == "run" and self.sandbox is not None:
-            await asyncio.to_thread(self.sandbox.holds)  # the first time, it is tried out
+        if tool.effect == "run" and self.sandbox is not None and not self._tried:
+            await asyncio.to_thread(self.sandbox.holds)
+            self._tried = True
         decision = self._decide(tool, arguments, context)
         if decision.outcome != "ask":
             return _verdict(decision)
@@ -233,11 +237,16 @@ class PersonGate:
             tool=tool,
             arguments=arguments,
             place=self.place,
-            where=sensitive.ground(self.place),
+            where=self._ground,
             taint=self.tainted(),
             sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
             sandbox_forced=self.sandbox_forced,
         )
+
+    @functools.cached_property
+    def _ground(self) -> sensitive.Ground:
+        """As the folders lay at the first call: a link swapped in later widens nothing."""
+        return sensitive.ground(self.place)
 
     def _sandbox_kind(self) -> SandboxKind:
         if self.sandbox is None or not self.sandbox.holds():

@@ -9,7 +9,6 @@ Globs are relative to the project, absolute, or begin with `~`. One without a sl
 at any depth. Rules see the words of parsed commands, never the text of a command line.
 """
 
-import difflib
 import functools
 import os
 import re
@@ -126,6 +125,8 @@ def _check_spelling(name: str) -> None:
     another. Raises: ConfigError."""
     if name in KIND_OF:
         return
+    import difflib
+
     near = difflib.get_close_matches(name, KIND_OF, n=1, cutoff=LIKE_A_KNOWN_NAME)
     if near:
         raise ConfigError(f"{name!r} is not a permission rule. Did you mean `{near[0]}`?")

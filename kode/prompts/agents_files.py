@@ -66,7 +66,7 @@ def read_agents_files(
     32 KB in all. `is_secret` says which paths no import may name; `home` is the person's.
 
     Outside a repository only the working directory's own file counts. Never raises: what cannot be
-    read is said in `warning`.
+    read is reported in `warning`.
     """
     folders = [cwd]
     if repository is not None and (cwd == repository or repository in cwd.parents):

@@ -37,6 +37,10 @@ class DeferredSandbox:
     def begin(self) -> "Attempt":
         return self._sandbox().begin()
 
+    @property
+    def carries(self) -> bool:
+        return self._made is not None and self._made.carries
+
     def forget(self) -> None:
         if self._made is not None:
             self._made.forget()

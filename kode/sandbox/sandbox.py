@@ -133,6 +133,10 @@ class Sandbox:
             carry_over(one, own, below)
             self._below[one.root] = below
 
+    @property
+    def carries(self) -> bool:
+        return bool(self._below)
+
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build made outside is newer."""
         for below in self._below.values():

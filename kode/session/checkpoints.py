@@ -383,7 +383,7 @@ class Checkpoints:
 
 
 def _bring_back(change: RepositoryChange) -> list[str]:
-    """Stashes that a command dropped come back; where the branch stood is told."""
+    """Stashes that a command dropped come back; where the branch stood is reported."""
     notes = []
     root = Path(change.root)
     if change.stashes:

@@ -1,5 +1,5 @@
 """The JSON lines of a session file. A session only grows: compaction, pruning, trim and rewind are
-entries too, and what the model is told is a pure function of them all (`messages.py`).
+entries too, and what the model gets is a pure function of them all (`messages.py`).
 
     Header            the first line
     MessageEntry      a message, with id and time

@@ -14,7 +14,7 @@ from kode.session.change_log import Change, History
 from kode.session.content_store import LINK, Contents, is_digest
 
 MAX_COMPARED_LINES = 20_000
-"""Of a file; a longer one is told as changed without its lines."""
+"""Of a file; a longer one is shown as changed without its lines."""
 
 
 @dataclass(frozen=True, kw_only=True)

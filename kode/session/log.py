@@ -58,7 +58,7 @@ class Session:
     """None for a session that is kept nowhere."""
     entries: list[AnyEntry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    """What the model is told. Read it, do not change it."""
+    """The messages the model gets. Read them, do not change them."""
     answers: list[Message] = field(default_factory=list)
     """Results of the last message's calls, while others are still to come."""
     system: str = ""

@@ -1,4 +1,4 @@
-"""What the model is told: a pure function of a session's entries.
+"""The messages the model gets: a pure function of a session's entries.
 
 It can always be sent: every call has its result, every result its call. Nothing here reads a file.
 """
@@ -152,7 +152,7 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
 
 
 def compaction_message(entry: CompactionEntry) -> Message:
-    """How a compaction is told: one user message that says what it stands for."""
+    """A compaction as the model sees it: one user message that says what it stands for."""
     pieces = ["[The conversation so far was shortened to make room.]"]
     if entry.user_messages:
         quoted = "\n".join(f"- {words}" for words in entry.user_messages)
@@ -182,7 +182,7 @@ def _from(messages: list[Message], first: str | None) -> list[Message]:
 
 
 def _trimmed(messages: list[Message], trim: TrimEntry) -> list[Message]:
-    """What a trim leaves. It may keep more than is told, when a compaction came before: then
+    """What a trim leaves. It may keep more than is sent, when a compaction came before: then
     nothing changes. A conversation begins with a user message, since not every server takes
     another."""
     if trim.kept_from is not None and _index(messages, trim.kept_from) is None:

@@ -54,7 +54,7 @@ class Checked:
 
 def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
     """Keeps the last `keep` messages, as (kept, dropped); never half a tool exchange. What is
-    dropped stays in the file, and is neither told to a model nor shown any more.
+    dropped stays in the file, and is neither sent to a model nor shown any more.
 
     Raises: SessionError, BusyError, StorageError.
     """
@@ -148,7 +148,7 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
     """What is wrong with a session, or with all.
 
     With `repair` what can be mended is: a torn line is kept aside and cut off, calls without a
-    result get one, and a file with unreadable lines is set aside whole and written anew without
+    result get one, and a file with unreadable lines is set aside whole and rewritten without
     them. Without it nothing is written.
 
     Raises: SessionError for an id that there is not; StorageError.

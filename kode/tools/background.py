@@ -30,7 +30,7 @@ class BackgroundCommand:
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
-    told: bool = False
+    reported: bool = False
     """Whether the model knows that it has ended."""
     watch: "asyncio.Task[None] | None" = None
 
@@ -117,9 +117,9 @@ class BackgroundCommands:
     def news(self, session_id: str | None) -> str:
         lines = []
         for known in self.commands:
-            if known.runs or known.told or known.session_id != session_id:
+            if known.runs or known.reported or known.session_id != session_id:
                 continue
-            known.told = True
+            known.reported = True
             path = known.running.output_path
             where = f" Its output is in {path}." if path else ""
             lines.append(

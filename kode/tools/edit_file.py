@@ -98,8 +98,8 @@ def _planned(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
         try:
             replaced = replace(text, edit)
         except NotFound:
-            told = _not_found(which, name, text, edit)
-            raise ToolError(told, untrusted=files.outside(context, real)) from None
+            reason = _not_found(which, name, text, edit)
+            raise ToolError(reason, untrusted=files.outside(context, real)) from None
         except Ambiguous as error:
             raise ToolError(_ambiguous(which, name, error)) from None
         text, places = replaced.text, places + replaced.count

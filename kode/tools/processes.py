@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 MARK = "KODE_SHELL_ID"
 """The environment variable that holds the mark."""
@@ -22,6 +23,7 @@ NO_GROUP = -1
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
 
+_STAT_BYTES = 4096
 _POLL_S = 0.02
 _MAX_ROUNDS = 50
 """A process that forks faster than it is found is given up on after so many rounds."""
@@ -40,10 +42,18 @@ def marked(mark: str) -> dict[str, str]:
     return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
-def found(group: int, mark: str) -> list[Process]:
-    """The living processes of a command, by its group (the pid of its shell) and its mark."""
+def now() -> int:
+    """The present, as `found` takes it: kernel ticks since the machine was started."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+def found(group: int, mark: str, since: int = 0) -> list[Process]:
+    """The living processes of a command, by its group (the pid of its shell) and its mark. It was
+    started after `since`, the `now` of then, so what is older need not be looked into."""
     if os.path.isdir("/proc/self"):
-        return _found_in_proc(group, mark.encode())
+        return _found_in_proc(group, mark.encode(), since)
     return _found_by_ps(group)
 
 
@@ -75,33 +85,36 @@ def _signal(processes: list[Process], number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-def _found_in_proc(group: int, mark: bytes) -> list[Process]:
+def _found_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
     rows: dict[int, tuple[int, int, str]] = {}
     marked: set[int] = set()
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        # Gone in the meantime, or another user's.
-        with contextlib.suppress(OSError, ValueError):
-            row = _row_in_proc(pid)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            row = _row_in_proc(pid, since)
             if row is None:
                 continue
-            rows[pid] = row
-            if mark in _read(f"/proc/{pid}/environ"):
-                marked.add(pid)
+            rows[int(pid)] = row
+            if mark in Path(f"/proc/{pid}/environ").read_bytes():
+                marked.add(int(pid))
+        except (OSError, ValueError):
+            continue  # gone in the meantime, or another user's
     return _with_descendants(rows, marked, group)
 
 
-def _row_in_proc(pid: int) -> tuple[int, int, str] | None:
-    """Parent, group and name; None for one that has ended. Raises: OSError, ValueError."""
-    text = _read(f"/proc/{pid}/stat").decode(errors="replace")
-    command = text[text.index("(") + 1 : text.rindex(")")]
-    state, parent, group_id = text[text.rindex(")") + 2 :].split(" ")[:3]
-    return None if state in ("Z", "X") else (int(parent), int(group_id), command)
-
-
-def _read(path: str) -> bytes:
-    """This way, since it is done for every process, many times a second."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
+def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
+    """Parent, group and name; None for one that has ended or is too old. Raises: OSError,
+    ValueError."""
+    # Not by a file object: it is done for every process of the machine, after each command.
+    file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        stat, _, rest = os.read(file, _STAT_BYTES).rpartition(b")")
+    finally:
+        os.close(file)
+    fields = rest.split(b" ", 21)
+    if fields[1] in b"ZX" or int(fields[20]) < since:
+        return None
+    name = stat.partition(b"(")[2].decode(errors="replace")
+    return int(fields[2]), int(fields[3]), name
 
 
 def _found_by_ps(group: int) -> list[Process]:

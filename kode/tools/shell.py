@@ -1,7 +1,7 @@
-"""`shell`: runs a command line and tells how it ended. What it may run is the gate's decision.
+"""`shell`: runs a command line and says how it ended. What it may run is the gate's decision.
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
-whole tree is ended, background processes included (and the model is told), because nobody would
+whole tree is ended, background processes included (and the model reads so), because nobody would
 watch over them; when kode itself is killed, `orphans` ends it. A server and what uses it belong in
 one command. The one exception is the person's: a command that they send to the background is
 handed, whole, to `background`.
@@ -135,13 +135,14 @@ class _Running:
         self._process: asyncio.subprocess.Process | None = None
         self._wrapped: Wrapped | None = None
         self._lines = Lines()
+        self._begins_at = processes.now()
         self._all_gone = False
         """Known to have left nothing: looking through all processes again would find nothing."""
         self._output = -1
         """The end of the pipe that is read; -1 when closed."""
         self._unsaid = ""
         self._partial = ""
-        """The unfinished line as it was last told."""
+        """The unfinished line as it was last emitted."""
         self._saying: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -231,7 +232,7 @@ class _Running:
     def leftovers(self) -> list[processes.Process]:
         """What the command left running once the shell itself has ended."""
         assert self._process is not None
-        left = processes.found(self._process.pid, self._mark)
+        left = processes.found(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
         # What is around it in the sandbox takes a moment longer than the shell.
         return [one for one in left if self._wrapped is None or one.name != "bwrap"]

@@ -1,4 +1,4 @@
-"""`write_file`: a new file, or the whole of an existing one anew. Parts are `edit_file`'s."""
+"""`write_file`: a new file, or the whole of an existing one. Parts are `edit_file`'s."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -94,9 +94,8 @@ class FakeConversation:
             known=self.model in self.known,
         )
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
-        return SimpleNamespace(
-            provider=provider, place=SimpleNamespace(outputs=self.home / "outputs")
-        )
+        place = SimpleNamespace(outputs=self.home / "outputs")
+        return SimpleNamespace(provider=provider, place=place)
 
     @property
     def config(self):

@@ -9,7 +9,6 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
-from kode.registry import SYSTEMS
 
 from kode.config import MemoryConfig
 from kode.contracts import Drop, Injection, MemoryContext, ToolContext, Turn
@@ -18,6 +17,7 @@ from kode.events import silent
 from kode.memory import make_system, open_memory
 from kode.memory.history import History
 from kode.messages import Message, Text, user_message
+from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
 
 NAMES = [*SYSTEMS, "none"]

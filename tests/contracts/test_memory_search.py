@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kode.registry import SYSTEMS
 
 from kode.config import MemoryConfig
 from kode.contracts import MemoryContext, Turn
@@ -19,6 +18,7 @@ from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.memory.journal.files import block_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.registry import SYSTEMS
 from tests.memory.life import Model, use_tool
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

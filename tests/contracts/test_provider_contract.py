@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kode.registry import provider_names
 
 from kode.contracts import Provider, Request, ToolSpec
 from kode.errors import (
@@ -25,6 +24,7 @@ from kode.errors import (
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
 from kode.providers import open_provider
+from kode.registry import provider_names
 from tests.scripted_server import ScriptedServer
 
 Opener = Callable[[list[dict[str, Any]]], Awaitable[Provider]]

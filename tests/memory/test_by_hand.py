@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from kode.registry import SYSTEMS
 
 from kode.cli.main import main
 from kode.config import MemoryConfig
@@ -12,6 +11,7 @@ from kode.durable import TEMPORARY_PREFIX
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import make_system
 from kode.memory.commands import TARGETS, memory_command
+from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
 
 EVERY = [(name, target) for name, targets in TARGETS.items() for target in targets]

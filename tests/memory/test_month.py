@@ -2,9 +2,9 @@
 else."""
 
 import pytest
-from kode.registry import SYSTEMS
 
 from bench.systems import live
+from kode.registry import SYSTEMS
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))

@@ -1,11 +1,11 @@
 """Windows and prices."""
 
 import pytest
-from kode.registry import PROVIDERS
 
 from kode.errors import ConfigError
 from kode.messages import Usage
 from kode.providers.models import MODELS, UNKNOWN, cost_usd, info_of
+from kode.registry import PROVIDERS
 
 
 @pytest.mark.parametrize(

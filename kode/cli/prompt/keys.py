@@ -22,7 +22,7 @@ ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
 
 
 def bindings(editor: Editor) -> KeyBindings:
-    """What the keys do that do not edit."""
+    """The keys that do something of their own; all others edit."""
     keys = KeyBindings()
     empty = Condition(lambda: not editor.buffer.text)
     menu = Condition(lambda: editor.buffer.complete_state is not None)

@@ -1,7 +1,7 @@
 """What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event.
 
-The answer goes to stdout, everything else to stderr. The shapes are those of `docs/scripts.md`,
-which names every event.
+The answer goes to stdout, everything else to stderr. `docs/scripts.md` describes the shapes and
+names every event.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
-"""Which providers there are: one row each, which config, flags, `init`, `doctor`, the choice of a
-provider and its opening read.
+"""Which providers and memory systems there are: a row each, which config, flags, `init`, `doctor`
+and whoever opens one read.
 
-A row is data: the module it names is imported when the provider is opened. How a provider works is
-in `kode.providers`; nothing here is imported by one.
+A row is data: the module it names is imported when it is opened. How one works is in
+`kode.providers` and `kode.memory`.
 """
 
 from collections.abc import Mapping
@@ -64,6 +64,15 @@ PROVIDERS: tuple[ProviderRow, ...] = (
     ),
 )
 """Where keys are there for several, and nothing else tells, the first of them is asked."""
+
+SYSTEMS: Mapping[str, str] = {
+    "tiered": "kode.memory.tiered.system:Tiered",
+    "notes": "kode.memory.notes.system:Notes",
+    "vault": "kode.memory.vault.system:Vault",
+    "journal": "kode.memory.journal.system:Journal",
+}
+"""Name → module:Class; the class is made with the memory section of the config. Only the chosen
+system's module is imported."""
 
 COMPATIBLE = "openai"
 """The provider whose format the servers of others speak."""
