@@ -9,8 +9,6 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 
 def test_exec_is_run_and_a_mode_of_elsewhere_is_known(place: Place) -> None:
     edit = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x\n"}}

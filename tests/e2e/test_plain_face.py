@@ -8,8 +8,6 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.e2e
-
 ANSWER = "# Done\n\n| file | change |\n|---|---|\n| a.py | **new** |\n"
 
 

@@ -24,6 +24,7 @@ RESULT_KEYS = {
     "usage",
     "cost_usd",
     "files_changed",
+    "checks",
     "denials",
     "duration_ms",
 }
