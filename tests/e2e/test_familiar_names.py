@@ -28,29 +28,31 @@ def test_tools_by_their_names_elsewhere_are_allowed(place: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [["-r"], ["--resume"], ["resume"]])
-def test_resuming_without_an_id_lists_the_sessions_to_pick_from(
-    place: Place, words: list[str]
-) -> None:
+def test_resuming_without_an_id_opens_a_menu_of_sessions(place: Place, words: list[str]) -> None:
     with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
         place.url = server.openai_url
         place.run("run", "the older task")
         place.run("run", "the newer task")
         with Terminal(KODE, words, cwd=place.project, env=place.environ) as terminal:
-            text = terminal.until("the newer task", "the older task", "(Enter to cancel):")
+            text = terminal.until("› today", "the older task", "type to search")
             assert text.index("the newer task") < text.index("the older task")
-            terminal.type("2", "enter")
-            terminal.until("Resumed", "first")
+            terminal.type("older")
+            terminal.until_gone("the newer task")
+            terminal.type("enter")
+            terminal.until("Resumed", "> the older task", "first")
             terminal.type("exit", "enter")
             assert terminal.ended() == 0
 
 
-def test_picking_no_session_leaves_quietly(place: Place) -> None:
+def test_picking_no_session_leaves_a_new_one_open(place: Place) -> None:
     with ScriptedServer([{"text": "first"}]) as server:
         place.url = server.openai_url
         place.run("run", "a task")
         with Terminal(KODE, ["-r"], cwd=place.project, env=place.environ) as terminal:
-            terminal.until("(Enter to cancel):")
-            terminal.type("enter")
+            terminal.until("Esc cancels")
+            terminal.type("esc")
+            terminal.until_gone("Esc cancels")
+            terminal.type("exit", "enter")
             assert terminal.ended() == 0
 
 
