@@ -9,7 +9,7 @@ They are split by who acts on them:
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
     │   ├── ContextOverflow        1   the loop reduces the context and asks again
-    │   ├── RefusedError           1   the request was turned down; asking again will not help
+    │   ├── RefusedError           1   the request was turned down; retrying will not help
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
     ├── ToolError                  1   the model acts: the text becomes the tool's result

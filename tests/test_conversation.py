@@ -205,9 +205,7 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
-    assert (
-        "What the project's files hold is kept first: /undo brings it back." in questions[0].reason
-    )
+    assert "What the project's files hold is saved first; /undo restores it." in questions[0].reason
     assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` reapplies turn 1.")
 
@@ -229,7 +227,7 @@ async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not
 
     told = [event.text for event in events if isinstance(event, Notice)]
     assert draft.exists() != broken
-    assert any("could not be kept first" in text for text in told) == broken
+    assert any("could not be saved first" in text for text in told) == broken
 
 
 async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(

@@ -73,10 +73,10 @@ async def ask(
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
     """Raises: ProviderError where another attempt makes no sense."""
     if attempt == max_attempts:
-        advice = f"Tried {attempt} times; try again later with `kode continue`."
+        advice = f"Tried {attempt} times; send it again, or later `kode continue`."
     elif delay_s > MAX_RETRY_AFTER_S:
         advice = (
-            f"The server asks to wait {_long(delay_s)} before the next request; go on then with "
+            f"The server asks to wait {_long(delay_s)} before the next request; continue then with "
             "`kode continue`."
         )
     else:

@@ -196,10 +196,10 @@ def _check_answer(agent: Agent, message: Message) -> None:
     if message.stop == "length":
         raise ProviderError(
             f"The answer was cut at the output limit of {agent.provider.model}. "
-            "Ask it to go on to get the rest."
+            "Send `continue` to get the rest."
         )
     if message.stop == "refusal":
-        raise ProviderError("The model refused this request. Put the task in other words.")
+        raise ProviderError("The model refused this request. Rephrase the task.")
     if not text_of(message).strip():
         raise ProviderError("The model gave an empty answer. Ask again, or use another model.")
 
@@ -208,20 +208,20 @@ def _check_limits(run: Run) -> None:
     limits, spend = run.agent.limits, run.agent.spend
     if run.steps >= limits.max_steps:
         raise LimitError(
-            f"The limit of {limits.max_steps} steps was reached. Go on with `kode continue`, or "
+            f"The limit of {limits.max_steps} steps was reached. Continue with `kode continue`, or "
             "raise it with `--max-steps`."
         )
     tree_steps = spend.steps + spend.elsewhere_steps
     if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
         raise LimitError(
             f"The limit of {limits.max_tree_steps} steps for the agent and its subagents together "
-            "was reached. Go on with `kode continue`, or raise it with `--max-steps`."
+            "was reached. Continue with `kode continue`, or raise it with `--max-steps`."
         )
     spent_usd = spend.cost_usd + spend.elsewhere_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
         raise LimitError(
             f"The budget of ${limits.max_budget_usd:g} is used up "
-            f"(${spent_usd:.4f} spent). Go on with a higher `--max-budget-usd`."
+            f"(${spent_usd:.4f} spent). Continue with a higher `--max-budget-usd`."
         )
 
 

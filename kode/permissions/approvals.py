@@ -12,7 +12,7 @@ from kode.permissions.rules import Rule, parse
 def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
     """The approvals of a project, and a sentence about what was wrong with the file, if anything.
 
-    A damaged file is set aside, and nothing counts as approved. Never raises.
+    A damaged file is set aside, and saved approvals are ignored. Never raises.
     """
     path = paths.permissions_file(home, project)
     try:
@@ -20,7 +20,7 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
     except FileNotFoundError:
         return (), ""
     except OSError as error:
-        return (), f"Could not read {path} ({error.strerror}): nothing counts as approved."
+        return (), f"Could not read {path} ({error.strerror}): saved approvals are ignored."
     try:
         return _decoded(data), ""
     except (ValueError, TypeError, KeyError, ConfigError, RecursionError) as error:
@@ -55,8 +55,8 @@ def _set_aside(path: Path, error: Exception) -> str:
     try:
         aside = durable.set_aside(path)
     except StorageError as problem:
-        return f"{path} is damaged ({error}), so nothing counts as approved. {problem}"
+        return f"{path} is damaged ({error}), so saved approvals are ignored. {problem}"
     return (
         f"{path} was damaged ({error}). It is kept as {aside.name}; "
-        "nothing counts as approved until you approve it again."
+        "saved approvals are ignored until you approve again."
     )

@@ -55,7 +55,7 @@ def _fetch(call: Call) -> Decision:
     offered = (f"fetch({host})",) if host else ()
     return Decision(
         outcome="ask",
-        reason=f"It asks {host or 'another machine'} for a page.",
+        reason=f"Fetches a page from {host or 'another machine'}.",
         rules_offered=offered,
         hint=f"--allow '{offered[0] if offered else 'fetch'}'",
     )
@@ -80,7 +80,7 @@ def _memory(call: Call) -> Decision:
     if ruled.outcome == "allow" and call.taint:
         return Decision(
             outcome="ask",
-            reason="This session has taken in text from outside: check what would be remembered.",
+            reason="This session has read text from outside. Check what would be remembered.",
         )
     return ruled
 
@@ -93,7 +93,7 @@ def _delegate(call: Call) -> Decision:
         return allow("The mode or an earlier answer allows it.")
     return Decision(
         outcome="ask",
-        reason="It starts subagents, which work in the same permission mode.",
+        reason="Starts subagents; they have the same permissions.",
         rules_offered=("delegate",),
         hint="--allow delegate",
     )

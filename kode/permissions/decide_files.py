@@ -64,7 +64,7 @@ def edit(call: Call) -> Decision:
     if sensitive.runs_later(path):
         return Decision(
             outcome="ask",
-            reason=f"{shown(call, path)} is run later by other programs, unseen.",
+            reason=f"{shown(call, path)} is run later by other programs without a question.",
             runs_unasked=call.mode == "full",
             hint=f"--allow '{rule}'",
         )
@@ -84,7 +84,7 @@ def edit(call: Call) -> Decision:
     if inside:
         return Decision(
             outcome="ask",
-            reason="Edits are asked about in this mode.",
+            reason="Mode `ask` confirms every edit.",
             rules_offered=(str(_folder_rule(call, path) or rule),),
             hint="--permission-mode auto-edit",
         )

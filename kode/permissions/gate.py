@@ -202,7 +202,7 @@ class PersonGate:
     ) -> Question:
         command = str(arguments.get("command", ""))
         names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one, _ in asked]
-        default = "Edits are asked about in this mode."
+        default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
         rules = dict.fromkeys(rule for _, decision in asked for rule in decision.rules_offered)
         every = all(decision.rules_offered for _, decision in asked)

@@ -203,7 +203,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         )
     kind = type(chain[-1]).__name__
     return TransientError(
-        f"The connection to {url} broke off ({kind}: {detail or 'no detail'}). "
+        f"The connection to {url} was lost ({kind}: {detail or 'no detail'}). "
         "Ask again; if it goes on, check the server and your network."
     )
 
@@ -262,10 +262,10 @@ def from_status(
         )
     if status is None or status < 300:
         # An error in the middle of an answer, without a word on whose fault it is, mostly passes.
-        return TransientError(f"The server broke off its answer with an error{said}", status=status)
+        return TransientError(f"The server ended its answer with an error{said}", status=status)
     return RefusedError(
-        f"The server at {endpoint.shown_url} turned the request down (HTTP {status}){said} "
-        "Asking again will not help: change the request or the settings.",
+        f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
+        "Retrying will not help: change the request or the settings.",
         status=status,
     )
 
@@ -411,7 +411,7 @@ def _said(detail: str) -> str:
 
 def _passing(status: int, endpoint: Endpoint) -> str:
     if status == 429:
-        return f"{endpoint.shown_url} limits the rate of requests (HTTP 429)"
+        return f"{endpoint.shown_url} limits how many requests it takes (HTTP 429)"
     if status == 529:
         return f"{endpoint.shown_url} is overloaded (HTTP 529)"
     if status in (408, 504):

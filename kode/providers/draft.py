@@ -205,7 +205,7 @@ class Draft:
         """
         if not self.stop or (self.said_since_stop and not self.done):
             raise TransientError(
-                "The reply broke off: the stream ended without a stop reason. Ask again."
+                "The reply was cut off: the stream ended without a stop reason. Ask again."
             )
         calls = [block for block in self.blocks.values() if isinstance(block, DraftCall)]
         stop = self._stop_reason(bool(calls))

@@ -52,7 +52,7 @@ class Kept:
         if self.at_stake.discarded:
             what = "What the project's files hold"
         if self.problem:
-            return f"{what} could not be kept first ({self.problem}): /undo may not bring it back."
+            return f"{what} could not be saved first ({self.problem}), so /undo may not restore it."
         held = any(seen.state is not None for seen in self.files.values())
         stashed = any(one.stashes for one in self.surveys)
         if self.left_out:
@@ -61,10 +61,10 @@ class Kept:
             if not held:
                 return f"{what} is too much to keep ({count}, {size}): /undo cannot bring it back."
             return (
-                f"{what} is kept first, but for {count} ({size}), which is too much: "
+                f"{what} is saved first, but for {count} ({size}), which is too much: "
                 "/undo brings the rest back."
             )
-        return f"{what} is kept first: /undo brings it back." if held or stashed else ""
+        return f"{what} is saved first; /undo restores it." if held or stashed else ""
 
 
 @dataclass

@@ -231,7 +231,7 @@ class Checkpoints:
                 continue
             moves.append(self._moved(path, goal))
             if not back.whole:
-                notes.append(f"{path} is as you left it in the middle of the turn.")
+                notes.append(f"{path} has your own edit from during the turn.")
         return moves, left, notes
 
     def _seen(self, path: str, group: Group) -> Seen:

@@ -307,6 +307,6 @@ def _lock(file: IO[bytes], session_id: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BusyError(
-            f"Session {session_id} is open in another kode. Leave it there first, or go on with a "
+            f"Session {session_id} is open in another kode. Close it there, or continue in a "
             f"copy: `kode session fork {session_id}`."
         ) from None

@@ -129,7 +129,7 @@ def no_session(session_id: str) -> SessionError:
 def _newer(session_id: str, version: int) -> SessionError:
     return SessionError(
         f"Session {session_id} was written by a newer kode (format {version}). "
-        "Update kode to go on with it."
+        "Update kode to continue it."
     )
 
 

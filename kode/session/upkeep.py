@@ -102,7 +102,7 @@ def delete(home: Path, session_id: str) -> None:
     path = session_path(home, session_id)
     if in_use(path):
         raise BusyError(
-            f"Session {session_id} is open in another kode. Leave it there first, then delete it."
+            f"Session {session_id} is open in another kode. Close it there, then delete it."
         )
     # The session's own file goes last: as long as it is there, a deletion that was cut short can be
     # asked for again.

@@ -82,7 +82,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="hangs up",
         replies=(wire(ANSWER, hang_up=True),),
-        says="connection to .* broke off .*check the server",
+        says="connection to .* was lost .*check the server",
         asked=ATTEMPTS,
     ),
     Fault(
@@ -120,7 +120,7 @@ FAULTS: tuple[Fault, ...] = (
         name="says 429 once",
         replies=(error(429, "Slow down"), DONE),
         code=0,
-        says=r"limits the rate of requests \(HTTP 429\): Slow down\. Retrying in",
+        says=r"limits how many requests it takes \(HTTP 429\): Slow down\. Retrying in",
         out="All done.",
         kept=("assistant end: All done.",),
         asked=2,
@@ -188,7 +188,7 @@ FAULTS: tuple[Fault, ...] = (
                 error_after={"chunks": "Hello", "error": {"status": 529, "type": "overloaded"}},
             ),
         ),
-        says="overloaded|broke off its answer with an error",
+        says="overloaded|ended its answer with an error",
         out="Hello there",
         kept=(PARTIAL,),
         asked=ATTEMPTS,
@@ -296,7 +296,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="refuses in words",
         replies=({"text": "I will not do that.", "stop": "refusal"},),
-        says="The model refused this request. Put the task in other words",
+        says="The model refused this request. Rephrase the task",
         out="I will not do that.",
         kept=("assistant refusal: I will not",),
     ),
@@ -309,7 +309,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="reaches the limit in its text",
         replies=({**ANSWER, "stop": "length"},),
-        says="The answer was cut at the output limit of .*Ask it to go on",
+        says="The answer was cut at the output limit of .*Send `continue`",
         out="Hello there, I look at it now.",
         kept=("assistant length: Hello there",),
     ),

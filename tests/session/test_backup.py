@@ -238,7 +238,7 @@ def test_a_repository_whose_settings_place_its_files_elsewhere_is_not_read(repo:
     git(repo, "config", "core.worktree", str(elsewhere))
     record = opened(repo).would_keep(AtStake(discarded=(str(repo),)))
     assert not record.files
-    assert "could not be kept first (its settings place its files elsewhere)" in record.sentence()
+    assert "could not be saved first (its settings place its files elsewhere)" in record.sentence()
 
 
 def test_what_rm_deletes_comes_back_without_git(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_folder_outside_the_folders_of_work_is_not_kept_and_the_question_says_
     record = opened(root).would_keep(AtStake(deleted=(str(other), str(root))))
     assert list(record.files) == [str(root / "a")]
     assert f"{other} is outside the folders of work" in record.sentence()
-    assert "/undo may not bring it back" in record.sentence()
+    assert "/undo may not restore it" in record.sentence()
 
 
 def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path) -> None:
@@ -336,10 +336,10 @@ def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path)
 @pytest.mark.parametrize(
     ("contents", "sentence"),
     [
-        ({}, "What it deletes is kept first: /undo brings it back."),
+        ({}, "What it deletes is saved first; /undo restores it."),
         (
             {"max_file_bytes": 1000},
-            "What it deletes is kept first, but for 1 file (1 MB), which is too much: "
+            "What it deletes is saved first, but for 1 file (1 MB), which is too much: "
             "/undo brings the rest back.",
         ),
         (
@@ -365,8 +365,8 @@ def test_the_sentence_says_when_nothing_could_be_kept(tmp_path: Path) -> None:
     (root / "a").write_text("one\n")
     (tmp_path / "checkpoints").write_text("in the way")
     record = opened(root).would_keep(AtStake(deleted=(str(root / "a"),)))
-    assert "could not be kept first" in record.sentence()
-    assert "/undo may not bring it back" in record.sentence()
+    assert "could not be saved first" in record.sentence()
+    assert "/undo may not restore it" in record.sentence()
 
 
 def test_nothing_to_lose_is_nothing_to_say(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_what_a_person_changed_in_the_middle_of_a_turn_is_what_undo_goes_back_to
     undone = kept.undo()
 
     assert path.read_text() == "mine"
-    assert undone.notes == (f"{path} is as you left it in the middle of the turn.",)
+    assert undone.notes == (f"{path} has your own edit from during the turn.",)
     kept.redo()
     assert path.read_text() == "three"
 
