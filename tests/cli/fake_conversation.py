@@ -161,9 +161,9 @@ class FakeConversation:
             return
         if text == "steer":
             emit(ToolStarted(call_id="s", name="shell", subject="sleep 1"))
-            while not (said := self.steering()):
+            while not (self.cwd / "go").exists():  # the test has seen what waits
                 await asyncio.sleep(0.05)
-            await asyncio.sleep(1.0)
+            said = self.steering()
             emit(Steered(text=said[0]))
             await self._say(f"Steered by: {said[0]}")
             return

@@ -148,7 +148,7 @@ def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
     terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")
 
 
-def test_enter_while_a_turn_runs_goes_to_its_next_step_and_alt_enter_waits(repl):
+def test_enter_while_a_turn_runs_goes_to_its_next_step_and_alt_enter_waits(repl, tmp_path):
     terminal = repl()
 
     terminal.type("steer", "enter")
@@ -157,6 +157,7 @@ def test_enter_while_a_turn_runs_goes_to_its_next_step_and_alt_enter_waits(repl)
     terminal.until("next step: use tabs (Up to edit)")
     terminal.type("echo", "\x1b\r")
     terminal.until("queued: echo (Up to edit)")
+    (tmp_path / "project" / "go").touch()
 
     text = terminal.until("Steered by: use tabs", "You said: echo")
     assert text.index("\n> use tabs") < text.index("Steered by") < text.index("\n> echo")

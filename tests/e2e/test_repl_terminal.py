@@ -104,18 +104,18 @@ def test_a_terminal_that_is_closed_ends_the_turn_in_good_order(repl, tmp_path):
     assert (tmp_path / "home" / "closed").read_text() == "cancelled 1"
 
 
-def test_what_is_typed_during_a_turn_is_shown_as_queued_and_sent_after_it(repl):
+def test_what_is_typed_during_a_turn_is_shown_and_can_be_edited_until_it_is_sent(repl):
     terminal = repl()
 
     terminal.type("slow", "enter")
     terminal.until("Running sleep 60")
     terminal.type("echo", "enter")
-    terminal.until("queued: echo (Up to edit)")
+    terminal.until("next step: echo (Up to edit)")
     terminal.type("up")
-    terminal.until_gone("queued:")
+    terminal.until_gone("next step:")
     terminal.until("> echo")
     terminal.type("enter")
-    terminal.until("queued: echo")
+    terminal.until("next step: echo")
     terminal.type("ctrl-c")
     terminal.until("Stopped.", "> echo")
     terminal.type("enter")
@@ -412,7 +412,7 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal = repl()
 
     terminal.type("ask", "enter", "y", "enter", "y")
-    terminal.until("y  yes, once", "answer:", "queued: y")
+    terminal.until("y  yes, once", "answer:", "next step: y")
     terminal.type("enter")
 
     text = terminal.until("The answer was no")
