@@ -223,17 +223,23 @@ class Conversation:
 
         Raises: StorageError.
         """
-        asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
-        if not asked:
-            return False
-        self.session.append(RewindEntry(to=asked[-1].id))
-        self.context.known_messages = 0
-        return True
+        turns = len(self._prompt_entries())
+        if turns:
+            self._drop_from(turns)
+        return turns > 0
 
     def prompts(self) -> list[str]:
         """What the person asked in each turn of the conversation, oldest first."""
-        asked = (entry for entry in effective(self.session.entries) if is_turn(entry))
-        return [text_of(entry) if isinstance(entry, MessageEntry) else "" for entry in asked]
+        return [text_of(entry) for entry in self._prompt_entries()]
+
+    def _prompt_entries(self) -> list[MessageEntry]:
+        entries = effective(self.session.entries)
+        return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
+
+    def _drop_from(self, turn: int) -> None:
+        """Rewinds the session to before the prompt of this turn (from 1). Raises: StorageError."""
+        self.session.append(RewindEntry(to=self._prompt_entries()[turn - 1].id))
+        self.context.known_messages = 0
 
     async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
         """Goes back to before the prompt of this turn (from 1); says what was done, a line each.
@@ -246,13 +252,11 @@ class Conversation:
             undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
             for one in undone:
                 done.append(undo_text(one, self.cwd, self._asked, redo=False))
-                self._tell_model(one, "undid changes of yours to")
+                self._tell_model(one, "undid your changes to")
             if not undone:
                 done.append("No file was changed since.")
         if conversation:
-            asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
-            self.session.append(RewindEntry(to=asked[turn - 1].id))
-            self.context.known_messages = 0
+            self._drop_from(turn)
             done.append(f"The conversation is back to before prompt {turn}.")
         return done
 
@@ -376,11 +380,8 @@ class Conversation:
 
     def _asked(self, turn: int) -> str:
         """The beginning of what the person asked in a turn; "" when that is not known."""
-        asked = [entry for entry in effective(self.session.entries) if is_turn(entry)]
-        if not 0 < turn <= len(asked):
-            return ""
-        entry = asked[turn - 1]
-        return " ".join(text_of(entry).split())[:60] if isinstance(entry, MessageEntry) else ""
+        prompts = self.prompts()
+        return " ".join(prompts[turn - 1].split())[:60] if 0 < turn <= len(prompts) else ""
 
     def diffs(self) -> list[FileDiff]:
         """What this session has changed in files through tools, file by file."""

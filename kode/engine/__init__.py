@@ -6,6 +6,7 @@
     context.py   an open session as the model sees it: system prompt, messages, compaction
     reply.py     one reply of the model, with its retries
     act.py       the calls of one reply: parsed, checked, put to the gate, run, clipped
+    evidence.py  what a turn has checked, from how commands ended
     trial.py     a command: tried in the sandbox, or run outside
     fence.py     the frame around text from outside
     window.py    what fills the model's window, for a person to read

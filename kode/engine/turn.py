@@ -69,7 +69,7 @@ async def run_turn(
 ) -> TurnEnded:
     """Runs one turn to its end and says how it ended; what happened is on disk by then. `steering`
     hands over what the person has said since it was last called; the model gets it with its next
-    step, and the turn goes on as long as there is any.
+    step, and the turn continues as long as there is any.
 
     A cancellation of the calling task becomes the status `interrupted`, the time limit becomes
     `timeout`, any fault of provider, limits or disk becomes `error`.
@@ -113,6 +113,7 @@ async def run_turn(
         files_changed=tuple(run.files_changed),
         tainted=session.tainted,
     )
+    checks = run.evidence.checks()
     ended = TurnEnded(
         status=status,
         result=run.answer,
@@ -122,8 +123,8 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
-        checks=run.evidence.checks(),
-        claims_more=claims_more(run.answer, run.evidence.checks()),
+        checks=checks,
+        claims_more=claims_more(run.answer, checks),
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )
     await _settle(run, turn, ended)

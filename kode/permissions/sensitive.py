@@ -134,11 +134,6 @@ def is_secret(path: str, where: Ground) -> bool:
     return any(_is_secret(known, where) for known in {path, real(path)})
 
 
-def may_be_secret_name(name: str) -> bool:
-    """A quick look at a file's name alone: False means that it is no name of a file with keys."""
-    return _copied(_folded(name)) in _KEY_NAMES
-
-
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     """Whether something that is there holds keys, as far as its name and place tell. Cheap for the
     many that do not."""
@@ -151,11 +146,6 @@ def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     if original not in _KEY_NAMES or _NO_KEY.search(f"/{original}"):
         return False
     return _is_key_file(_folded(folder), original)
-
-
-def is_secret_folder(path: str) -> bool:
-    """Whether all that lies in a folder counts as secret."""
-    return _IN_KEY_FOLDER.search(_folded(path)) is not None
 
 
 def holds_keys(path: str) -> bool:

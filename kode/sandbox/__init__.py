@@ -1,7 +1,8 @@
 """The sandbox: what a command that nobody was asked about can reach, held by the kernel.
 
     deferred.py   stands for a sandbox until a command needs it
-    sandbox.py    read this first: what holds on this machine, and an attempt at a command
+    sandbox.py    read this first: what holds on this machine
+    attempt.py    one command in it: how it starts, what it hits, what it changed
     view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
     masks.py      which files of a folder hold keys, so that nothing shows in their place
     layer.py      the throw-away copy of the folders of work, and what a command changed in it

@@ -1,4 +1,4 @@
-"""What sandbox this machine has, and attempts at commands in it.
+"""What sandbox this machine has; one command in it is an `Attempt`.
 
     bubblewrap   the whole: root read-only, the home and kode's folder hidden, a private temporary
                  folder, no other processes, no network; inside it Landlock and seccomp (`limits`);

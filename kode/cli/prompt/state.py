@@ -254,8 +254,6 @@ class PromptState:
             what, since, stop = "Stopping", self.cancelled_at, ""
         elif lines:
             return lines + waiting
-        elif self.screen.asking:  # the question below says what is waited for
-            return waiting
         else:
             ran_s = now - self.work_since if self.unfinished is not None else 0.0
             what, since = self.doing or "Working", self.work_since
@@ -360,7 +358,7 @@ class PromptState:
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
         if prompts := talk.prompts():
-            self._print_prompt(prompts[-1])
+            self.screen.print_prompt(prompts[-1])
         if answer := talk.last_answer():
             self.renderer.show_answer(answer)
 
@@ -437,12 +435,7 @@ class PromptState:
     def _echo(self, text: str) -> None:
         """What was sent stays in the scrollback; a plain terminal has shown it already."""
         if self.editor is not None:
-            self._print_prompt(text)
-
-    def _print_prompt(self, text: str) -> None:
-        first, *rest = text.split("\n")
-        self.screen.print()
-        self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+            self.screen.print_prompt(text)
 
     async def _command(self, name: str, argument: str) -> None:
         self.doing = f"Running {one_line(name)}"

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
@@ -170,7 +171,8 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         hint = "This destroys, and you allowed several just now: type the whole word to allow it."
     return Menu(
         choices,
-        above=lambda width: question_lines(screen, question, width),
+        # The prompt is painted ten times a second, and colouring a diff takes its time.
+        above=cache(partial(question_lines, screen, question)),
         selected=len(choices) - 1,
         by_word=in_words,
         hint=hint,

@@ -139,13 +139,6 @@ class Renderer:
         self._last = "person"
         self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
 
-    def _steered(self, text: str) -> None:
-        """What the person said meanwhile, where the model got it."""
-        first, *rest = clean(text).split("\n")
-        self.screen.print()
-        self.screen.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
-        self._last = "person"
-
     def _will_stand_apart(self, is_text: bool) -> bool:
         """Whether a blank line will come before what goes on now, once it is settled: without it
         here too, all would move down by a line then."""
@@ -165,7 +158,8 @@ class Renderer:
                 self._last = "person"
             case Steered():
                 self._settle_thinking()
-                self._steered(event.text)
+                self.screen.print_prompt(event.text)
+                self._last = "person"
             case TextDelta():
                 self._settle_thinking()
                 self._streamed = True

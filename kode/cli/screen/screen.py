@@ -140,6 +140,12 @@ class Screen:
         body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
         self.print_painted(self.paint(style, body) if style else body)
 
+    def print_prompt(self, text: str) -> None:
+        """What the person said, in its place in the conversation."""
+        first, *rest = text.split("\n")
+        self.print()
+        self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+
     def print_painted(self, text: str) -> None:
         """As `print`, for text that was cleaned and then painted by kode itself."""
         self._pending.append((_MARKS.sub(r"\1", text) if self.plain else text) + "\n")

@@ -26,7 +26,7 @@ from kode.events import (
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 
 
-class PromptState:
+class Shown:
     """A renderer on a screen that is a string, with a clock of its own."""
 
     def __init__(self, *, width=80, color=False):
@@ -56,7 +56,7 @@ class PromptState:
 
 @pytest.mark.parametrize("width", [20, 80])
 def test_tool_lines_and_text_fit_the_width(width):
-    state = PromptState(width=width)
+    state = Shown(width=width)
 
     state.show(TurnStarted(text="x"), tool(subject="a long command " * 9))
     state.show(
@@ -68,7 +68,7 @@ def test_tool_lines_and_text_fit_the_width(width):
 
 @pytest.mark.parametrize("width", [20, 80])
 def test_live_lines_fit_width_and_height_at_every_moment(width):
-    state = PromptState(width=width)
+    state = Shown(width=width)
 
     for event in ALL_EVENTS:
         state.show(event)
@@ -79,11 +79,11 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
 
 
 def test_without_colour_no_escape_sequence_is_written():
-    assert "\x1b" not in PromptState().show(*ALL_EVENTS)
+    assert "\x1b" not in Shown().show(*ALL_EVENTS)
 
 
 def test_with_colour_diffs_are_coloured():
-    text = PromptState(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
+    text = Shown(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
 
     assert "\x1b[31mx\x1b[0m" in text
     assert "\x1b[32my\x1b[0m" in text
@@ -91,7 +91,7 @@ def test_with_colour_diffs_are_coloured():
 
 def test_what_tools_and_models_say_cannot_control_the_terminal():
     evil = "\x1b[2Jx\x1b]0;t\x07\x9b1m"
-    state = PromptState()
+    state = Shown()
 
     state.show(
         TurnStarted(text="x"),
@@ -119,23 +119,23 @@ def test_any_split_of_a_reply_gives_the_same_screen(data):
     edges = [0, *cuts, len(text)]
     deltas = [TextDelta(text=text[a:b]) for a, b in itertools.pairwise(edges)]
 
-    split = PromptState().show(TurnStarted(text="x"), *deltas, replied(text))
+    split = Shown().show(TurnStarted(text="x"), *deltas, replied(text))
 
-    assert split == PromptState().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
+    assert split == Shown().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
 
 
 def test_a_reply_that_was_not_streamed_is_shown_whole():
-    assert "Hello" in PromptState().show(TurnStarted(text="x"), replied("Hello"))
+    assert "Hello" in Shown().show(TurnStarted(text="x"), replied("Hello"))
 
 
 def test_a_streamed_reply_is_shown_once():
-    text = PromptState().show(TurnStarted(text="x"), TextDelta(text="Hello"), replied("Hello"))
+    text = Shown().show(TurnStarted(text="x"), TextDelta(text="Hello"), replied("Hello"))
 
     assert text.count("Hello") == 1
 
 
 def test_the_unfinished_tail_is_live_and_settles():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
 
     assert "half a sen" in state.live()
@@ -148,7 +148,7 @@ def test_the_unfinished_tail_is_live_and_settles():
 
 
 def test_the_spinner_says_what_runs_and_how_long():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.now += 2
 
@@ -156,7 +156,7 @@ def test_the_spinner_says_what_runs_and_how_long():
 
 
 def test_what_takes_long_says_that_it_can_go_to_the_background():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.now += 12
 
@@ -165,7 +165,7 @@ def test_what_takes_long_says_that_it_can_go_to_the_background():
 
 
 def test_output_of_a_running_tool_is_live_only():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.show(ToolOutput(call_id="1", text="1\n2\n3\n4\n5\n6\n"))
 
@@ -174,7 +174,7 @@ def test_output_of_a_running_tool_is_live_only():
 
 
 def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
     assert state.live()[:-1] == ["", "  one", "  10%"]
@@ -187,7 +187,7 @@ def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
 
 
 def test_thinking_is_folded_to_one_line():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
     state.now += 4
 
@@ -198,7 +198,7 @@ def test_thinking_is_folded_to_one_line():
 
 
 def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text="First this. " + "and that " * 500))
     state.show(ThinkingDelta(text="so in the end: yes."))
 
@@ -208,7 +208,7 @@ def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
 
 
 def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
-    state = PromptState()
+    state = Shown()
     retry = RetryScheduled(
         attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded.", discards_text=True
     )
@@ -223,7 +223,7 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
 
 
 def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
-    state = PromptState()
+    state = Shown()
     call = {"name": "read_file", "subject": "a.py"}
 
     state.show(TurnStarted(text="x"), StepStarted(step=1))
@@ -239,7 +239,7 @@ def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
 
 
 def test_why_a_request_is_sent_again_is_said_once_in_a_row():
-    state = PromptState()
+    state = Shown()
     begun = (TurnStarted(text="x"), StepStarted(step=1))
     down, slow = (
         [
@@ -261,7 +261,7 @@ def test_why_a_request_is_sent_again_is_said_once_in_a_row():
 
 
 def test_the_spinner_counts_down_to_the_next_attempt():
-    state = PromptState()
+    state = Shown()
     state.show(
         TurnStarted(text="x"),
         RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="overloaded"),
@@ -274,7 +274,7 @@ def test_the_spinner_counts_down_to_the_next_attempt():
 
 
 def test_a_diff_that_was_just_approved_is_not_shown_again():
-    state = PromptState()
+    state = Shown()
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
     state.renderer.screen.approved = diff.strip()
 
@@ -283,7 +283,7 @@ def test_a_diff_that_was_just_approved_is_not_shown_again():
 
 
 def test_a_failed_tool_shows_the_end_of_what_it_said():
-    text = PromptState().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
+    text = Shown().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
 
     assert "✗ Running pytest -q · exit 1 · 1.5s" in text
     assert "  … 24 more lines\n  line 24" in text
@@ -293,7 +293,7 @@ def test_a_failed_tool_shows_the_end_of_what_it_said():
 def test_a_long_diff_is_cut_and_says_so():
     diff = "@@ -0,0 +1,200 @@\n" + "+x\n" * 200
 
-    text = PromptState().show(tool("edit_file", "a", diff=diff))
+    text = Shown().show(tool("edit_file", "a", diff=diff))
 
     assert text.count("+ x") == MAX_DIFF_LINES - 1
     assert f"… {200 - MAX_DIFF_LINES + 1} more lines added (/details)" in text
@@ -302,25 +302,25 @@ def test_a_long_diff_is_cut_and_says_so():
 def test_the_note_on_a_session_is_not_worth_a_line():
     kept = MemoryChanged(text="kept episode 1", change_id="c1", of_session=True)
 
-    assert PromptState().show(kept).strip() == ""
+    assert Shown().show(kept).strip() == ""
 
 
 def test_what_a_call_changed_in_memory_is_told_once():
     told = 'added to user "Wants the edge cases named in every summary"'
     call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
     done = ToolFinished(**call, is_error=False, summary=told + " …")
-    state = PromptState()
+    state = Shown()
 
     text = state.show(MemoryChanged(text=told, change_id="c1"), done)
     assert " ".join(text.split()) == f"memory: {told} · /memory undo c1"
     assert "● Memory add" in state.show(done)
 
     failed = replace(done, is_error=True)
-    assert "✗" in PromptState().show(MemoryChanged(text=told, change_id="c1"), failed)
+    assert "✗" in Shown().show(MemoryChanged(text=told, change_id="c1"), failed)
 
 
 def test_memory_and_context_are_one_quiet_line_each():
-    text = PromptState().show(
+    text = Shown().show(
         MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),
         ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
     )
@@ -338,11 +338,11 @@ def test_memory_and_context_are_one_quiet_line_each():
     ],
 )
 def test_a_turn_that_failed_says_what_to_do(status, error, said):
-    assert said in PromptState().show(TurnStarted(text="x"), ended(status, error))
+    assert said in Shown().show(TurnStarted(text="x"), ended(status, error))
 
 
 def test_the_end_of_a_turn_takes_everything_live_away():
-    state = PromptState()
+    state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
 
     text = state.show(ended(files=("/a", "/b")))
@@ -352,7 +352,7 @@ def test_the_end_of_a_turn_takes_everything_live_away():
 
 
 def test_a_fault_of_the_screen_never_reaches_the_turn():
-    state = PromptState()
+    state = Shown()
     state.renderer.screen.columns = lambda: 1 // 0
 
     state.renderer.emit(tool())
@@ -362,7 +362,7 @@ def test_a_fault_of_the_screen_never_reaches_the_turn():
 
 def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
     output = "\n".join(f"line {n}" for n in range(9))
-    state = PromptState(color=True)
+    state = Shown(color=True)
     failed = ToolFinished(
         call_id="1",
         name="shell",
@@ -387,4 +387,4 @@ def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
 def test_a_command_that_ended_well_or_runs_on_is_one_line(summary):
     finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
 
-    assert PromptState().show(finished).count("\n") == 1
+    assert Shown().show(finished).count("\n") == 1
