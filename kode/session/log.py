@@ -131,6 +131,9 @@ class Session:
                 durable.remove(self.path)
                 # Pictures that were to go with a first message.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+            # A child process that is just being started still has the file: closing it here would
+            # leave it locked until that child runs its program.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _has_messages(self) -> bool:
         return any(isinstance(entry, MessageEntry) for entry in self.entries)

@@ -386,3 +386,16 @@ def test_costs_are_those_of_turns_and_of_requests_beside_them(tmp_path: Path) ->
     assert session.cost_usd == 1.25
     assert session.usage == usage + usage
     session.close()
+
+
+def test_a_closed_session_is_free_though_a_child_still_has_its_file(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("hello"))
+    assert session.file is not None
+    kept = os.dup(session.file.fileno())  # as a child process has it until it runs its program
+    try:
+        session.close()
+        again, _ = log.load(tmp_path, str(session.id))
+        again.close()
+    finally:
+        os.close(kept)
