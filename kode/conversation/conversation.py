@@ -32,10 +32,12 @@ from kode.engine.context import (
     is_worth_compacting,
     open_context,
 )
+from kode.engine.fence import fenced
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
@@ -111,6 +113,8 @@ class Conversation:
     background: set["asyncio.Task[None]"] = field(default_factory=set)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     """What the person has sent to the background; of the process, not of one session."""
+    extensions: Extensions | None = None
+    """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
 
     @property
     def config(self) -> Config:
@@ -151,6 +155,9 @@ class Conversation:
             )
             await memory.open(context, self.session.state(memory.name))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            if self.extensions is not None:
+                window = self.agent.provider.info.context_window
+                tools += await self.extensions.open(window)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
@@ -189,6 +196,8 @@ class Conversation:
             await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
+        if self.extensions is not None:
+            self.attach_outside(*await self.extensions.mentioned(text))
         attachments, self.attachments = self.attachments, ()
         ended = await run_turn(
             self.agent, self.context, text, self.emit, attachments, self.steering
@@ -216,6 +225,12 @@ class Conversation:
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
+
+    def attach_outside(self, *texts: Outside) -> None:
+        """Lets texts of extensions go with the next turn, as text from outside."""
+        self.attachments += tuple(
+            Text(text=fenced(one.text, one.source), source="outside") for one in texts
+        )
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;
@@ -413,6 +428,8 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
+            if self.extensions is not None:
+                await self.extensions.close()
             await self._leave()
             await self.agent.provider.aclose()
 
