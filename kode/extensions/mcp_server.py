@@ -124,7 +124,9 @@ class McpServer:
                 closed.cancel()
 
     async def _look_at(self, connection: Connection) -> None:
-        found = {one.name: one for one in await connection.tools()}
+        found: dict[str, Definition] = {}
+        for one in await connection.tools():
+            found.setdefault(one.name, one)  # a second one of a name would hide the first
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
         held = await asyncio.to_thread(self._held, found)
