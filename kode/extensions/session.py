@@ -110,11 +110,12 @@ class Extensions:
         """The resources that a text names as `@server:uri`; of one that cannot be read a notice
         tells."""
         found = []
-        for name, uri in dict.fromkeys(_RESOURCE.findall(text)):
+        for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             if name not in self.servers:
                 continue
+            uri = written.rstrip(".,;!?)")
             try:
-                content = await self.servers[name].connection().read(uri.rstrip(".,;!?)"))
+                content = await self.servers[name].connection().read(uri)
                 found.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
