@@ -76,6 +76,7 @@ class FakeConversation:
     closed: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    extensions: object = None
     steering: object = tuple
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
