@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -164,7 +165,8 @@ def _get(entry: Entry) -> int:
     print(clean(visible(review.shown(entry.item, _approvals(entry)))))
     for one in _approvals(entry).items:
         if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
-            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  pinned {one.approved_at}")))
+            about = json.loads(one.content).get("description", "")
+            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}")))
     return EXIT_OK
 
 
