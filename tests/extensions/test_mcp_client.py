@@ -62,7 +62,9 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
 
     async with (
         transport() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path, elicit=elicit) as connection,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
+        ) as connection,
     ):
         tools = {tool.name: tool for tool in await connection.tools()}
         assert tools["add"].description == "Adds two numbers."
@@ -99,7 +101,9 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 
     async with (
         over_stdio() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path, elicit=nobody) as connection,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=nobody
+        ) as connection,
     ):
         assert (await connection.call("paint", {}, print)).text == "decline"
 
@@ -107,7 +111,7 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
     async with (
         over_stdio() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path) as connection,
+        mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
     ):
         calling = asyncio.ensure_future(connection.call("forever", {}, print))
         await asyncio.sleep(0.2)
@@ -120,12 +124,12 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
 async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):
     server = Server(name="gone", url="http://127.0.0.1:9/mcp", environment={}, headers={})
     with pytest.raises(ServerError, match="The MCP server gone failed"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
 async def test_a_program_that_is_not_there_is_a_fault_in_a_sentence(tmp_path):
     server = Server(name="gone", command=("no-such-program",), environment={}, headers={})
     with pytest.raises(ServerError, match="could not be started"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass

@@ -236,7 +236,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
     sandboxed = config.sandbox.enabled is not False
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
-    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit)
+    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
     async with AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
@@ -246,6 +246,10 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
                 f"The MCP server {entry.name} did not start within {LOGIN_TIMEOUT_S:g} s."
             ) from error
         yield connection
+
+
+def _show_login(page: str) -> None:
+    print(clean(f"Log in at this page, on this machine:\n\n{visible(page)}\n"), flush=True)
 
 
 def _approvals(entry: Entry) -> trust.Approvals:
