@@ -63,9 +63,7 @@ async def connect(
         with _as_server_errors(server.name):
             if server.url:
                 given = {name.lower() for name in server.headers}
-                auth = (
-                    None if "authorization" in given else login(server.name, server.url, home, tell)
-                )
+                auth = None if "authorization" in given else login(server, home, tell)
                 transport = mcp_transport.http(server, auth)
             else:
                 process = await mcp_process.start(
@@ -266,11 +264,13 @@ def _as_server_errors(
     except MCPError as error:
         if closed is not None and closed.done():
             raise ServerError(f"The MCP server {name} failed: {closed.result()}.") from error
-        said = str(error).strip()[:500]
+        said = " ".join(str(error).split())[:500]
         raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
     except Exception as error:
         said = str(closed.result() if closed is not None and closed.done() else _innermost(error))
-        raise ServerError(f"The MCP server {name} failed: {said[:500]}", untrusted=name) from error
+        raise ServerError(
+            f"The MCP server {name} failed: {' '.join(said.split())[:300]}", untrusted=name
+        ) from error
 
 
 def _innermost(error: BaseException) -> str:

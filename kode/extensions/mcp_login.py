@@ -24,6 +24,7 @@ from pydantic import AnyUrl, ValidationError
 
 from kode import durable, paths
 from kode.errors import ServerError
+from kode.extensions.mcp_config import Server
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000
@@ -33,31 +34,34 @@ Tell = Callable[[str], None]
 """Shows the person the page at which they log in."""
 
 
-def login(name: str, url: str, home: Path, tell: Tell | None) -> httpx2.Auth:
+def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
     """What authorizes requests to a server. Where a person has to log in, `tell` shows them where;
     without it, the request fails with a ServerError that says how to."""
-    returns = _Return(port=_FIRST_PORT + int(_key(url), 16) % _PORTS)
+    key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
+    returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
+    here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
+    known = None
+    if server.client_id:
+        known = OAuthClientInformationFull(
+            client_id=server.client_id,
+            client_secret=server.client_secret or None,
+            token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
+            redirect_uris=[here],
+        )
 
     async def redirect(page: str) -> None:
         if tell is None:
-            raise ServerError(f"it wants you to log in: `kode mcp test {name}`")
+            raise ServerError(f"it wants you to log in: `kode mcp test {server.name}`")
         await returns.listen()
         tell(page)
 
     return OAuthClientProvider(
-        server_url=url,
-        client_metadata=OAuthClientMetadata(
-            client_name="kode",
-            redirect_uris=[AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")],
-        ),
-        storage=_Tokens(paths.mcp_tokens_file(home, _key(url)), url),
+        server_url=server.url,
+        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[here]),
+        storage=_Tokens(paths.mcp_tokens_file(home, key), server.url, known),
         redirect_handler=redirect,
         callback_handler=returns.wait,
     )
-
-
-def _key(url: str) -> str:
-    return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 @dataclass
@@ -66,6 +70,8 @@ class _Tokens:
 
     path: Path
     url: str
+    known: OAuthClientInformationFull | None
+    """How kode is registered with the server, where its entry says so."""
 
     async def get_tokens(self) -> OAuthToken | None:
         found: OAuthToken | None = self._read("tokens", OAuthToken)
@@ -75,6 +81,8 @@ class _Tokens:
         self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if self.known is not None:
+            return self.known
         found: OAuthClientInformationFull | None = self._read("client", OAuthClientInformationFull)
         return found
 
