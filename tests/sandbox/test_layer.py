@@ -22,6 +22,8 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
+pytestmark = pytest.mark.slow
+
 Tree = dict[str, tuple[object, ...]]
 
 

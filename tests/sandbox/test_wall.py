@@ -17,6 +17,8 @@ from kode.tools.shell import shell
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
 from tests.workplaces import workplace
 
+pytestmark = pytest.mark.slow
+
 KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
 
