@@ -105,7 +105,8 @@ async def _run(
         task = asyncio.ensure_future(conversation.turn(text))
         with _cancelled_by_signals(task):
             ended = await _ended(task)
-        _print_result(arguments, ended, conversation.session.id, cwd)
+        plain = loaded.config.repl.plain
+        _print_result(arguments, ended, conversation.session.id, cwd, plain=plain)
     finally:
         closing = asyncio.ensure_future(conversation.close())
         with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
@@ -288,7 +289,12 @@ def _faces(arguments: argparse.Namespace, *, plain: bool) -> "tuple[Emit, Ask | 
 
 
 def _print_result(
-    arguments: argparse.Namespace, ended: TurnEnded, session_id: str | None, cwd: Path
+    arguments: argparse.Namespace,
+    ended: TurnEnded,
+    session_id: str | None,
+    cwd: Path,
+    *,
+    plain: bool,
 ) -> None:
     match arguments.output_format:
         case "json":
@@ -297,9 +303,7 @@ def _print_result(
             print_line(to_json({"type": "result", **result_object(ended, session_id, cwd)}))
         case _:
             if ended.result.strip():
-                result = ended.result.rstrip("\n")
-                # A program gets what was said; a terminal must not be controlled by it.
-                print_line(clean(result) if sys.stdout.isatty() else result)
+                _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
             if ended.error:
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
@@ -308,6 +312,19 @@ def _print_result(
                     one_line(relative_path(path, cwd)) for path in ended.files_changed
                 )
                 print(f"changed: {names}", file=sys.stderr)
+
+
+def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:
+    """A program gets what the model said as it is; a person reads it as in the REPL."""
+    if not sys.stdout.isatty():
+        print_line(answer)
+        return
+    from kode.cli.screen.render import Renderer
+    from kode.cli.screen.screen import open_screen
+
+    screen = open_screen(color=False if arguments.no_color else None, plain=plain)
+    Renderer(screen).show_answer(answer)
+    screen.flush()
 
 
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:
