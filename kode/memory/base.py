@@ -3,7 +3,8 @@
 A hook that a system does not define gives the neutral answer (`null`). Not here: what is kept.
 """
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,12 +12,62 @@ from kode.contracts import MemoryContext
 from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
-from kode.memory.background import Background
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.null import NullMemory
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+
+SHARE_OF_GRACE = 0.9
+"""Of the time at the end; the rest is for ending what has to be cancelled."""
+
+
+class Background:
+    """The tasks of one open memory. `report` is called with what failed while nobody waited."""
+
+    def __init__(self, report: Callable[[BaseException], None]) -> None:
+        self._report = report
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_closing = False
+        """Whether the session ends: no further step is to be begun."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Starts work that nobody waits for."""
+        task = self._create(work)
+        task.add_done_callback(self._report_fault)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for work that continues if the caller is cancelled. Raises what the work raises."""
+        task = self._create(work)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._report_fault)  # from here on nobody waits
+            raise
+
+    async def close(self, grace_s: float) -> None:
+        """Gives what runs `grace_s`, then cancels it; never raises but CancelledError."""
+        self.is_closing = True
+        tasks = list(self._tasks)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace_s * SHARE_OF_GRACE)
+        finally:
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _create(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _report_fault(self, task: "asyncio.Task[None]") -> None:
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self._report(fault)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +170,20 @@ class BaseMemory(NullMemory):
 def reason_of(error: BaseException) -> str:
     """A fault in words: its own where it is kode's, else with its type."""
     return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
+
+
+def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
+    """The same among what waits for approval. Raises: MemoryRefused."""
+    kind = f"{kind} that waits for approval"
+    return only_one(kind, waiting, id, "`kode memory approve` without an id")
+
+
+def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:
+    """The one of `ids` that is `id` or begins so; `kind` says what they are of, `lists` what lists
+    them. Raises: MemoryRefused when none does, or several."""
+    known = list(ids)
+    found = [id] if id in known else [one for one in known if one.startswith(id)]
+    if len(found) == 1:
+        return found[0]
+    how_many = "More than one" if found else "No"
+    raise MemoryRefused(f"{how_many} {kind} begins with {id!r}. {lists} lists them.")

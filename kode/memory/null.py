@@ -60,3 +60,17 @@ class NullMemory:
 
     async def close(self, grace_s: float) -> None:
         return None
+
+
+class SnapshotMemory(NullMemory):
+    """Injects the given section at every moment; every other hook is neutral."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    @property
+    def name(self) -> str:
+        return "snapshot"
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection(system=self._section)

@@ -93,7 +93,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory import make_system
-    from kode.memory.transfer import copy
+    from kode.memory.exchange import copy
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")

@@ -23,8 +23,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.memory.history import Author
-from kode.memory.locks import locked
-from kode.memory.stored import WaitingFolder, read_row, stems
+from kode.memory.stored import WaitingFolder, locked, read_row, stems
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long the keys of done items are kept, for sessions whose own file could not keep them."""

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kode import durable
-from kode.memory.locks import locked
-from kode.memory.stored import read_row
+from kode.memory.stored import locked, read_row
 
 MAX_PAIRS = 40
 """In one question; the others wait for the next."""

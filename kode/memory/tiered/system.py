@@ -33,12 +33,12 @@ from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.judge import Judge
+from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.transcript import Recording
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.transcript import Recording
 from kode.messages import Message
 
 if TYPE_CHECKING:
