@@ -116,6 +116,10 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks, by the script of `kode completion`
+        from kode.cli.commands.completion import answer
+
+        return answer(os.environ["COMP_LINE"])
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         width = max(map(len, COMMANDS))
