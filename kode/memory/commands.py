@@ -17,7 +17,7 @@ from kode.memory import exchange
 from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
-from kode.shorten import shorten
+from kode.messages import shorten
 
 TARGETS: Mapping[str, Sequence[str]] = {
     "tiered": ("user", "env"),

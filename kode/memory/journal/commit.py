@@ -19,7 +19,7 @@ from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.queue import Decided, Item, Queue
-from kode.shorten import shorten
+from kode.messages import shorten
 
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"

@@ -11,8 +11,7 @@ from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.transcript import transcript
-from kode.messages import Message
-from kode.shorten import shorten
+from kode.messages import Message, shorten
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300

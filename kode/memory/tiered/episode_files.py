@@ -19,7 +19,7 @@ from typing import Any
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory.stored import WaitingFolder, locked, read_row
-from kode.shorten import shorten
+from kode.messages import shorten
 
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

@@ -37,8 +37,7 @@ from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import IN_PART, VaultWriter
-from kode.messages import Message
-from kode.shorten import shorten
+from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
 """Reflections on one task that did not come to their end; then it stays in `pending/` untried."""

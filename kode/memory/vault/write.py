@@ -27,7 +27,7 @@ from kode.memory.vault.files import (
     size_words,
     title_of,
 )
-from kode.shorten import shorten
+from kode.messages import shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Vault
