@@ -4,16 +4,26 @@ A hook that a system does not define gives the neutral answer (`null`). Not here
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kode.contracts import MemoryContext
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
 from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.history import Author, Change, History, Who
-from kode.memory.null import NullMemory
+from kode.messages import Message
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -107,6 +117,65 @@ class Addition:
         for option, value in given.items():
             if value and option not in allowed:
                 raise ConfigError(f"kode memory add: {system} has no {option}. Leave it out.")
+
+
+class NullMemory:
+    """Every hook gives the neutral answer and touches nothing."""
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    @property
+    def message_window(self) -> int | None:
+        return None
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        return None
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection()
+
+    async def recall(self, turn: Turn) -> str:
+        return ""
+
+    def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    async def after_turn(self, turn: Turn) -> None:
+        return None
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        return Drop()
+
+    async def maintain(self) -> None:
+        return None
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        return []
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        return ()
+
+    def state(self) -> Mapping[str, Any]:
+        return {}
+
+    async def close(self, grace_s: float) -> None:
+        return None
+
+
+class SnapshotMemory(NullMemory):
+    """Injects the given section at every moment; every other hook is neutral."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    @property
+    def name(self) -> str:
+        return "snapshot"
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection(system=self._section)
 
 
 class BaseMemory(NullMemory):

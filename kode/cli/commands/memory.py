@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory import make_system
+    from kode.memory.base import NullMemory
     from kode.memory.commands import run_command
-    from kode.memory.null import NullMemory
 
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()

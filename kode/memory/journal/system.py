@@ -30,8 +30,7 @@ from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
-from kode.memory.journal.queue import Queue
-from kode.memory.journal.said import Said, recap_lines, said_in
+from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder

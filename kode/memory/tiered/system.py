@@ -29,7 +29,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, nearness, report
+from kode.memory.tiered import buffer, report, review
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -85,7 +85,7 @@ class Tiered(BaseMemory):
             self._store,
             self.history,
             self._door,
-            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            Judge(self._door, settings, partial(review.cosines, embedder)),
             self._review,
             may_consolidate=settings.llm_consolidate,
         )
