@@ -17,8 +17,7 @@ import base64
 from collections.abc import Iterator
 
 from kode.credentials.assigned import assignments, headers, url_passwords
-from kode.credentials.prefixed import prefixed_tokens, private_keys
-from kode.credentials.shapes import rarer_shapes, shaped_tokens
+from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
 from kode.credentials.tokens import MIN_TOKEN_CHARS
 from kode.credentials.values import Credential, is_placeholder, looks_random
 

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kode.errors import ConfigError
+from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
-from kode.memory.null import NullMemory
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:

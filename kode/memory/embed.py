@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kode.memory import terms
-from kode.memory.vector_cache import VectorCache
+from kode.memory.cache import VectorCache
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from kode.memory import rank
 from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
-from kode.shorten import shorten
+from kode.messages import shorten
 
 Found = tuple[Text, Ranked]
 

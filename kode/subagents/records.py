@@ -25,10 +25,9 @@ from kode import durable
 from kode.credentials import redact
 from kode.engine.fence import fenced
 from kode.errors import StorageError
-from kode.messages import Text, ToolResult
+from kode.messages import Text, ToolResult, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
-from kode.shorten import shorten
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
 

@@ -10,11 +10,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kode.cli.screen.lines import one_line
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
 from kode.events import Emit, Event, Status, TurnEnded
 from kode.messages import Usage
+
+if TYPE_CHECKING:
+    from kode.config import Loaded
 
 EXIT_CODES: dict[Status, int] = {
     "success": EXIT_OK,
@@ -120,3 +124,21 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
     )
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
     return to_json({**kind, **result_object(ended, None, Path())})
+
+
+def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
+    """A line a key that begins with `beginning`; secrets are masked."""
+    from kode.config import flat, shown
+
+    values = {
+        key: shown(key, value)
+        for key, value in flat(loaded.config).items()
+        if key.startswith(beginning)
+    }
+    width = max(map(len, values), default=0)
+    lines = []
+    for key, value in values.items():
+        text = one_line(json.dumps(value, ensure_ascii=False))
+        origin = loaded.origins[key]
+        lines.append(f"{key:<{width}}  {text}" + ("" if origin == "default" else f"  ({origin})"))
+    return lines

@@ -11,8 +11,8 @@ from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
-from kode.memory.locks import locked
 from kode.memory.project import ProjectFolder
+from kode.memory.stored import locked
 
 if TYPE_CHECKING:
     from kode.memory.journal.system import Journal

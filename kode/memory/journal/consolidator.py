@@ -28,9 +28,8 @@ from kode.memory.journal.consolidate import (
     safe_entry,
 )
 from kode.memory.journal.files import JournalFiles
-from kode.memory.journal.queue import Item, Queue, new_id
-from kode.memory.journal.said import Said, batches, line_of, raw_lines
-from kode.memory.locks import locked
+from kode.memory.journal.queue import Item, Queue, Said, batches, line_of, new_id, raw_lines
+from kode.memory.stored import locked
 from kode.messages import text_of, user_message
 
 MAX_OUTPUT_TOKENS = 8_000

@@ -23,22 +23,18 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, scan
-from kode.memory.approval import only_waiting
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition
+from kode.memory.base import Addition, only_waiting
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
-from kode.memory.journal.queue import Queue
-from kode.memory.journal.said import Said, recap_lines, said_in
-from kode.memory.journal.search import grep, texts_of, where_of
-from kode.memory.journal.tool import history_tool
-from kode.memory.locks import locked
+from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
+from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder
-from kode.memory.stored import may_name_a_file
+from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
 if TYPE_CHECKING:

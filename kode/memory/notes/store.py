@@ -17,7 +17,6 @@ from kode.errors import MemoryRefused
 from kode.memory.exchange import read_row
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.index import Source
-from kode.memory.locks import locked
 from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (
     PROJECT_SCOPE,
@@ -29,6 +28,7 @@ from kode.memory.notes.note import (
     row_of,
     stamp,
 )
+from kode.memory.stored import locked
 
 DEFAULT_LIMIT = 50
 MIN_ID_CHARS = 4

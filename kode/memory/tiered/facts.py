@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kode import credentials, durable
-from kode import shorten as plain
+from kode import messages as plain
 from kode.errors import MemoryRefused
-from kode.memory.locks import locked
-from kode.memory.stored import plain_lines, read_text
+from kode.memory.stored import locked, plain_lines, read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]

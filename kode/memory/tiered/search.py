@@ -10,8 +10,8 @@ from functools import cache
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
 from kode.memory import rank, terms, when
-from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
+from kode.memory.base import only_one
 from kode.memory.rank import Ranked, Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.tiered.episode_files import Episode

@@ -23,7 +23,7 @@ from kode.memory.tiered.facts import (
     check_room,
     holds_separator,
 )
-from kode.memory.tiered.judge import Judge, Plan
+from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
 
 SYSTEM = "tiered"

@@ -15,8 +15,8 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
+from kode.memory.frame import told_to_model
 from kode.memory.history import Author
-from kode.memory.tool_errors import told_to_model
 from kode.memory.vault.report import rows_of
 from kode.memory.vault.write import VaultWriter
 

@@ -15,15 +15,19 @@ from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
-from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts, size_words
-from kode.memory.vault.names import (
+from kode.memory.vault.files import (
+    SYSTEM,
+    VaultFiles,
     checked_name,
+    fingerprint,
     is_episodes,
+    is_facts,
     is_month,
     month_file,
+    size_words,
     title_of,
 )
-from kode.shorten import shorten
+from kode.messages import shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Vault
