@@ -130,6 +130,8 @@ class ToolOutput:
     """Why something that the call wanted was refused, though it ran; "" when nothing was."""
     exit_status: int | None = None
     """Of a command that has ended; -1 when it ran out of time. None for other tools."""
+    lasting: bool = False
+    """See `ToolResult`."""
 
 
 class RunningCommand(Protocol):
@@ -370,6 +372,9 @@ class Gate(Protocol):
 
     mode: PermissionMode
     """May be set; takes effect with the next check, one that waits for its question included."""
+    only: tuple[str, ...] | None
+    """May be set: rules that name the only calls there may be, whatever is allowed otherwise; None:
+    no such limit."""
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:

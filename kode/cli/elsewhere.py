@@ -4,7 +4,6 @@ A name that means the same is taken. One that kode has no like of gets one true 
 guess: `--yolo` is not `--no-color`.
 """
 
-import re
 from collections.abc import Mapping
 
 FLAGS: Mapping[str, str] = {
@@ -91,35 +90,3 @@ PROMPT_COMMANDS: Mapping[str, str] = {
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
 """Commands of the prompt that kode does not have → what to do instead."""
-
-_TOOLS: Mapping[str, str] = {
-    "Bash": "shell",
-    "Edit": "edit",
-    "Glob": "list_files",
-    "Grep": "search_files",
-    "LS": "list_files",
-    "MultiEdit": "edit",
-    "Read": "read",
-    "Task": "delegate",
-    "TodoWrite": "todo",
-    "WebFetch": "fetch",
-    "Write": "edit",
-}
-
-_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
-"""Between the rules of a list; those within parentheses belong to a rule."""
-
-
-def rules_of(text: str) -> list[str]:
-    """Permission rules from a list with commas or spaces, other agents' names of tools included:
-    `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Whether each is a rule is not checked."""
-    return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
-
-
-def _rule(word: str) -> str:
-    name, parenthesis, rest = word.partition("(")
-    if name == "Bash":
-        rest = re.sub(r" \*\)$", ":*)", rest)
-    if name == "WebFetch":
-        rest = rest.removeprefix("domain:")
-    return f"{_TOOLS.get(name, name)}{parenthesis}{rest}"

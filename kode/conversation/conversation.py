@@ -23,6 +23,7 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.conversation.prepared import named, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -182,13 +183,21 @@ class Conversation:
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
 
-        Raises: StorageError when not even the text could be recorded.
+        Raises: StorageError when not even the text could be recorded; ToolError for a command or
+            skill of that name that has changed since it was approved.
         """
         await self.open()
         if self.unread_results:
             await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
+        thing = named(self.agent.brought, text)
+        if thing is not None:
+            return await turn_of(self, thing, text)
+        return await self.plain_turn(text)
+
+    async def plain_turn(self, text: str) -> TurnEnded:
+        """A turn whose message is no command. Raises: StorageError."""
         attachments, self.attachments = self.attachments, ()
         ended = await run_turn(
             self.agent, self.context, text, self.emit, attachments, self.steering

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kode.contracts import Background, Gate, MemorySystem, Provider, Sandbox, Tool
+from kode.extensions.brought import Brought
 from kode.messages import Usage
 from kode.session.keeper import Keeper
 from kode.session.marks import Marks
@@ -79,6 +80,8 @@ class Agent:
     """Keeps what undo needs, around each change."""
     marks: Marks
     """Which files hold what sessions left there that had taken in outside text."""
+    brought: Brought = field(default_factory=Brought)
+    """Skills, commands and agents that count where it works."""
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     sandbox: Sandbox | None = None

@@ -26,6 +26,7 @@ def system_prompt(
     repository: Path | None,
     today: date,
     project_instructions: str,
+    skills: str = "",
     memory: str,
     append: str,
 ) -> str:
@@ -38,6 +39,7 @@ def system_prompt(
         template("system") if base is None else base,
         _environment(cwd, repository, today),
         project_instructions,
+        skills,
         memory,
         append,
     )

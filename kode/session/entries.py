@@ -189,7 +189,8 @@ KNOWN_TYPES = frozenset(
 
 _OMITTED_WHEN_EMPTY = frozenset(
     "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "user_messages files_read files_changed cost_usd cached_tokens cache_write_tokens".split()
+    "lasting user_messages files_read files_changed cost_usd cached_tokens "
+    "cache_write_tokens".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 
