@@ -54,6 +54,8 @@ class Question:
     """Whether "session" and "project" are on offer."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""
+    until_changed: bool = False
+    """Whether a yes holds until what it is about changes, instead of once."""
 
 
 @dataclass(frozen=True, kw_only=True)
