@@ -21,18 +21,12 @@ from kode.contracts import (
     MemorySystem,
     Provider,
     Request,
-    Tool,
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
-from kode.extensions import brought as brought_module
-from kode.extensions import trust
-from kode.extensions.brought import Brought
 from kode.extensions.extended_gate import ExtendedGate
-from kode.extensions.places import surroundings
-from kode.extensions.skills import catalogue
 from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
@@ -161,7 +155,6 @@ def make_agent(
         deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
     )
     memory = memory or open_memory(config.memory)
-    brought = find_brought(place)
     sandbox = _open_sandbox(config, place, rules)
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
@@ -186,18 +179,15 @@ def make_agent(
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
-        tools=(*BUILTIN, *_skill_tools(brought, place)),
+        tools=BUILTIN,
         gate=gate,
         memory=memory,
         limits=limits,
         place=place,
-        render_system=_system_renderer(
-            config, place.cwd, emit, catalogue(brought.used_skills, provider.info.context_window)
-        ),
+        render_system=_system_renderer(config, place.cwd, emit),
         cost_usd=cost,
         spend=spend,
         seen_files={},
-        brought=brought,
         secrets=secrets_of(resolve_provider(config, os.environ)),
         sandbox=sandbox,
         background=background,
@@ -207,20 +197,6 @@ def make_agent(
         ),
         report_bug=write_report,
     )
-
-
-def find_brought(place: Workplace) -> Brought:
-    """What others bring to where a session works, as it is on disk now."""
-    around = surroundings(place.cwd, place.home, place.user_home)
-    return brought_module.find(around, trust.load(place.home, around.project))
-
-
-def _skill_tools(brought: Brought, place: Workplace) -> tuple[Tool, ...]:
-    if not any(skill.for_model for skill in brought.used_skills):
-        return ()
-    from kode.extensions.skill_tool import skill_tool
-
-    return (skill_tool([one for one in brought.used_skills if one.for_model], place.project),)
 
 
 def _open_checkpoints(
@@ -280,7 +256,7 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _system_renderer(config: Config, cwd: Path, emit: Emit, skills: str) -> Callable[[str], str]:
+def _system_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[str], str]:
     """Memory's section → the system prompt. The project's instructions are read once, here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
@@ -294,7 +270,6 @@ def _system_renderer(config: Config, cwd: Path, emit: Emit, skills: str) -> Call
             repository=repository,
             today=datetime.now().astimezone().date(),
             project_instructions=instructions.section if instructions else "",
-            skills=skills,
             memory=memory,
             append=config.append_system,
         )

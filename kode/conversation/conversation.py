@@ -23,6 +23,7 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.conversation.extensions import extend_agent
 from kode.conversation.prepared import named, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
@@ -37,6 +38,7 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions import trust
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
@@ -151,6 +153,7 @@ class Conversation:
                 current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
+            self.agent = extend_agent(self.agent, trust.load(self.home, self.agent.place.project))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()

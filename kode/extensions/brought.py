@@ -4,6 +4,7 @@ person approved, and by name the nearest.
 What each is, and how it is read, is in `skills`, `commands`, `agents` and `hooks`.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents
 from kode.extensions.commands import Command, find_commands
-from kode.extensions.places import Surroundings
+from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, find_skills
 from kode.extensions.trust import Approvals, Item
 
@@ -67,6 +68,12 @@ class Brought:
 def used(found: Iterable[Found[T]]) -> tuple[T, ...]:
     """Those that count."""
     return tuple(one.thing for one in found if one.standing == "used")
+
+
+def items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """All that is there for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
+    around = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    return find(around, Approvals()).items()
 
 
 def find(around: Surroundings, approvals: Approvals) -> Brought:

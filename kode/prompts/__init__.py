@@ -26,7 +26,6 @@ def system_prompt(
     repository: Path | None,
     today: date,
     project_instructions: str,
-    skills: str = "",
     memory: str,
     append: str,
 ) -> str:
@@ -39,7 +38,6 @@ def system_prompt(
         template("system") if base is None else base,
         _environment(cwd, repository, today),
         project_instructions,
-        skills,
         memory,
         append,
     )
