@@ -106,6 +106,8 @@ class Conversation:
     interrupted: bool = False
     unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
+    only_tools: frozenset[str] | None = None
+    """The names of the only tools there are; None: no such limit."""
     own_agents_folder: Path | None = None
     """Where records of subagents go; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -155,6 +157,8 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             self.agent = extend_agent(self.agent, trust.load(self.home, self.agent.place.project))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            if self.only_tools is not None:
+                tools = tuple(tool for tool in tools if tool.name in self.only_tools)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
@@ -503,7 +507,7 @@ class Conversation:
             ask=self.ask,
             emit=self.emit,
         )
-        return (delegate_tool(self.delegation),)
+        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.

@@ -2,11 +2,16 @@
 commands and agents by name. Finding it is the business of `kode.extensions`.
 """
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
+from kode import paths
 from kode.contracts import Tool
 from kode.engine.agent import Agent
-from kode.extensions import brought
+from kode.errors import UserError
+from kode.extensions import brought, trust
+from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
@@ -34,6 +39,23 @@ def extend_agent(agent: Agent, approvals: Approvals) -> Agent:
         tools=(*agent.tools, *_skill_tools(agent, found)),
         render_system=render_system,
     )
+
+
+def definition_of(name: str, cwd: Path) -> AgentDefinition:
+    """The definition of an agent that may be used in `cwd`. Raises: UserError."""
+    home = paths.home()
+    where = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    found = brought.find(where, trust.load(home, where.project))
+    for agent in found.used_agents:
+        if agent.item.name == name:
+            return agent
+    if any(one.thing.item.name == name for one in found.agents):
+        raise UserError(
+            f"Nobody has approved the agent {name} as it is now. `kode trust show {name}` shows "
+            f"it, `kode trust approve {name}` approves it."
+        )
+    names = ", ".join(agent.item.name for agent in found.used_agents) or "none here"
+    raise UserError(f"There is no agent {name!r}. `kode agents` lists them: {names}.")
 
 
 def _skill_tools(agent: Agent, found: Brought) -> tuple[Tool, ...]:

@@ -9,7 +9,7 @@ from kode.contracts import OTHER_MODE_NAMES, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
-from kode.extensions.tool_names import TOOLS
+from kode.extensions.tool_names import tools_of
 from kode.extensions.trust import Item
 from kode.shorten import shorten
 
@@ -75,9 +75,4 @@ def _tools(document: front_matter.Document) -> frozenset[str] | None:
     given = document.text("tools")
     if "tools" not in document.fields or given == "*":
         return None
-    names = (rule.partition("(")[0] for rule in _split(given))
-    return frozenset(TOOLS.get(name, name) for name in names)
-
-
-def _split(given: str) -> list[str]:
-    return [word for word in given.replace(",", " ").split() if word]
+    return tools_of(given)

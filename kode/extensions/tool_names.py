@@ -51,6 +51,12 @@ def rules_of(text: str) -> list[str]:
     return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
 
 
+def tools_of(text: str) -> frozenset[str]:
+    """The tools that such a list names, whatever stands in parentheses."""
+    names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()) if word)
+    return frozenset(TOOLS.get(name, name) for name in names)
+
+
 def _rule(word: str) -> str:
     name, parenthesis, rest = word.partition("(")
     if name == "Bash":

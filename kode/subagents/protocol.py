@@ -1,6 +1,6 @@
 """The files and lines that cross between a parent and its children, with their limits.
 
-Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?}
+Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events, `used`, questions, last {"type": "result", ...}
 Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhere`; its end means
@@ -49,6 +49,8 @@ class Task(BaseModel):
     guidance: str | None = None
     permission_mode: PermissionMode | None = None
     model: str | None = None
+    agent: str | None = None
+    """The name of the definition it works by, which the child looks up itself."""
 
 
 class Section(BaseModel):
