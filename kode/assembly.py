@@ -27,6 +27,8 @@ from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
+from kode.extensions.hook_input import MODES
+from kode.extensions.hook_moments import Hooks
 from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
@@ -161,11 +163,25 @@ def make_agent(
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
         emit=emit,
     )
+    secrets = secrets_of(resolve_provider(config, os.environ))
+    hooks = Hooks(
+        place=place,
+        common=lambda: {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(place.cwd),
+            "permission_mode": MODES[gate.mode],
+        },
+        record=session.append,
+        emit=emit,
+        secrets=lambda: secrets,
+    )
     gate = ExtendedGate(
         rules=rules,
         mode=given.mode,
         place=place,
-        ask=ask,
+        ask=None if ask is None else hooks.asking(ask),
+        hooks=hooks,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=config.sandbox.enabled is True,
@@ -188,7 +204,8 @@ def make_agent(
         cost_usd=cost,
         spend=spend,
         seen_files={},
-        secrets=secrets_of(resolve_provider(config, os.environ)),
+        hooks=hooks,
+        secrets=secrets,
         sandbox=sandbox,
         background=background,
         keeper=keeper,

@@ -274,10 +274,21 @@ class ToolContext:
     judged_path: str = ""
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
+    opinion: "Opinion | None" = None
+    """For the gate."""
     wrap_command: WrapCommand | None = None
     """Puts the command into the sandbox; None: it runs outside."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """What a program of the person's says of a call before it is decided. It counts as a rule of
+    theirs for this one call would."""
+
+    outcome: Literal["allow", "ask"]
+    reason: str
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -305,6 +316,14 @@ class Tool:
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
     """For the permission question: what will happen (a diff, a command). May raise ToolError,
     and then the call fails before anybody is asked."""
+
+
+Around = Callable[
+    [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
+    Awaitable[ToolOutput],
+]
+"""`await around(tool, arguments, context, run)` runs a call that the gate has let pass, and may add
+to what it gives back. Raises: what `run` raises."""
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────

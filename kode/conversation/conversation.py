@@ -23,6 +23,7 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.conversation import hooking
 from kode.conversation.extensions import extend_agent
 from kode.conversation.prepared import named, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -108,6 +109,10 @@ class Conversation:
     """Whether subagents may have left results that the model has not seen."""
     only_tools: frozenset[str] | None = None
     """The names of the only tools there are; None: no such limit."""
+    begun_by: str = "startup"
+    """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
+    agent_type: str | None = None
+    """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
     """Where records of subagents go; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -155,6 +160,8 @@ class Conversation:
                 current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
+            if self.agent.hooks is not None:
+                self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
             self.agent = extend_agent(self.agent, trust.load(self.home, self.agent.place.project))
             tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             if self.only_tools is not None:
@@ -164,6 +171,7 @@ class Conversation:
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
+            await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
@@ -191,17 +199,21 @@ class Conversation:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
 
         Raises: StorageError when not even the text could be recorded; ToolError for a command or
-            skill of that name that has changed since it was approved.
+            skill of that name that has changed since it was approved; UserError when a hook refuses
+            the message.
         """
         await self.open()
         if self.unread_results:
             await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
+        await hooking.submit(self, text)
         thing = named(self.agent.brought, text)
         if thing is not None:
-            return await turn_of(self, thing, text)
-        return await self.plain_turn(text)
+            ended = await turn_of(self, thing, text)
+        else:
+            ended = await self.plain_turn(text)
+        return await hooking.end_turn(self, ended)
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """A turn whose message is no command. Raises: StorageError."""
@@ -282,7 +294,7 @@ class Conversation:
         await self.open()
         if not is_worth_compacting(self.session):
             return None
-        return await compact(self.agent, self.context, self.emit, wish=wish)
+        return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.
@@ -292,7 +304,8 @@ class Conversation:
         if self.session.messages:
             await self.open()
             await self.agent.memory.before_drop(list(self.session.messages), "reset")
-        await self._leave()
+        await self._leave("clear")
+        self.begun_by = "clear"
         self._enter(self._create_session(), resumed=False)
 
     async def resume(self, session_id: str) -> None:
@@ -303,7 +316,7 @@ class Conversation:
         session = load_session(self.home, session_id, self.emit)
         if self.opened and self.session.messages:
             await self.agent.memory.before_drop(list(self.session.messages), "exit")
-        await self._leave()
+        await self._leave("resume")
         self._enter(session, resumed=True)
 
     def use_model(self, model: str, provider: str | None = None) -> None:
@@ -429,7 +442,7 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
-            await self._leave()
+            await self._leave("exit")
             await self.agent.provider.aclose()
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -438,11 +451,15 @@ class Conversation:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def _leave(self) -> None:
+    async def _leave(self, reason: str) -> None:
         for task in list(self.background):
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         if self.opened:
+            try:
+                await hooking.end_session(self, reason)
+            except StorageError as error:
+                self.emit(Notice(text=str(error), level="error"))
             grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
             await self.agent.memory.close(grace_s)
             try:

@@ -13,6 +13,7 @@ from kode.errors import UserError
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought
+from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
 from kode.extensions.trust import Approvals
@@ -26,9 +27,13 @@ def around(place: Workplace) -> Surroundings:
 
 def extend_agent(agent: Agent, approvals: Approvals) -> Agent:
     """The agent with what counts of what lies where it works, as it is on disk now."""
-    found = brought.find(around(agent.place), approvals)
+    where = around(agent.place)
+    found = brought.find(where, approvals)
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
+    if agent.hooks is not None:
+        agent.hooks.hooks = found.used_hooks
+        agent.hooks.is_current = lambda hook: is_current(hook, where)
 
     def render_system(memory: str) -> str:
         return render("\n\n".join(filter(None, (skills, memory))))
@@ -38,6 +43,10 @@ def extend_agent(agent: Agent, approvals: Approvals) -> Agent:
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         render_system=render_system,
+        around=agent.hooks.around if agent.hooks is not None else agent.around,
+        before_compaction=agent.hooks.before_compaction
+        if agent.hooks is not None
+        else agent.before_compaction,
     )
 
 

@@ -100,7 +100,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
         untrusted = verdict.untrusted
-        output = await _run_kept(agent, tool, arguments, context, verdict)
+        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
+        output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)

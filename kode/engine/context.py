@@ -178,6 +178,8 @@ async def compact(
     emit: Emit,
     drop: Drop | None = None,
     wish: str = "",
+    *,
+    by_person: bool = False,
 ) -> ContextReduced:
     """Replaces the messages so far by a summary, the person's words, the lists of files and
     the latest messages, as one entry. `drop` is what memory wants, where it was asked already;
@@ -193,6 +195,7 @@ async def compact(
             "with a larger window."
         )
     emit(Working(what="Compacting the conversation"))
+    wish = await agent.before_compaction(by_person, wish)
     window = agent.provider.info.context_window
     messages = list(context.session.messages)
     before_tokens = context_tokens(context)

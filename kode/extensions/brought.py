@@ -13,6 +13,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents
 from kode.extensions.commands import Command, find_commands
+from kode.extensions.hooks import Hook, find_hooks
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, find_skills
 from kode.extensions.trust import Approvals, Item
@@ -44,6 +45,8 @@ class Brought:
     skills: tuple[Found[Skill], ...] = ()
     commands: tuple[Found[Command], ...] = ()
     agents: tuple[Found[AgentDefinition], ...] = ()
+    hooks: tuple[Found[Hook], ...] = ()
+    """All that are trusted count: none shadows another."""
     problems: tuple[str, ...] = ()
     """A sentence for each that cannot be used."""
 
@@ -59,9 +62,18 @@ class Brought:
     def used_agents(self) -> tuple[AgentDefinition, ...]:
         return used(self.agents)
 
+    @property
+    def used_hooks(self) -> tuple[Hook, ...]:
+        return used(self.hooks)
+
     def items(self) -> tuple[Item, ...]:
         """All of it, whether it counts or not: what a person may be asked about."""
-        found: tuple[Found[Thing], ...] = (*self.skills, *self.commands, *self.agents)
+        found: tuple[Found[Thing], ...] = (
+            *self.skills,
+            *self.commands,
+            *self.agents,
+            *self.hooks,
+        )
         return tuple(one.thing.item for one in found)
 
 
@@ -81,11 +93,13 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
     skills, of_skills = find_skills(around)
     commands, of_commands = find_commands(around)
     agents, of_agents = find_agents(around)
+    hooks, of_hooks = find_hooks(around)
     return Brought(
         skills=_standing(skills, approvals),
         commands=_standing(commands, approvals),
         agents=_standing(agents, approvals),
-        problems=(*of_skills, *of_commands, *of_agents),
+        hooks=tuple(Found(thing=hook, standing=_off(hook, approvals) or "used") for hook in hooks),
+        problems=(*of_skills, *of_commands, *of_agents, *of_hooks),
     )
 
 
@@ -95,12 +109,16 @@ def _standing(things: Sequence[T], approvals: Approvals) -> tuple[Found[T], ...]
     found = []
     for thing in things:
         item = thing.item
-        state = trust.state(item, approvals)
-        if state != "trusted":
-            found.append(Found(thing=thing, standing=state))
+        if off := _off(thing, approvals):
+            found.append(Found(thing=thing, standing=off))
         elif item.name in taken:
             found.append(Found(thing=thing, standing="shadowed", by=taken[item.name]))
         else:
             taken[item.name] = item.origin
             found.append(Found(thing=thing, standing="used"))
     return tuple(found)
+
+
+def _off(thing: Thing, approvals: Approvals) -> Literal["new", "changed"] | None:
+    state = trust.state(thing.item, approvals)
+    return None if state == "trusted" else state

@@ -1,5 +1,5 @@
-"""The gate with what extensions add: a command's own limits. They only take away: whatever passes
-here is then decided by rules, mode and person as always.
+"""The gate with what extensions add: the limits of a command, and hooks before a call. They take
+away, or say what a rule of the person could: rules, mode and person decide as always.
 """
 
 import os
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kode.contracts import Tool, ToolContext, Verdict
+from kode.extensions.hook_moments import Hooks
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
@@ -20,6 +21,7 @@ class ExtendedGate(PersonGate):
     """See `contracts.Gate`."""
 
     only: tuple[str, ...] | None = None
+    hooks: Hooks | None = None
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
@@ -29,7 +31,12 @@ class ExtendedGate(PersonGate):
             allowed = ", ".join(self.only) or "no tools"
             reason = f"The command that began this turn allows only {allowed}. Do it with these."
             return Verdict(allowed=False, reason=reason)
-        return await super().check(tool, arguments, context)
+        if self.hooks is None:
+            return await super().check(tool, arguments, context)
+        said = await self.hooks.before_call(tool, arguments, context)
+        if isinstance(said, Verdict):
+            return said
+        return await super().check(tool, arguments, replace(context, opinion=said))
 
     def _is_named(self, rules: tuple[Rule, ...], tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Whether one of the rules is about this call; what touches nothing outside the session

@@ -80,6 +80,7 @@ def child_conversation(
         agent=agent,
         context=Context(session),
         keep_session=False,
+        agent_type=setting.task.agent or "general-purpose",
         only_tools=definition.tools if definition is not None else None,
         own_agents_folder=agents_folder(folder) if folder is not None else None,
     )
