@@ -278,6 +278,8 @@ class ToolContext:
     """For the gate."""
     wrap_command: WrapCommand | None = None
     """Puts the command into the sandbox; None: it runs outside."""
+    earlier: Callable[[str], str | None] = lambda entry_id: None
+    """What was said in this session and is no longer sent, by the id of its entry."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
 

@@ -25,6 +25,7 @@ from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import extend_agent
+from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
@@ -45,7 +46,14 @@ from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
-from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RestoreEntry,
+    RewindEntry,
+    TaintEntry,
+)
 from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
 from kode.session.messages import effective, is_turn
@@ -105,6 +113,8 @@ class Conversation:
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
+    fresh_plan: bool = False
+    """Whether the last turn ended with a plan."""
     unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
     only_tools: frozenset[str] | None = None
@@ -217,13 +227,17 @@ class Conversation:
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """A turn whose message is no command. Raises: StorageError."""
-        attachments, self.attachments = self.attachments, ()
+        prompts = self._prompt_entries()
+        notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        attachments, self.attachments = (*self.attachments, *notes), ()
+        planned = self.mode == "plan"
         ended = await run_turn(
             self.agent, self.context, text, self.emit, attachments, self.steering
         )
         self.interrupted = ended.status == "interrupted"
         self.unread_results = ended.status != "success"
         try:
+            self.fresh_plan = planned and keep_plan(self, ended)
             self.checkpoints.end_turn()
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
@@ -295,6 +309,31 @@ class Conversation:
         if not is_worth_compacting(self.session):
             return None
         return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
+
+    def undo_compaction(self) -> str | None:
+        """`/compact undo`: the model gets again what the last compaction, or the last dropping of
+        old tool output, has taken from it; says so. None when there was none.
+
+        Raises: StorageError.
+        """
+        reductions = [
+            one
+            for one in effective(self.session.entries)
+            if isinstance(one, CompactionEntry | PruneEntry)
+        ]
+        if not reductions:
+            return None
+        self.session.append(RestoreEntry(of=reductions[-1].id))
+        self.context.known_messages, self.context.fruitless = 0, 0
+        size, limit = context_tokens(self.context), self.agent.provider.info.context_window
+        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
+        again = ""
+        if size > limit * self.agent.limits.compact_at:
+            again = (
+                " The next request would compact it again: switch to a model with a larger "
+                "window first (/model), or raise `context.compact_at`."
+            )
+        return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.
@@ -472,14 +511,16 @@ class Conversation:
 
     def _enter(self, session: Session, *, resumed: bool) -> None:
         self.resumed, self.opened, self.interrupted = resumed, False, False
+        self.fresh_plan = False
         self.unread_results = resumed
         self.context = Context(session)
         outputs = paths.outputs_folder(self.home, session.id)
+        plan = paths.plan_file(self.home, session.id)
         self.agent = make_agent(
             self.config,
             self.agent.provider,
             session,
-            replace(self.agent.place, outputs=outputs),
+            replace(self.agent.place, outputs=outputs, plan=plan),
             emit=self.emit,
             ask=self.ask,
             background=self.commands,

@@ -28,6 +28,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
 from kode.messages import ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
+from kode.session.messages import text_by_id
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that no result alone can fill a window."""
@@ -224,6 +225,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
         emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
         judged_path=judged_path,
+        earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
     )
 

@@ -12,6 +12,7 @@ from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RestoreEntry,
     RewindEntry,
     TrimEntry,
 )
@@ -20,6 +21,11 @@ UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
     "before you repeat it.]"
 )
+EARLIER = "session:"
+"""What `read_file` takes in front of the id of an entry, for what a compaction has dropped."""
+LISTED_DROPPED = 40
+"""Lines that a compaction shows of what it dropped; by its own id all of them can be read."""
+
 UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
@@ -69,8 +75,9 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries without those that a rewind has taken back."""
-    if not any(isinstance(entry, RewindEntry) for entry in entries):
+    """The entries without those that a rewind has taken back, and without compactions and prunings
+    that were undone."""
+    if not any(isinstance(entry, RewindEntry | RestoreEntry) for entry in entries):
         return list(entries)
     kept: list[AnyEntry] = []
     for entry in entries:
@@ -80,7 +87,8 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
                 del kept[ids.index(entry.to) :]
             continue
         kept.append(entry)
-    return kept
+    undone = {entry.of for entry in kept if isinstance(entry, RestoreEntry)}
+    return [entry for entry in kept if entry.id not in undone]
 
 
 def is_turn(entry: AnyEntry) -> bool:
@@ -172,13 +180,19 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     if entry.user_messages:
         quoted = "\n".join(f"- {words}" for words in entry.user_messages)
         pieces.append(f"# What the person said, verbatim\n{quoted}")
+    if entry.plan:
+        pieces.append(f"# The plan, verbatim\n{entry.plan}")
+    if entry.open_items:
+        pieces.append(f"# Open in the todo list\n{_list(entry.open_items)}")
     if entry.summary:
         pieces.append(f"# Hand-over note\n{entry.summary}")
     if entry.files_changed:
         pieces.append(f"# Files changed so far\n{_list(entry.files_changed)}")
     if entry.files_read:
         pieces.append(f"# Files read so far\n{_list(entry.files_read)}")
-    pieces.append("Go on from here; read a file again before you edit it.")
+    if entry.dropped:
+        pieces.append(_dropped(entry))
+    pieces.append("Continue from here; read a file again before you edit it.")
     return MessageEntry(
         role="user",
         parts=(
@@ -199,6 +213,34 @@ def _newest(lasting: Sequence[str], entry: CompactionEntry) -> list[str]:
             break
         kept.insert(0, text)
     return kept
+
+
+def _dropped(entry: CompactionEntry) -> str:
+    older = len(entry.dropped) - LISTED_DROPPED
+    lines = [f"# Dropped; `read_file` with `path: {EARLIER}ID` shows it again"]
+    if older > 0:
+        lines.append(f"- {entry.id}: the list of {older} older ones")
+    return "\n".join([*lines, _list(entry.dropped[-LISTED_DROPPED:])])
+
+
+def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
+    """What an entry of the session said in whole, though it is no longer sent: of a message its
+    texts, calls and results, of a compaction the list of what it dropped. None for another id."""
+    entry = next((one for one in entries if one.id == entry_id), None)
+    if isinstance(entry, CompactionEntry):
+        return "\n".join(entry.dropped) or None
+    if not isinstance(entry, MessageEntry):
+        return None
+    texts = []
+    for part in entry.parts:
+        match part:
+            case Text() | ToolResult():
+                texts.append(part.text)
+            case ToolCall():
+                texts.append(f"[call of {part.name}] {part.arguments}")
+            case _:
+                pass
+    return "\n".join(texts)
 
 
 def _from(messages: list[Message], first: str | None) -> list[Message]:

@@ -74,6 +74,7 @@ class FakeConversation:
     asked: list[str] = field(default_factory=list)
     cancelled: int = 0
     closed: bool = False
+    fresh_plan: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     steering: object = tuple
@@ -94,7 +95,7 @@ class FakeConversation:
             known=self.model in self.known,
         )
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
-        place = SimpleNamespace(outputs=self.home / "outputs")
+        place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
         return SimpleNamespace(provider=provider, place=place)
 
     @property

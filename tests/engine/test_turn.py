@@ -181,6 +181,7 @@ async def test_the_budget_is_checked_before_every_request(bench: MakeBench) -> N
     assert len(run.provider.requests) == 1
 
 
+@pytest.mark.slow
 async def test_the_time_limit_keeps_what_had_arrived(bench: MakeBench) -> None:
     async def slow(request, emit):
         emit(TextDelta(text="as far as I"))

@@ -428,6 +428,11 @@ class PromptState:
             ended = await self.conversation.turn(text)
         finally:
             self.in_turn = False
+        if self.conversation.fresh_plan:
+            from kode.cli.prompt.plan import ask_about_plan
+
+            await ask_about_plan(self)
+            return
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
             self.screen.notify(f"{one_line(shown or text)} {outcome}")

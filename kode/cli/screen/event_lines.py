@@ -21,6 +21,7 @@ from kode.events import (
     ContextReduced,
     MemoryChanged,
     Notice,
+    PlanKept,
     RetryScheduled,
     ToolFinished,
     TurnEnded,
@@ -142,6 +143,10 @@ def retry_line(event: RetryScheduled, said: str) -> str:
     nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
     return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
+
+
+def plan_line(event: PlanKept) -> str:
+    return f"plan: {plural(event.steps, 'step')}, in {one_line(event.path)}"
 
 
 def reduced_line(event: ContextReduced) -> str:
