@@ -102,12 +102,21 @@ class Provider(Protocol):
 # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
 Effect = Literal[
-    "read", "edit", "run", "fetch", "memory", "memory-read", "memory-remove", "delegate", "none"
+    "read",
+    "edit",
+    "run",
+    "fetch",
+    "mcp",
+    "memory",
+    "memory-read",
+    "memory-remove",
+    "delegate",
+    "none",
 ]
 """What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
-process; `fetch` talks to the network; `memory` has something remembered, `memory-read` looks at
-what is, `memory-remove` has it forgotten; `delegate` starts subagents; `none` touches nothing
-outside the session."""
+process; `fetch` talks to the network; `mcp` does what only its MCP server knows; `memory` has
+something remembered, `memory-read` looks at what is, `memory-remove` has it forgotten; `delegate`
+starts subagents; `none` touches nothing outside the session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,6 +324,8 @@ class Tool:
     """Takes checked arguments. Raises ToolError; CancelledError passes through."""
     effect_of: Callable[[Mapping[str, Any]], Effect] | None = None
     """The effect of one call, for a tool whose calls differ; None: always `effect`."""
+    target: Callable[[Mapping[str, Any]], str] | None = None
+    """What a call is about, for rules, prompts and display, where no one argument says it."""
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
     """For the permission question: what will happen (a diff, a command). May raise ToolError,
     and then the call fails before anybody is asked."""

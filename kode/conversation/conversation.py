@@ -36,11 +36,13 @@ from kode.engine.context import (
     is_worth_compacting,
     open_context,
 )
+from kode.engine.fence import fenced
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions import trust
+from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
@@ -121,6 +123,8 @@ class Conversation:
     """The names of the only tools there are; None: no such limit."""
     begun_by: str = "startup"
     """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
+    trust_project: bool = False
+    """Of a subagent: as its parent."""
     agent_type: str | None = None
     """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
@@ -131,6 +135,8 @@ class Conversation:
     background: set["asyncio.Task[None]"] = field(default_factory=set)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     """What the person has sent to the background; of the process, not of one session."""
+    extensions: Extensions | None = None
+    """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
 
     @property
     def config(self) -> Config:
@@ -172,8 +178,13 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             if self.agent.hooks is not None:
                 self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
-            self.agent = extend_agent(self.agent, trust.load(self.home, self.agent.place.project))
-            tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            brought: tuple[Tool, ...] = ()
+            if self.extensions is not None:
+                window = self.agent.provider.info.context_window
+                brought = await self.extensions.open(window)
+            self.agent = extend_agent(self.agent, self._approvals(), self.emit)
+            own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            tools = (*own, *brought)
             if self.only_tools is not None:
                 tools = tuple(tool for tool in tools if tool.name in self.only_tools)
             self.agent = replace(self.agent, tools=tools)
@@ -196,6 +207,15 @@ class Conversation:
             self.emit(
                 Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
             )
+
+    def _approvals(self) -> trust.Approvals:
+        project = self.agent.place.project
+        return trust.load(self.home, project, trust_project=self.trusts_project)
+
+    @property
+    def trusts_project(self) -> bool:
+        """Whether what the repository brings counts as approved (`--trust-project`)."""
+        return self.trust_project or (self.extensions is not None and self.extensions.trust_project)
 
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""
@@ -229,6 +249,8 @@ class Conversation:
         """A turn whose message is no command. Raises: StorageError."""
         prompts = self._prompt_entries()
         notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        if self.extensions is not None:
+            self.attach_outside(*await self.extensions.mentioned(text))
         attachments, self.attachments = (*self.attachments, *notes), ()
         planned = self.mode == "plan"
         ended = await run_turn(
@@ -258,6 +280,12 @@ class Conversation:
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
+
+    def attach_outside(self, *texts: Outside) -> None:
+        """Lets texts of extensions go with the next turn, as text from outside."""
+        self.attachments += tuple(
+            Text(text=fenced(one.text, one.source), source="outside") for one in texts
+        )
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;
@@ -481,6 +509,8 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
+            if self.extensions is not None:
+                await self.extensions.close()
             await self._leave("exit")
             await self.agent.provider.aclose()
 
@@ -564,6 +594,7 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
+            trust_project=self.trusts_project,
         )
         return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 

@@ -10,6 +10,7 @@ from kode import paths
 from kode.contracts import Tool
 from kode.engine.agent import Agent
 from kode.errors import UserError
+from kode.events import Emit, Notice
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought
@@ -19,16 +20,23 @@ from kode.extensions.skills import catalogue
 from kode.extensions.trust import Approvals
 from kode.workplace import Workplace
 
+SAID_PROBLEMS = 3
+"""Of what cannot be used, when a conversation opens; `kode skills` and its like say all."""
+
 
 def around(place: Workplace) -> Surroundings:
     """Where a session looks for extensions."""
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extend_agent(agent: Agent, approvals: Approvals) -> Agent:
+def extend_agent(agent: Agent, approvals: Approvals, emit: Emit) -> Agent:
     """The agent with what counts of what lies where it works, as it is on disk now."""
     where = around(agent.place)
     found = brought.find(where, approvals)
+    if found.problems:
+        more = len(found.problems) - SAID_PROBLEMS
+        rest = f" And {more} more." if more > 0 else ""
+        emit(Notice(text=" ".join(found.problems[:SAID_PROBLEMS]) + rest))
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
     if agent.hooks is not None:
@@ -50,11 +58,11 @@ def extend_agent(agent: Agent, approvals: Approvals) -> Agent:
     )
 
 
-def definition_of(name: str, cwd: Path) -> AgentDefinition:
+def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:
     """The definition of an agent that may be used in `cwd`. Raises: UserError."""
     home = paths.home()
     where = surroundings(cwd, home, Path(os.path.expanduser("~")))
-    found = brought.find(where, trust.load(home, where.project))
+    found = brought.find(where, trust.load(home, where.project, trust_project=trust_project))
     for agent in found.used_agents:
         if agent.item.name == name:
             return agent

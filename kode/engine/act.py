@@ -185,6 +185,8 @@ def _as_output(output: ToolOutput | str) -> ToolOutput:
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The argument that says what a call is about, on one line."""
+    if tool.target is not None:
+        return tool.target(arguments)
     value = arguments.get(tool.subject, "") if tool.subject else ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 

@@ -21,6 +21,7 @@ from kode.tools.orphans import WATCH
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Of one message."""
 MAX_UNASKED_BYTES = 32 * 1024 * 1024
+MAX_UNASKED_LINES = 10_000
 """Of all that a server sends between two messages to it."""
 GRACE_S = 0.5
 """How long it may take to end by itself once its standard input is closed."""
@@ -43,7 +44,8 @@ class ServerProcess:
     fault: str = ""
     """Why its output was given up on; "" while it was not."""
     _errors: bytes = b""
-    _unasked: int = 0
+    _unasked_bytes: int = 0
+    _unasked_lines: int = 0
     _reading_errors: "asyncio.Task[None] | None" = field(default=None)
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -51,10 +53,14 @@ class ServerProcess:
         assert self.process.stdout is not None
         rest = bytearray()
         while data := await self.process.stdout.read(_READ_BYTES):
-            self._unasked += len(data)
+            self._unasked_bytes += len(data)
+            self._unasked_lines += data.count(b"\n")
             rest += data
-            if len(rest) > MAX_LINE_BYTES or self._unasked > MAX_UNASKED_BYTES:
-                self.fault = f"it sent {self._unasked / 2**20:.0f} MB that nobody asked for"
+            if len(rest) > MAX_LINE_BYTES or self._unasked_bytes > MAX_UNASKED_BYTES:
+                self.fault = f"it sent {self._unasked_bytes >> 20} MB that nobody asked for"
+                return
+            if self._unasked_lines > MAX_UNASKED_LINES:
+                self.fault = f"it sent {self._unasked_lines:,} messages that nobody asked for"
                 return
             if b"\n" not in data:
                 continue
@@ -65,7 +71,7 @@ class ServerProcess:
     async def send(self, line: bytes) -> None:
         """Raises: OSError when it has gone."""
         assert self.process.stdin is not None
-        self._unasked = 0
+        self._unasked_bytes = self._unasked_lines = 0
         self.process.stdin.write(line + b"\n")
         await self.process.stdin.drain()
 
@@ -83,6 +89,9 @@ class ServerProcess:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended_quietly(), GRACE_S)
             await processes.end(self.process.pid, self.mark)
+            with contextlib.suppress(TimeoutError):
+                # What is left in the pipe keeps it open.
+                await asyncio.wait_for(self._drop_output(), GRACE_S)
             await self.process.wait()
         finally:
             processes.kill(self.process.pid, self.mark)
@@ -96,6 +105,11 @@ class ServerProcess:
         # Not `wait`, which also waits for the pipes, that a child of it may hold open.
         while self.process.returncode is None:
             await asyncio.sleep(0.01)
+
+    async def _drop_output(self) -> None:
+        assert self.process.stdout is not None
+        while await self.process.stdout.read(_READ_BYTES):
+            pass
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None

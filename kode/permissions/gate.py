@@ -276,6 +276,7 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
     ) -> Question:
         value = arguments.get(tool.subject, "") if tool.subject else ""
+        value = tool.target(arguments) if tool.target is not None else value
         subject = value if isinstance(value, str) else repr(value)
         return Question(
             tool=tool.name,
@@ -321,6 +322,7 @@ _TITLES = {
     "edit": "Change a file",
     "run": "Run a command",
     "fetch": "Fetch a page",
+    "mcp": "Use a tool of an MCP server",
     "memory": "Change memory",
     "memory-remove": "Change memory",
     "delegate": "Start subagents",

@@ -106,6 +106,8 @@ class Start(BaseModel):
     """Rules the person has approved in the parent's session."""
     tainted: bool = False
     """Whether the parent has taken in untrusted content."""
+    trust_project: bool = False
+    """Whether what the repository brings counts as approved."""
     elsewhere_usd: float = 0.0
     elsewhere_steps: int = 0
     """Spent and asked by the rest of the tree so far."""

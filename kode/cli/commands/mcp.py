@@ -1,8 +1,11 @@
 """`kode mcp`: the MCP servers of this directory: list, add, remove, look at, approve, test."""
 
 import argparse
+import asyncio
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,16 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
 from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_server import pins_of
+from kode.extensions.mcp_values import Connection
+from kode.extensions.trust import Item
 from kode.permissions.gate import visible
+
+LOGIN_TIMEOUT_S = 300.0
+"""How long a start may take here, where a person may have to log in meanwhile."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,7 +41,9 @@ def main(argv: Sequence[str]) -> int:
         case "get":
             return _get(_entry(arguments.name, cwd))
         case "approve":
-            return _approve(_entry(arguments.name, cwd), unasked=arguments.yes)
+            return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
+        case "test":
+            return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
     raise AssertionError(arguments.command)
 
 
@@ -66,6 +77,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     add("approve", "approve a server of the project, and tools that have changed").add_argument(
         "--yes", action="store_true", help="without a question"
     )
+    add("test", "start or reach one, and say what it offers; logs in where that is needed")
     arguments = parser.parse(words)
     arguments.server_command = command
     return arguments
@@ -156,15 +168,82 @@ def _get(entry: Entry) -> int:
     return EXIT_OK
 
 
-def _approve(entry: Entry, *, unasked: bool) -> int:
-    item, approvals = entry.item, _approvals(entry)
-    if trust.state(item, approvals) != "trusted":
-        print(clean(visible(review.shown(item, approvals))))
-        if not unasked and not ask_to_approve(visible(review.named(item))):
-            return EXIT_FAILED
-        trust.approve(paths.home(), entry.root, [item])
-        print(clean(visible(f"Approved until it changes: {review.named(item)}")))
+async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
+    """First the entry: nothing of it is started before that; then its tools as they are now."""
+    if not _approved(entry, [entry.item], unasked=unasked):
+        return EXIT_FAILED
+    async with _opened(entry, cwd) as connection:
+        found = {one.name: one for one in await connection.tools()}
+    items = pins_of(entry, found)
+    return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
+
+
+def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
+    """Shows what is new or changed and keeps the person's yes; False for a no."""
+    approvals = _approvals(entry)
+    pending = [
+        item
+        for item in items
+        if (trust.pinned if item.kind == "mcp-tool" else trust.state)(item, approvals) != "trusted"
+    ]
+    for item in pending:
+        body = trust.diff(item, approvals) or item.content
+        print(clean(visible(f"{review.named(item)}\n{body}")))
+    names = visible(", ".join(map(review.named, pending)))
+    if pending and not unasked and not ask_to_approve(names):
+        return False
+    if pending:
+        trust.approve(paths.home(), entry.root, pending)
+        print(clean(f"Approved until it changes: {names}"))
+    return True
+
+
+async def _test(entry: Entry, cwd: Path) -> int:
+    """Raises: ConfigError for a server that nobody approved; ServerError."""
+    if trust.state(entry.item, _approvals(entry)) != "trusted":
+        raise ConfigError(
+            f"The MCP server {entry.name} is the project's, and nobody approved it as it is now: "
+            f"`kode mcp approve {entry.name}` shows it."
+        )
+    async with _opened(entry, cwd) as connection:
+        found = {one.name: one for one in await connection.tools()}
+        lines = [f"{entry.name} answers."]
+        lines += [connection.instructions] if connection.instructions else []
+        for item, one in zip(pins_of(entry, found), found.values(), strict=True):
+            held = trust.pinned(item, _approvals(entry)) == "changed"
+            mark = " (changed since it was approved: off)" if held else ""
+            lines.append(f"  tool      {one.name}{mark}: {one.description.partition(chr(10))[0]}")
+        for resource in await connection.resources():
+            lines.append(f"  resource  @{entry.name}:{resource.key}: {resource.description}")
+        for prompt in await connection.prompts():
+            words = " ".join((*prompt.arguments, prompt.description))
+            lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
+    print(clean("\n".join(map(visible, lines))))
     return EXIT_OK
+
+
+@asynccontextmanager
+async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
+    """Raises: ServerError, ConfigError."""
+    from kode.assembly import open_workplace
+    from kode.cli.screen.form import make_elicit
+    from kode.config import load_config
+    from kode.extensions.mcp_open import opener
+
+    config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
+    place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
+    sandboxed = config.sandbox.enabled is not False
+    elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
+    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit)
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+                connection = await stack.enter_async_context(open_entry(entry))
+        except TimeoutError as error:
+            raise ServerError(
+                f"The MCP server {entry.name} did not start within {LOGIN_TIMEOUT_S:g} s."
+            ) from error
+        yield connection
 
 
 def _approvals(entry: Entry) -> trust.Approvals:

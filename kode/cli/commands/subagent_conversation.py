@@ -46,7 +46,7 @@ def child_conversation(
     from kode.session import log
     from kode.session.entries import TaintEntry
 
-    definition = _definition(setting)
+    definition = _definition(setting, start)
     config = _config(setting, start, definition, emit)
     provider = make_provider(config, resolve_provider(config, os.environ))
     if definition is not None and definition.model and not provider.info.known:
@@ -80,6 +80,7 @@ def child_conversation(
         agent=agent,
         context=Context(session),
         keep_session=False,
+        trust_project=start is not None and start.trust_project,
         agent_type=setting.task.agent or "general-purpose",
         only_tools=definition.tools if definition is not None else None,
         own_agents_folder=agents_folder(folder) if folder is not None else None,
@@ -104,13 +105,14 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     link.on_elsewhere = pass_on
 
 
-def _definition(setting: Setting) -> AgentDefinition | None:
+def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:
     """The definition that the task names. Raises: UserError for one that is not there, or that
     nobody has approved."""
     from kode.conversation.extensions import definition_of
 
     name = setting.task.agent
-    return definition_of(name, setting.cwd) if name else None
+    trusted = start is not None and start.trust_project
+    return definition_of(name, setting.cwd, trust_project=trusted) if name else None
 
 
 def _config(

@@ -1,5 +1,6 @@
 """A server with one of each: a tool that answers, fails, reports progress, asks, shows a pixel."""
 
+import asyncio
 import base64
 import os
 import sys
@@ -63,6 +64,13 @@ async def slow(context: Context) -> str:
     """Reports progress."""
     await context.report_progress(1, 2, "half of it")
     return "done"
+
+
+@server.tool()
+async def forever() -> str:
+    """Never answers."""
+    await asyncio.sleep(3600)
+    return ""
 
 
 async def ask_colour() -> Elicit[Colour]:

@@ -6,7 +6,7 @@ from kode.events import Event, Notice, ToolFinished
 from kode.extensions.commands import pieces
 from kode.messages import Text
 from kode.permissions.gate import Answer, Question
-from tests.extensions.conftest import Open, World
+from tests.extensions.brought.conftest import Open, World
 
 
 def filled(body: str, arguments: str) -> str:

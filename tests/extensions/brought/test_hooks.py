@@ -10,7 +10,7 @@ from kode.extensions.hook_answer import answer_of, joined
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.extensions.program import Ran
-from tests.extensions.conftest import World
+from tests.extensions.brought.conftest import World
 
 
 def settings(event: str, command: str, matcher: str = "", **more: Any) -> str:

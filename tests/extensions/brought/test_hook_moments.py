@@ -11,7 +11,7 @@ from kode.events import Event, Notice, ToolFinished
 from kode.messages import Text, results_of
 from kode.permissions.gate import Answer, Question
 from kode.session.entries import HookEntry
-from tests.extensions.conftest import Open, World
+from tests.extensions.brought.conftest import Open, World
 from tests.needs import needs
 
 EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}

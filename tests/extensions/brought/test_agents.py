@@ -10,7 +10,7 @@ from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
 from kode.subagents.protocol import Task
-from tests.extensions.conftest import Open, World
+from tests.extensions.brought.conftest import Open, World
 
 REVIEWER = """\
 ---

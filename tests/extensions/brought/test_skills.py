@@ -10,7 +10,7 @@ from kode.events import Event, ToolFinished
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
-from tests.extensions.conftest import Open, World
+from tests.extensions.brought.conftest import Open, World
 
 PDF = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRun scripts/read.py first.\n"
 
