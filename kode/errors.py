@@ -14,6 +14,7 @@ They are split by who acts on them:
     ├── LimitError                 1   a step or budget limit ended the turn
     ├── ToolError                  1   the model acts: the text becomes the tool's result
     │   └── ToolRefused            1   a person, a rule or the mode said no to the call
+    ├── ServerError                1   an MCP server failed, or broke the protocol
     ├── SandboxError               1   what a command changed in the sandbox cannot be used
     ├── SessionError               1   no such session, or one that cannot be used
     ├── MemoryRefused              1   a memory command that cannot be carried out
@@ -101,6 +102,15 @@ class ToolError(KodeError):
 
 class ToolRefused(ToolError):
     """The gate said no to a call; the text says why, and what would allow it."""
+
+
+class ServerError(KodeError):
+    """An MCP server that cannot be started or reached, does not answer, or says what no server
+    may. `untrusted` is as in `ToolError`, for words that are the server's."""
+
+    def __init__(self, text: str, *, untrusted: str = "") -> None:
+        super().__init__(text)
+        self.untrusted = untrusted
 
 
 class SandboxError(KodeError):

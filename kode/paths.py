@@ -112,6 +112,11 @@ def permissions_file(home: Path, project: Path) -> Path:
     return home / "permissions" / f"{path_hash(project)}.json"
 
 
+def trust_file(home: Path, project: Path) -> Path:
+    """What a person approved of what one project brings."""
+    return home / "trust" / f"{path_hash(project)}.json"
+
+
 def marks_file(home: Path) -> Path:
     """Which files hold what sessions left there that had taken in outside text."""
     return home / "marks" / "files.jsonl"

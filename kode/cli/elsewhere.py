@@ -4,7 +4,6 @@ A name that means the same is taken. One that kode has no like of gets one true 
 guess: `--yolo` is not `--no-color`.
 """
 
-import re
 from collections.abc import Mapping
 
 FLAGS: Mapping[str, str] = {
@@ -32,7 +31,7 @@ FLAGS: Mapping[str, str] = {
     "--json": "`--output-format json` or `stream-json` prints JSON.",
     "--json-schema": "kode has no answers by schema yet; ask for JSON in the task.",
     "--last": "`kode continue` resumes the newest session of this directory.",
-    "--mcp-config": "kode has no MCP servers yet.",
+    "--mcp-config": "`kode mcp add` configures a server; `.mcp.json` of the project is read.",
     "--message": "`kode run TASK` runs one task.",
     "--no-sandbox": "Set `sandbox.enabled` to false in the config to run without one.",
     "--oss": "`--base-url URL --model M` uses a local server.",
@@ -58,7 +57,6 @@ COMMANDS: Mapping[str, str] = {
     "hooks": "kode has no hooks yet.",
     "login": "`kode init` sets up a key.",
     "logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
-    "mcp": "kode has no MCP servers yet.",
     "review": "`kode run` reviews what you pipe in; in the chat, type /review.",
     "sessions": "`kode session list` lists them.",
     "skills": "kode has no skills yet.",
@@ -85,41 +83,8 @@ PROMPT_COMMANDS: Mapping[str, str] = {
     "/bashes": "/bg lists background commands.",
     "/hooks": "kode has no hooks yet.",
     "/logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
-    "/mcp": "kode has no MCP servers yet.",
     "/skills": "kode has no skills yet.",
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
 """Commands of the prompt that kode does not have → what to do instead."""
-
-_TOOLS: Mapping[str, str] = {
-    "Bash": "shell",
-    "Edit": "edit",
-    "Glob": "list_files",
-    "Grep": "search_files",
-    "LS": "list_files",
-    "MultiEdit": "edit",
-    "Read": "read",
-    "Task": "delegate",
-    "TodoWrite": "todo",
-    "WebFetch": "fetch",
-    "Write": "edit",
-}
-
-_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
-"""Between the rules of a list; those within parentheses belong to a rule."""
-
-
-def rules_of(text: str) -> list[str]:
-    """Permission rules from a list with commas or spaces, other agents' names of tools included:
-    `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Whether each is a rule is not checked."""
-    return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
-
-
-def _rule(word: str) -> str:
-    name, parenthesis, rest = word.partition("(")
-    if name == "Bash":
-        rest = re.sub(r" \*\)$", ":*)", rest)
-    if name == "WebFetch":
-        rest = rest.removeprefix("domain:")
-    return f"{_TOOLS.get(name, name)}{parenthesis}{rest}"

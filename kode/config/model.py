@@ -65,6 +65,10 @@ class SandboxPart(Part):
     network: bool = False
 
 
+class Mcp(Part):
+    deferred: bool | Literal["auto"] = "auto"
+
+
 class Undo(Part):
     max_file_mb: AtLeastOne = 5
     max_session_mb: AtLeastOne = 200
@@ -179,6 +183,7 @@ class Config(Part):
     context: ContextPart = ContextPart()
     shell: Shell = Shell()
     sandbox: SandboxPart = SandboxPart()
+    mcp: Mcp = Mcp()
     undo: Undo = Undo()
     retry: Retry = Retry()
     prices: Mapping[str, Price] = {}

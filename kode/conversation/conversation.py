@@ -23,7 +23,10 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.conversation import hooking
+from kode.conversation.extensions import extend_agent
 from kode.conversation.planning import keep_plan, notes_before_turn
+from kode.conversation.prepared import named, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -33,10 +36,13 @@ from kode.engine.context import (
     is_worth_compacting,
     open_context,
 )
+from kode.engine.fence import fenced
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions import trust
+from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
@@ -113,6 +119,14 @@ class Conversation:
     """Whether the last turn ended with a plan."""
     unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
+    only_tools: frozenset[str] | None = None
+    """The names of the only tools there are; None: no such limit."""
+    begun_by: str = "startup"
+    """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
+    trust_project: bool = False
+    """Of a subagent: as its parent."""
+    agent_type: str | None = None
+    """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
     """Where records of subagents go; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -121,6 +135,8 @@ class Conversation:
     background: set["asyncio.Task[None]"] = field(default_factory=set)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     """What the person has sent to the background; of the process, not of one session."""
+    extensions: Extensions | None = None
+    """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
 
     @property
     def config(self) -> Config:
@@ -160,12 +176,23 @@ class Conversation:
                 current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
-            tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            if self.agent.hooks is not None:
+                self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
+            brought: tuple[Tool, ...] = ()
+            if self.extensions is not None:
+                window = self.agent.provider.info.context_window
+                brought = await self.extensions.open(window)
+            self.agent = extend_agent(self.agent, self._approvals(), self.emit)
+            own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            tools = (*own, *brought)
+            if self.only_tools is not None:
+                tools = tuple(tool for tool in tools if tool.name in self.only_tools)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
+            await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
@@ -181,6 +208,15 @@ class Conversation:
                 Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
             )
 
+    def _approvals(self) -> trust.Approvals:
+        project = self.agent.place.project
+        return trust.load(self.home, project, trust_project=self.trusts_project)
+
+    @property
+    def trusts_project(self) -> bool:
+        """Whether what the repository brings counts as approved (`--trust-project`)."""
+        return self.trust_project or (self.extensions is not None and self.extensions.trust_project)
+
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""
         sandbox = self.agent.sandbox
@@ -192,15 +228,29 @@ class Conversation:
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
 
-        Raises: StorageError when not even the text could be recorded.
+        Raises: StorageError when not even the text could be recorded; ToolError for a command or
+            skill of that name that has changed since it was approved; UserError when a hook refuses
+            the message.
         """
         await self.open()
         if self.unread_results:
             await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
+        await hooking.submit(self, text)
+        thing = named(self.agent.brought, text)
+        if thing is not None:
+            ended = await turn_of(self, thing, text)
+        else:
+            ended = await self.plain_turn(text)
+        return await hooking.end_turn(self, ended)
+
+    async def plain_turn(self, text: str) -> TurnEnded:
+        """A turn whose message is no command. Raises: StorageError."""
         prompts = self._prompt_entries()
         notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        if self.extensions is not None:
+            self.attach_outside(*await self.extensions.mentioned(text))
         attachments, self.attachments = (*self.attachments, *notes), ()
         planned = self.mode == "plan"
         ended = await run_turn(
@@ -230,6 +280,12 @@ class Conversation:
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
+
+    def attach_outside(self, *texts: Outside) -> None:
+        """Lets texts of extensions go with the next turn, as text from outside."""
+        self.attachments += tuple(
+            Text(text=fenced(one.text, one.source), source="outside") for one in texts
+        )
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;
@@ -280,7 +336,7 @@ class Conversation:
         await self.open()
         if not is_worth_compacting(self.session):
             return None
-        return await compact(self.agent, self.context, self.emit, wish=wish)
+        return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
 
     def undo_compaction(self) -> str | None:
         """`/compact undo`: the model gets again what the last compaction, or the last dropping of
@@ -315,7 +371,8 @@ class Conversation:
         if self.session.messages:
             await self.open()
             await self.agent.memory.before_drop(list(self.session.messages), "reset")
-        await self._leave()
+        await self._leave("clear")
+        self.begun_by = "clear"
         self._enter(self._create_session(), resumed=False)
 
     async def resume(self, session_id: str) -> None:
@@ -326,7 +383,7 @@ class Conversation:
         session = load_session(self.home, session_id, self.emit)
         if self.opened and self.session.messages:
             await self.agent.memory.before_drop(list(self.session.messages), "exit")
-        await self._leave()
+        await self._leave("resume")
         self._enter(session, resumed=True)
 
     def use_model(self, model: str, provider: str | None = None) -> None:
@@ -452,7 +509,9 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
-            await self._leave()
+            if self.extensions is not None:
+                await self.extensions.close()
+            await self._leave("exit")
             await self.agent.provider.aclose()
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -461,11 +520,15 @@ class Conversation:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def _leave(self) -> None:
+    async def _leave(self, reason: str) -> None:
         for task in list(self.background):
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         if self.opened:
+            try:
+                await hooking.end_session(self, reason)
+            except StorageError as error:
+                self.emit(Notice(text=str(error), level="error"))
             grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
             await self.agent.memory.close(grace_s)
             try:
@@ -531,8 +594,9 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
+            trust_project=self.trusts_project,
         )
-        return (delegate_tool(self.delegation),)
+        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.

@@ -61,6 +61,14 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
             record(*(_cut_short(run, call) for call in waiting.values()))
 
 
+async def run_aside(run: Run, call: ToolCall) -> ToolResult:
+    """Runs a call that the person's own command makes, as if the model had made it: through the
+    gate, seen, its outside sources in `run.untrusted`. The result is recorded nowhere."""
+    results: list[ToolResult] = []
+    await _run_one(run, call, results.append)
+    return results[0]
+
+
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
     """All to their end; a fault of one ends the others, and is raised."""
     try:
@@ -93,7 +101,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
         untrusted = verdict.untrusted
-        output = await _run_kept(agent, tool, arguments, context, verdict)
+        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
+        output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
@@ -116,7 +125,15 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
-    record(ToolResult(call_id=call.id, name=call.name, text=for_model, is_error=failed))
+    record(
+        ToolResult(
+            call_id=call.id,
+            name=call.name,
+            text=for_model,
+            is_error=failed,
+            lasting=output.lasting,
+        )
+    )
     run.emit(
         ToolFinished(
             call_id=call.id,
@@ -168,6 +185,8 @@ def _as_output(output: ToolOutput | str) -> ToolOutput:
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The argument that says what a call is about, on one line."""
+    if tool.target is not None:
+        return tool.target(arguments)
     value = arguments.get(tool.subject, "") if tool.subject else ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 

@@ -85,6 +85,8 @@ def transcript_of(messages: Sequence[Message]) -> str:
             match part:
                 case Image():
                     lines.append(f"[{message.role} showed the picture {part.name}]")
+                case Text(source="instructions"):
+                    pass  # they outlast the summary
                 case Text(source="compaction"):
                     lines.append(f"[earlier hand-over note]\n{part.text}")
                 case Text():

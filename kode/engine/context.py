@@ -157,6 +157,8 @@ async def compact(
     emit: Emit,
     drop: Drop | None = None,
     wish: str = "",
+    *,
+    by_person: bool = False,
 ) -> ContextReduced:
     """Replaces the messages so far by a summary, what is kept word for word, lists, and the latest
     messages, as one entry. `drop` is what memory wants, where it was asked already;
@@ -172,6 +174,7 @@ async def compact(
             "with a larger window."
         )
     emit(Working(what="Compacting the conversation"))
+    wish = await agent.before_compaction(by_person, wish)
     window, session = agent.provider.info.context_window, context.session
     messages = list(session.messages)
     before_tokens = context_tokens(context)

@@ -13,6 +13,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     StateEntry        what memory wants kept
     TaintEntry        outside text was taken in
     UsageEntry        a request to a model that was no reply
+    HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures
 
 Nothing here touches a file: see `log.py`.
@@ -174,6 +175,24 @@ class UsageEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HookEntry(Entry):
+    """A run of a hook."""
+
+    event: str
+    name: str
+    origin: str
+    """The settings file it stands in."""
+    exit_code: int | None
+    """None when it did not run to its end."""
+    outcome: str
+    """`allow`, `ask`, `deny`, or "" when it said nothing of that."""
+    detail: str = ""
+    """Its reason, or what went wrong."""
+    duration_ms: int
+    type: Literal["hook"] = "hook"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TurnEntry(Entry):
     """The end of a turn. The totals are of the whole session, so that a list of sessions can be
     made from the ends of their files."""
@@ -204,25 +223,26 @@ AnyEntry = (
     | StateEntry
     | TaintEntry
     | UsageEntry
+    | HookEntry
     | TurnEntry
 )
 
 KNOWN_TYPES = frozenset(
     "session message system compaction prune trim rewind restore plan memory_state taint usage "
-    "turn".split()
+    "hook turn".split()
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(
     "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
+    "lasting user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
     "cache_write_tokens".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 
 
 _NOT_MASKED = frozenset(
-    "type id at role stop name call_id signature redacted origin model kept_from before to of "
-    "media_type kept_in".split()
+    "type id at role stop name event outcome call_id signature redacted origin model kept_from "
+    "before to of media_type kept_in".split()
 )
 """Names and ids, which other entries and the provider refer to."""
 

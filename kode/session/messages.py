@@ -45,7 +45,9 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
             case MessageEntry():
                 add_message(messages, answers, entry)
             case CompactionEntry():
-                messages = [compaction_message(entry), *_from(messages, entry.kept_from)]
+                kept = _from(messages, entry.kept_from)
+                lasting = lasting_texts(messages[: len(messages) - len(kept)])
+                messages = [compaction_message(entry, lasting), *kept]
             case TrimEntry():
                 messages = _trimmed(messages, entry)
             case PruneEntry():
@@ -159,8 +161,21 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
     messages.append(replace(last, parts=parts))
 
 
-def compaction_message(entry: CompactionEntry) -> Message:
-    """A compaction as the model sees it: one user message that says what it stands for."""
+def lasting_texts(messages: Sequence[Message]) -> list[str]:
+    """The instructions in messages that a summary does not replace, each once, oldest first."""
+    texts: dict[str, None] = {}
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(source="instructions", text=text) | ToolResult(lasting=True, text=text):
+                    texts[text] = None
+    return list(texts)
+
+
+def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
+    """A compaction as the model sees it: one user message that says what it stands for, with the
+    instructions that outlast it. Of these the newest stay when all are more than a quarter of what
+    there was."""
     pieces = ["[The conversation so far was shortened to make room.]"]
     if entry.user_messages:
         quoted = "\n".join(f"- {words}" for words in entry.user_messages)
@@ -180,10 +195,24 @@ def compaction_message(entry: CompactionEntry) -> Message:
     pieces.append("Continue from here; read a file again before you edit it.")
     return MessageEntry(
         role="user",
-        parts=(Text(text="\n\n".join(pieces), source="compaction"),),
+        parts=(
+            Text(text="\n\n".join(pieces), source="compaction"),
+            *(Text(text=text, source="instructions") for text in _newest(lasting, entry)),
+        ),
         id=entry.id,
         at=entry.at,
     )
+
+
+def _newest(lasting: Sequence[str], entry: CompactionEntry) -> list[str]:
+    room_chars = entry.tokens_before  # four characters to a token, and a quarter of them
+    kept: list[str] = []
+    for text in reversed(lasting):
+        room_chars -= len(text)
+        if room_chars < 0:
+            break
+        kept.insert(0, text)
+    return kept
 
 
 def _dropped(entry: CompactionEntry) -> str:
@@ -258,7 +287,9 @@ def _without_output(message: Message) -> Message:
         message,
         parts=tuple(
             replace(part, text=DROPPED_OUTPUT)
-            if isinstance(part, ToolResult) and len(part.text) > len(DROPPED_OUTPUT)
+            if isinstance(part, ToolResult)
+            and not part.lasting
+            and len(part.text) > len(DROPPED_OUTPUT)
             else part
             for part in message.parts
         ),

@@ -1,0 +1,436 @@
+"""The one door to the SDK of the Model Context Protocol: a server becomes a `Connection`.
+
+The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
+two: import it in a thread, and only where a server is to be started.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import httpx2
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+
+from kode import __version__
+from kode.contracts import Wrapped
+from kode.errors import ServerError
+from kode.extensions import mcp_process
+from kode.extensions.mcp_config import Server
+from kode.extensions.mcp_values import (
+    Content,
+    Definition,
+    Elicit,
+    Field,
+    Form,
+    Named,
+    Picture,
+    Progress,
+)
+
+MAX_PAGES = 50
+MAX_LISTED = 1_000
+"""Of a list a server gives page by page; one that never ends is cut there."""
+MAX_BODY_BYTES = 32 * 1024 * 1024
+LIST_TIMEOUT_S = 30.0
+MAX_CALL_TIMEOUTS = 20
+"""Progress lets a call wait longer, up to so many times its time limit."""
+
+# It would write what servers do wrong to the terminal.
+logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+logging.getLogger("client").setLevel(logging.CRITICAL + 1)
+
+
+@asynccontextmanager
+async def connect(
+    server: Server,
+    *,
+    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    cwd: Path,
+    auth: httpx2.Auth | None = None,
+    elicit: Elicit | None = None,
+) -> AsyncIterator["SdkConnection"]:
+    """Starts or reaches a server, agrees on a version with it, and gives the connection.
+
+    `wrap` puts its command into the sandbox; None from it: it runs outside.
+
+    Raises: ServerError.
+    """
+    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    links = contextlib.AsyncExitStack()
+    try:
+        with _as_server_errors(server.name):
+            if server.url:
+                transport = _http(server, auth)
+            else:
+                process = await mcp_process.start(
+                    server.name,
+                    server.command,
+                    wrapped=wrap(server.command),
+                    environment=server.environment,
+                    cwd=cwd,
+                )
+                links.push_async_callback(process.end)
+                transport = _stdio(process, closed)
+            client = Client(
+                transport,
+                client_info=types.Implementation(name="kode", version=__version__),
+                message_handler=_news_handler(news),
+                elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+            )
+            try:
+                await links.enter_async_context(client)
+            except Exception as error:
+                if closed.done():
+                    raise ServerError(closed.result()) from error
+                raise
+        connection = SdkConnection(server=server, client=client, news=news, closed=closed)
+        listening = asyncio.ensure_future(_listen(client, news))
+        links.callback(listening.cancel)
+        yield connection
+    finally:
+        with contextlib.suppress(Exception):  # what ended it is known already
+            await links.aclose()
+
+
+@dataclass
+class SdkConnection:
+    """A `mcp_values.Connection`."""
+
+    server: Server
+    client: Client
+    news: asyncio.Event
+    closed: "asyncio.Future[str]"
+
+    @property
+    def instructions(self) -> str:
+        return self.client.instructions or ""
+
+    async def tools(self) -> tuple[Definition, ...]:
+        if not self._offers("tools"):
+            return ()
+        found = await self._listed(self.client.list_tools, lambda page: page.tools)
+        return tuple(
+            Definition(
+                name=tool.name,
+                description=tool.description or "",
+                parameters=tool.input_schema,
+                whole=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
+            )
+            for tool in found
+        )
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
+        limit_s = self.server.call_timeout_s
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
+        with _as_server_errors(self.server.name, limit_s, self.closed):
+            async with asyncio.timeout(limit_s) as deadline:
+
+                async def on_progress(
+                    progress: float, total: float | None, message: str | None
+                ) -> None:
+                    deadline.reschedule(min(latest, loop.time() + limit_s))
+                    share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                    report(f"{message[:200]} ({share})" if message else share)
+
+                result = await self.client.call_tool(
+                    tool, dict(arguments), progress_callback=on_progress
+                )
+        content = _content(result.content)
+        if not content.text and not content.pictures and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
+            content = Content(text=text)
+        return Content(text=content.text, pictures=content.pictures, is_error=bool(result.is_error))
+
+    async def resources(self) -> tuple[Named, ...]:
+        if not self._offers("resources"):
+            return ()
+        found = await self._listed(self.client.list_resources, lambda page: page.resources)
+        return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in found)
+
+    async def read(self, uri: str) -> Content:
+        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                result = await self.client.read_resource(uri)
+        parts = [types.EmbeddedResource(type="resource", resource=one) for one in result.contents]
+        return _content(parts)
+
+    async def prompts(self) -> tuple[Named, ...]:
+        if not self._offers("prompts"):
+            return ()
+        found = await self._listed(self.client.list_prompts, lambda page: page.prompts)
+        return tuple(
+            Named(
+                key=prompt.name,
+                description=prompt.description or "",
+                arguments=tuple(
+                    f"{one.name}!" if one.required else one.name for one in prompt.arguments or ()
+                ),
+            )
+            for prompt in found
+        )
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
+        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                result = await self.client.get_prompt(name, dict(arguments))
+        return _content(message.content for message in result.messages)
+
+    async def wait_for_news(self) -> None:
+        await self.news.wait()
+        self.news.clear()
+
+    async def wait_closed(self) -> str:
+        return await asyncio.shield(self.closed)
+
+    def _offers(self, what: str) -> bool:
+        return getattr(self.client.server_capabilities, what) is not None
+
+    async def _listed(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = None
+        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                for _ in range(MAX_PAGES):
+                    page = await page_of(cursor=cursor, cache_mode="bypass")
+                    found += items_of(page)
+                    cursor = page.next_cursor
+                    if cursor is None or len(found) >= MAX_LISTED:
+                        break
+        return found[:MAX_LISTED]
+
+
+# ── transports ───────────────────────────────────────────────────────────────────────────────
+
+Streams = tuple[Any, Any]
+"""What the SDK reads messages from, and what it writes them to."""
+
+
+@asynccontextmanager
+async def _stdio(
+    process: mcp_process.ServerProcess, closed: "asyncio.Future[str]"
+) -> AsyncIterator[Streams]:
+    """The streams of a process. What it says that is no message is skipped: many servers print."""
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        try:
+            async for line in process.lines():
+                try:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    continue
+                await received.send(SessionMessage(message))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        finally:
+            if not closed.done():
+                said = f": {process.last_words}" if process.last_words else ""
+                closed.set_result(process.fault or f"it ended{said}")
+            received.close()
+
+    async def write() -> None:
+        async with sent:
+            async for one in sent:
+                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                with contextlib.suppress(OSError):  # reading tells that it has gone
+                    await process.send(line.encode())
+
+    tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(write())]
+    try:
+        yield incoming, outgoing
+    finally:
+        for stream in (incoming, outgoing, received):
+            stream.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
+    async with httpx2.AsyncClient(
+        headers=dict(server.headers),
+        auth=auth,
+        timeout=httpx2.Timeout(LIST_TIMEOUT_S, read=server.call_timeout_s),
+        event_hooks={"response": [_limit_body]},
+    ) as client:
+        async with streamable_http_client(server.url, http_client=client) as streams:
+            yield streams
+
+
+async def _limit_body(response: httpx2.Response) -> None:
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body that must not be larger than `MAX_BODY_BYTES`."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MAX_BODY_BYTES:
+                raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+# ── what servers say unasked ─────────────────────────────────────────────────────────────────
+
+
+def _news_handler(news: asyncio.Event) -> Any:
+    changes = (
+        types.ToolListChangedNotification,
+        types.PromptListChangedNotification,
+        types.ResourceListChangedNotification,
+    )
+
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, changes):
+            news.set()
+        await asyncio.sleep(0)
+
+    return handle
+
+
+async def _listen(client: Client, news: asyncio.Event) -> None:
+    """Servers of the newer era tell of changes only to those who listen; others cannot be listened
+    to, which is no fault."""
+    with contextlib.suppress(Exception):
+        async with client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        ) as changes:
+            async for _ in changes:
+                news.set()
+
+
+def _elicitor(name: str, elicit: Elicit) -> Any:
+    async def ask(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        if isinstance(params, types.ElicitRequestURLParams):
+            form = Form(server=name, message=params.message, url=params.url)
+        else:
+            schema = params.requested_schema
+            form = Form(server=name, message=params.message, fields=_fields(schema))
+        filled = await elicit(form)
+        if filled is None:
+            return types.ElicitResult(action="decline")
+        content = None if form.url else dict(filled)
+        return types.ElicitResult(action="accept", content=content)
+
+    return ask
+
+
+def _fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    required = schema.get("required", ())
+    return tuple(
+        _field(name, one, required=name in required)
+        for name, one in schema.get("properties", {}).items()
+        if isinstance(one, dict)
+    )
+
+
+def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> Field:
+    kinds: Any = {"number": "number", "integer": "integer", "boolean": "boolean"}
+    kind = kinds.get(schema.get("type"), "text")
+    listed = schema.get("items", {}) if schema.get("type") == "array" else schema
+    options = listed.get("enum") or [
+        one.get("const") for one in listed.get("oneOf") or listed.get("anyOf") or ()
+    ]
+    if options:
+        kind = "choices" if schema.get("type") == "array" else "choice"
+    return Field(
+        name=name,
+        title=str(schema.get("description") or schema.get("title") or name),
+        kind=kind,
+        options=tuple(map(str, options)),
+        required=required,
+        default=schema.get("default"),
+    )
+
+
+# ── contents and faults ──────────────────────────────────────────────────────────────────────
+
+
+def _content(blocks: Iterable[Any]) -> Content:
+    """Texts one after another, pictures beside them; of all else a line."""
+    texts: list[str] = []
+    pictures: list[Picture] = []
+    for block in blocks:
+        match block:
+            case types.TextContent():
+                texts.append(block.text)
+            case types.ImageContent():
+                pictures += _picture(f"picture {len(pictures) + 1}", block.data, texts)
+            case types.AudioContent():
+                texts.append(f"[Audio ({block.mime_type}), which is not played.]")
+            case types.ResourceLink():
+                about = f": {block.description}" if block.description else ""
+                texts.append(f"[Resource {block.uri}{about}]")
+            case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+                texts.append(resource.text)
+            case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
+                if str(resource.mime_type).startswith("image/"):
+                    pictures += _picture(str(resource.uri), resource.blob, texts)
+                else:
+                    texts.append(f"[{resource.uri} ({resource.mime_type}) is no text.]")
+    return Content(text="\n".join(texts), pictures=tuple(pictures))
+
+
+def _picture(name: str, encoded: str, texts: list[str]) -> list[Picture]:
+    try:
+        return [Picture(name=name, data=base64.b64decode(encoded, validate=True))]
+    except (ValueError, binascii.Error):
+        texts.append(f"[{name} is damaged.]")
+        return []
+
+
+@contextlib.contextmanager
+def _as_server_errors(
+    name: str, limit_s: float = 0.0, closed: "asyncio.Future[str] | None" = None
+) -> Iterator[None]:
+    """Whatever goes wrong with a server is a ServerError that says so in a sentence."""
+    try:
+        yield
+    except ServerError as error:
+        raise ServerError(f"The MCP server {name} failed: {error}", untrusted=name) from error
+    except TimeoutError as error:
+        raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
+    except MCPError as error:
+        if closed is not None and closed.done():
+            raise ServerError(f"The MCP server {name} failed: {closed.result()}.") from error
+        said = str(error).strip()[:500]
+        raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
+    except Exception as error:
+        said = str(closed.result() if closed is not None and closed.done() else _innermost(error))
+        raise ServerError(f"The MCP server {name} failed: {said[:500]}", untrusted=name) from error
+
+
+def _innermost(error: BaseException) -> str:
+    """What is at the bottom of groups of exceptions."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
