@@ -2,7 +2,6 @@
 
 A change is written here before it is made (a crash in between leaves an entry whose undo finds
 nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
-How a change is undone is the business of the system that made it.
 """
 
 import contextlib

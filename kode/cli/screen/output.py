@@ -1,7 +1,7 @@
-"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event.
+"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event;
+and the settings as lines for people.
 
-The answer goes to stdout, everything else to stderr. `docs/scripts.md` describes the shapes and
-names every event.
+The answer goes to stdout, everything else to stderr. `docs/scripts.md` names every event.
 """
 
 import dataclasses

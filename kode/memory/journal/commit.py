@@ -1,8 +1,7 @@
 """Writing down what was decided for an item: the entry, the memory, the end of the item.
 
 Every step may be the last before a crash, and is safe to do again: the entry is looked for before
-it is written once more, changes have ids of their own, and merging twice changes nothing. All of it
-happens under the journal's lock, without a pause. Not here: deciding (`consolidate`).
+it is written once more, changes have ids of their own, and merging twice changes nothing.
 """
 
 import json

@@ -1,9 +1,4 @@
-"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation.
-
-Here: which moment of the contract does what, and what of a session is taken when. The parts are
-modules of their own: `files`, `said`, `queue`, `consolidate`, `consolidator`, `commit`, `merge`,
-`search`, `tool`, `report`.
-"""
+"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation."""
 
 import time
 from collections.abc import Mapping, Sequence

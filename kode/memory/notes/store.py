@@ -2,7 +2,7 @@
 
 A change is a set of notes as they were and as they become; `commit` applies it in one transaction
 and writes it to the history first, so that swapping the two sides undoes it. Limits count after
-filters. Not here: ranking (`search`), when to change what (`system`, `maintenance`).
+filters.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Episodes: what a session was about, made by one model call when it ends.
 
 The raw material is on disk before the model is asked; what cannot be finished in time is finished
-at a later start. Not here: the files (`episode_files`), finding them (`search`, `episode_index`),
-what the model reads of a session (`transcript`).
+at a later start.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
 """Changing facts: add (with merge on write), replace, remove, consolidate, settle pairs, undo.
 
 Every change goes the same way: scan, decide (asking the model if need be) with no lock held, then
-lock, read again, apply what was decided to the file as it is now; first to the history. Not here:
-the format (`facts`), what a change makes of the entries (`edits`), when two texts are one (`merge`,
-`judge`), more words than a line (`tool`, `report`).
+lock, read again, apply what was decided to the file as it is now; first to the history.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,4 @@
-"""Changing a vault file: write, patch, append, undo. All or nothing, scanned, in the history first.
-
-Not here: what a path may be (`names`), the summary line (`summary`), wording for the model
-(`tools`).
-"""
+"""Changing a vault file: write, patch, append, undo. All or nothing, scanned, in the history first."""
 
 from collections.abc import Sequence
 from dataclasses import replace
