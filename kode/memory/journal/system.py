@@ -1,4 +1,4 @@
-"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation."""
+"""The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The vault: Markdown files that the model lists, reads and writes by five tools, and a reflector."""
+"""The vault: Markdown files that the model reads and writes by five tools, and a reflector."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Changing a vault file: write, patch, append, undo. All or nothing, scanned, in the history first."""
+"""Changing a vault file: all or nothing, scanned, in the history first."""
 
 from collections.abc import Sequence
 from dataclasses import replace
