@@ -239,12 +239,7 @@ class Journal(ProjectMemory):
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
-        change = Change.by(
-            self._author("user"),
-            kind="approve",
-            target=self.folder.target(MEMORY),
-            system=SYSTEM,
-        )
+        change = Change.by(self._author("user"), SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]

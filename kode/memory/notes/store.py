@@ -228,17 +228,15 @@ class NoteStore:
         """
         self.apply(before, after)
         target = (after or before)[-1].id
-        return self._history.append(
-            Change.by(
-                author,
-                kind=kind,
-                target=f"notes/{target}",
-                system=SYSTEM,
-                before=tuple(map(_line, before)),
-                after=tuple(map(_line, after)),
-                reason=reason,
-                undoes=undoes,
-            )
+        return self._history.record(
+            author,
+            SYSTEM,
+            kind,
+            f"notes/{target}",
+            before=tuple(map(_line, before)),
+            after=tuple(map(_line, after)),
+            reason=reason,
+            undoes=undoes,
         )
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:

@@ -191,18 +191,16 @@ class FactWriter:
         if not edit.kind:
             return Outcome(file=file, line=edit.line, detail=edit.detail)
         check_room(file, edit.entries)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind=edit.kind,
-                target=self._store.name_of(file),
-                system=SYSTEM,
-                before=edit.before,
-                after=edit.after,
-                position=edit.position,
-                reason=edit.reason,
-                undoes=edit.undoes,
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            edit.kind,
+            self._store.name_of(file),
+            before=edit.before,
+            after=edit.after,
+            position=edit.position,
+            reason=edit.reason,
+            undoes=edit.undoes,
         )
         now = self._store.write(file, edit.entries)
         return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)
