@@ -1,4 +1,6 @@
-"""Credentials known by their shape, or by a word of the text that gives them away."""
+"""Credentials known by how they begin (the table is `tokens`), by their shape, or by a word of the
+text that gives them away; and blocks of private keys.
+"""
 
 import re
 from collections.abc import Iterator

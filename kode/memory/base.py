@@ -1,6 +1,6 @@
 """What every system that keeps something shares: its context, its history, its words to a person.
 
-A hook that a system does not define gives the neutral answer (`null`). Not here: what is kept.
+A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """An SQLite file that may be thrown away: opened when first used, shared by processes, and emptied
-when it is damaged or of another version. What is true lives elsewhere.
-
-Not here: the notes, whose file holds the truth (`notes.database`).
+when it is damaged or of another version. What is true lives elsewhere. And the vectors of a neural
+model, cached in one.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """What memory holds as lines of JSON that a person can read, edit and give back; and as pieces that
-another system understands.
+another system understands: export, import, copy.
 
 A row is a mapping of field names to JSON values; `content` is its text. What rows mean is known to
-the system they are from, through its carrier. A `Piece` is what one system gives another: the
-meanings that more than one of them has.
+the system they are from, through its carrier.
 """
 
 import json

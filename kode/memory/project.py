@@ -51,15 +51,13 @@ async def take_over(
         names = left_from_before(root, patterns, shared)
         if folder.exists() or not names:
             return None
-        change = history.append(
-            Change.by(
-                author,
-                kind=KIND,
-                target=f"{root.name}/{project}",
-                system=root.name,
-                before=tuple(names),
-                reason="what was kept for all projects",
-            )
+        change = history.record(
+            author,
+            root.name,
+            KIND,
+            f"{root.name}/{project}",
+            before=tuple(names),
+            reason="what was kept for all projects",
         )
         _move(names, root, root / _ON_THE_WAY)
         with durable.storage_errors(folder, "move what was there to"):

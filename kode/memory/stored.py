@@ -1,7 +1,5 @@
 """What memory keeps on disk, read back: rows of JSON, whole and of the right types or not at all,
-and texts that a person may have edited. And work that waits, a file an item.
-
-What is done about a damaged row (passed over, set aside, told) is its owner's business.
+and texts that a person may have edited. And work that waits, a file an item, under a lock.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""What was said in a session, as text for a model: bounded, without secrets or memory's own words.
-
-Not here: what the model is asked about it; that is each system's own.
-"""
+"""What was said in a session, as text for a model: without secrets or memory's own words."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence

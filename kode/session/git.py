@@ -1,7 +1,8 @@
-"""Runs git to look at a repository that somebody else may have made.
+"""Runs git to look at a repository that somebody else may have made, and finds what its working
+tree holds that is in no commit, without touching tree, index or refs.
 
 A repository's own settings name programs: hooks, filters, a file system monitor, programs that
-show, sign or connect. None of them runs here. What is looked for is the caller's business.
+show, sign or connect. None of them runs here.
 """
 
 import os

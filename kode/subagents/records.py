@@ -4,11 +4,9 @@
     task.json         what it was asked
     snapshot.json     memory as it was; removed when the child has ended
     transcript.jsonl  what was said, in the format of a session
-    result.json       how it ended
+    result.json       how it ended; on disk before it is announced
 
-Credentials are masked in what was asked, said and answered. A result is on disk before it is
-announced. Whether the model has seen one is read off the session: what tells it names the agent's
-id.
+Credentials are masked. Whether the model has seen a result is read off the session.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """`edit_file`: replaces parts of a file the model has read. All edits of a call happen, or none.
 
-How a text is found and replaced is `replace_text`; why it was not found, `nearest`.
+How a text is found and replaced is `replace_text`; here too, why one was not found.
 """
 
 import re

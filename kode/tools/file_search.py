@@ -1,7 +1,8 @@
-"""Runs what looks through files: ripgrep when it is on the PATH, else kode's own worker.
+"""Runs what looks through files: ripgrep when it is on the PATH, else kode's own worker; and the
+globs that choose among them.
 
-Both say the same things in the same form; what is made of them is the tools' business. A process
-started here never outlives its call: not at a time limit, not when the turn is cancelled.
+Both say the same things in the same form. A process started here never outlives its call: not at a
+time limit, not when the turn is cancelled.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""Looks through files in a process of its own, where ripgrep is missing:
-`python -m kode.tools.search_worker`, with one JSON object on stdin.
+"""Looks through files where ripgrep is missing: `python -m kode.tools.search_worker`, with one JSON
+object on stdin. It walks as ripgrep does: nested `.gitignore` files, hidden files included, `.git`
+left out, symlinks not followed; and says what it finds as `rg --json` or `rg --files --null` does.
 
-It says what it finds as `rg --json` does (`begin`, `match`, `context`, `end`), or the paths as
-`rg --files --null` does, so that both are read by the same code. A process of its own, because a
-regular expression can run forever while holding the interpreter, and only a process can be killed.
-Each file has a time limit as well: one that exceeds it is reported as `slow` and left out.
+A process of its own, because a regular expression can run forever while holding the interpreter.
+A file that exceeds its time limit is reported as `slow` and left out.
 """
 
 import collections

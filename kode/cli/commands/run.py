@@ -32,7 +32,6 @@ from kode.cli.screen.output import (
 )
 from kode.errors import ConfigError, Interrupted, StorageError, UserError
 from kode.events import Emit, Notice, TurnEnded, silent
-from kode.messages import Usage
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -132,16 +131,7 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
     except StorageError as error:  # raised only where nothing was done yet
         raise not_kept(error) from error
     except asyncio.CancelledError:
-        return TurnEnded(
-            status="interrupted",
-            result="",
-            error="Interrupted before the turn began.",
-            steps=0,
-            usage=Usage(),
-            cost_usd=None,
-            files_changed=(),
-            duration_ms=0,
-        )
+        return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":

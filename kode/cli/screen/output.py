@@ -1,7 +1,7 @@
-"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event.
+"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event;
+and the settings as lines for people.
 
-The answer goes to stdout, everything else to stderr. `docs/scripts.md` describes the shapes and
-names every event.
+The answer goes to stdout, everything else to stderr. `docs/scripts.md` names every event.
 """
 
 import dataclasses
@@ -116,16 +116,7 @@ def wanted_format(argv: Sequence[str]) -> str:
 def failure_object(argv: Sequence[str], error: KodeError) -> str:
     """The JSON of a task that could not start."""
     statuses = {code: status for status, code in EXIT_CODES.items()}
-    ended = TurnEnded(
-        status=statuses.get(error.exit_code, "error"),
-        result="",
-        error=str(error),
-        steps=0,
-        usage=Usage(),
-        cost_usd=None,
-        files_changed=(),
-        duration_ms=0,
-    )
+    ended = TurnEnded(status=statuses.get(error.exit_code, "error"), error=str(error))
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
     return to_json({**kind, **result_object(ended, None, Path())})
 

@@ -161,9 +161,7 @@ class JournalCarrier(Carrier):
         after: tuple[str, ...],
     ) -> str:
         target = files.folder.target(file)
-        change = Change.by(
-            AUTHOR, kind=kind, target=target, system=SYSTEM, before=before, after=after
-        )
+        change = Change.by(AUTHOR, SYSTEM, kind, target, before=before, after=after)
         return self._history.append(change).id
 
     def _of(self, project: object) -> _Placed:

@@ -1,8 +1,7 @@
 """Writing down what was decided for an item: the entry, the memory, the end of the item.
 
 Every step may be the last before a crash, and is safe to do again: the entry is looked for before
-it is written once more, changes have ids of their own, and merging twice changes nothing. All of it
-happens under the journal's lock, without a pause. Not here: deciding (`consolidate`).
+it is written once more, changes have ids of their own, and merging twice changes nothing.
 """
 
 import json
@@ -67,9 +66,9 @@ class Committer:
                 decided.update,
                 Change.by(
                     item.author,
-                    kind="consolidate",
-                    target=self._files.folder.target(MEMORY),
-                    system=SYSTEM,
+                    SYSTEM,
+                    "consolidate",
+                    self._files.folder.target(MEMORY),
                     id=decided.changes[1],
                 ),
                 recovering=recovering,
@@ -119,15 +118,13 @@ class Committer:
         if line in memory.split("\n"):
             return Outcome(line=f"{MEMORY} has this line already")
         new = f"{memory}\n{line}".strip()
-        change = self._history.append(
-            Change.by(
-                author,
-                kind="add",
-                target=self._files.folder.target(MEMORY),
-                system=SYSTEM,
-                before=(memory,) if memory else (),
-                after=(new,),
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            "add",
+            self._files.folder.target(MEMORY),
+            before=(memory,) if memory else (),
+            after=(new,),
         )
         self._files.write_memory(new)
         added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
@@ -136,14 +133,8 @@ class Committer:
     def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
         block = block_of(text, at)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind="append",
-                target=self._files.folder.target(HISTORY),
-                system=SYSTEM,
-                after=(block,),
-            )
+        change = self._history.record(
+            author, SYSTEM, "append", self._files.folder.target(HISTORY), after=(block,)
         )
         self._files.append_block(block, at, recovering=False)
         return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
@@ -170,15 +161,13 @@ class Committer:
     def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
         if not (recovering and self._history.find(id)):
-            self._history.append(
-                Change.by(
-                    item.author,
-                    kind="append",
-                    target=self._files.folder.target(HISTORY),
-                    system=SYSTEM,
-                    after=(decided.block,),
-                    id=id,
-                )
+            self._history.record(
+                item.author,
+                SYSTEM,
+                "append",
+                self._files.folder.target(HISTORY),
+                after=(decided.block,),
+                id=id,
             )
         at = datetime.fromisoformat(decided.at)
         self._files.append_block(decided.block, at, recovering=recovering)

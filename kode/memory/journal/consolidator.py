@@ -1,9 +1,8 @@
 """Consolidation: a conversation becomes an entry of the history and an update of MEMORY.md.
 
 Put down first, then one at a time over all processes: read the memory, ask, decide, write. What
-fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in
-the queue for a later start. Not here: the question and the guards (`consolidate`), the steps of
-writing (`commit`), what is taken from a session (`system`).
+fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in the
+queue for a later start.
 """
 
 import asyncio

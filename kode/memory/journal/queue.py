@@ -1,16 +1,10 @@
-"""What is still to be consolidated, on disk until it is: the conversation itself, as raw material.
+"""What was said in a session as the entries a consolidation works on, each with a lasting key; and
+on disk until they are consolidated.
 
-An item is written before the model is asked. From then on its messages count as taken: they are
-never taken again, and never lost. Its life:
-
-    waiting    the conversation is in it; a model is, or will be, asked
-    decided    it also holds what will be written: nothing is decided twice
-    done       it is gone, and `done/` holds the keys of its messages
-
-`turn` is the one lock of kode's memory that is held while a model works. It guards no file: it is
-the right to consolidate, one at a time among all processes, so that each builds on the memory that
-the one before has left. Files are written under the journal's own lock, held for a moment. Both die
-with their process, so a killed one holds up nobody, and a lease to wait for is not needed.
+An item is written before the model is asked; from then on its messages are never taken again, and
+never lost. It is waiting, then decided (it also holds what will be written), then gone, and `done/`
+holds the keys of its messages. `turn` is the right to consolidate, one at a time among all
+processes; files are written under the journal's own lock. Both die with their process.
 """
 
 import hashlib

@@ -1,9 +1,4 @@
-"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation.
-
-Here: which moment of the contract does what, and what of a session is taken when. The parts are
-modules of their own: `files`, `said`, `queue`, `consolidate`, `consolidator`, `commit`, `merge`,
-`search`, `tool`, `report`.
-"""
+"""The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -244,12 +239,7 @@ class Journal(ProjectMemory):
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
-        change = Change.by(
-            self._author("user"),
-            kind="approve",
-            target=self.folder.target(MEMORY),
-            system=SYSTEM,
-        )
+        change = Change.by(self._author("user"), SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]

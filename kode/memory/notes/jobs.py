@@ -1,5 +1,5 @@
-"""What was done, as a note: of one job (a turn that used tools) without a model, and of a session
-with one call of it. Texts only; storing them is the system's business.
+"""When a note is made unasked, and what was done, as a note: of one job (a turn that used tools)
+without a model, and of a session with one call of it. Texts only.
 """
 
 import re

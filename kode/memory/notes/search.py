@@ -3,8 +3,6 @@
 The vectors of a neural model are fused in. The local ones hold the same words with noise, so they
 speak only where no word matched: a misspelling, a compound. Without FTS5 the newest notes are
 ranked one by one. A query that matches nothing gives nothing.
-
-Not here: scores (`kode.memory.rank`), what a model makes of the result (`kode.memory.search`).
 """
 
 import json

@@ -2,7 +2,7 @@
 
 A change is a set of notes as they were and as they become; `commit` applies it in one transaction
 and writes it to the history first, so that swapping the two sides undoes it. Limits count after
-filters. Not here: ranking (`search`), when to change what (`system`, `maintenance`).
+filters.
 """
 
 import contextlib
@@ -228,17 +228,15 @@ class NoteStore:
         """
         self.apply(before, after)
         target = (after or before)[-1].id
-        return self._history.append(
-            Change.by(
-                author,
-                kind=kind,
-                target=f"notes/{target}",
-                system=SYSTEM,
-                before=tuple(map(_line, before)),
-                after=tuple(map(_line, after)),
-                reason=reason,
-                undoes=undoes,
-            )
+        return self._history.record(
+            author,
+            SYSTEM,
+            kind,
+            f"notes/{target}",
+            before=tuple(map(_line, before)),
+            after=tuple(map(_line, after)),
+            reason=reason,
+            undoes=undoes,
         )
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:

@@ -1,9 +1,4 @@
-"""The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors.
-
-Here: which moment of the contract does what. The parts are modules of their own: `note`,
-`database`, `store`, `write`, `search` with `vectors`, `pack`, `trigger`, `jobs`, `maintenance`,
-`tools`, `report`.
-"""
+"""The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""The five tools of the notes: what the model may do with them, and the words it gets back.
-
-Not here: the operations themselves (`write`), searching (`search`).
-"""
+"""The five tools of the notes: what the model may do with them, and the words it gets back."""
 
 from typing import Annotated, Literal, Protocol
 

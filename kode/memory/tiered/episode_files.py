@@ -1,8 +1,7 @@
 """Episodes on disk: one Markdown file a session, and `index.json`, a list of them.
 
 A person may edit the files. The index is a cache: whenever it is missing, stale or damaged it is
-rebuilt from the files. Adding an episode costs the same however many there are. Not here: making
-an episode (`episodes`) or finding one (`episode_index`).
+rebuilt from the files. Adding an episode costs the same however many there are.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Episodes: what a session was about, made by one model call when it ends.
 
 The raw material is on disk before the model is asked; what cannot be finished in time is finished
-at a later start. Not here: the files (`episode_files`), finding them (`search`, `episode_index`),
-what the model reads of a session (`transcript`).
+at a later start.
 """
 
 import asyncio
@@ -303,16 +302,14 @@ class EpisodeKeeper:
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
         """History, then file and index; called inside the lock."""
         before = self.files.text(episode.session_id)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind=kind,
-                target=f"episodes/{episode.session_id}.md",
-                system=SYSTEM,
-                before=(before,) if before else (),
-                after=(render(episode),),
-                reason=reason,
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            kind,
+            f"episodes/{episode.session_id}.md",
+            before=(before,) if before else (),
+            after=(render(episode),),
+            reason=reason,
         )
         aside = self.files.set_aside_if_no_text(episode.session_id)
         if aside is not None:

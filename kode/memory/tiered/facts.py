@@ -1,8 +1,6 @@
 """Fact files: entries of text separated by a line holding only `§`, which a person may edit.
 
 Here: the format, where the files are, and reading and replacing them under the folder's lock.
-Not here: what may be written (`kode.memory.scan`), whether to merge (`merge`), or the operations
-with their history (`write`).
 """
 
 import re

@@ -2,8 +2,7 @@
 
 Two texts are one without a judge only when they are the same, as `same` has it. All else that is
 near goes to a model, which answers with one word; without an answer the fact is added, since a
-repetition can be removed later and a lost fact nobody notices. Pure and deterministic: no file, no
-model. How near two texts are is `nearness`; pairs nobody could judge are `review`.
+repetition can be removed later and a lost fact nobody notices. Pairs nobody could judge: `review`.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Pairs of facts that no model could be asked about: kept on disk until one can.
+"""Pairs of facts that may be one: how near they are, and those that no model could be asked about,
+kept on disk until one can.
 
 A pair is put down before its fact is written, and forgotten after its answer was carried out: a
-crash leaves at most a pair of texts that are not both there, which whoever settles passes over. Not
-here: the question (`merge`), and what becomes of the answer (`write`).
+crash leaves at most a pair of texts that are not both there, which whoever settles passes over.
 """
 
 import json

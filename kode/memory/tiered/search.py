@@ -1,8 +1,4 @@
-"""Search over facts and episodes, and what of the episodes travels with a message.
-
-Not here: how words rank (`kode.memory.rank`), when a model does (`kode.memory.search`), the
-episodes' own index (`episode_index`).
-"""
+"""Search over facts and episodes, and what of the episodes travels with a message."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,8 +1,6 @@
-"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk.
-
-Here: which moment of the contract does what, and the texts that memory adds to a prompt. The
-parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`,
-`buffer`, `episodes`, `search`, `tool`.
+"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk. The parts are
+modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`, `buffer`,
+`episodes`, `search`, `tool`.
 """
 
 import time

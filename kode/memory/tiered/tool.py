@@ -1,7 +1,4 @@
-"""The `memory` tool: what the model may do with memory, in words the model can use.
-
-Not here: the operations themselves (`write`), searching (`system`).
-"""
+"""The `memory` tool: what the model may do with memory, in words the model can use."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal

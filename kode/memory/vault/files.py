@@ -1,10 +1,9 @@
-"""The files of the vault as one project sees them: listed, read, put in place.
+"""The files of the vault as one project sees them: named, listed, read, put in place.
 
     memory/vault/facts/user.md  preferences.md       of the person, the same in every project
     memory/vault/<path-hash>/facts/  episodes/       of one project, with its `pending/`
 
-A name (`facts/user.md`) says which of the two it is. A person may edit the files at any time. Not
-here: what may be written and who records it (`write`), what a path may be (`names`).
+A name (`facts/user.md`) says which of the two it is. A person may edit the files at any time.
 """
 
 import hashlib

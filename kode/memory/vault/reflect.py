@@ -2,7 +2,7 @@
 
 A loop over `memory_read`, `memory_write`, `memory_patch` and `memory_append`, of at most five calls
 of the model. The conversation is kept after every step, so that the next start resumes there when
-kode ends in between. Not here: when it runs, and what becomes of an unfinished task (`system`).
+kode ends in between.
 """
 
 import json

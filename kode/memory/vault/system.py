@@ -1,8 +1,4 @@
-"""The vault: Markdown files that the model lists, reads and writes by five tools, and a reflector.
-
-Here: which moment of the contract does what. The parts are modules of their own: `names`, `files`,
-`summary`, `write`, `tools`, `reflect`, `pending`, `report`.
-"""
+"""The vault: Markdown files that the model reads and writes by five tools, and a reflector."""
 
 import asyncio
 import hashlib

@@ -1,7 +1,7 @@
 """The five tools over the vault, with the names and parameters of their document.
 
 Both spellings of a patch are taken (`oldText` and `old_text`), and `content` for the `entry` of an
-append: models mix them up. Not here: the operations themselves (`write`).
+append: models mix them up.
 """
 
 import json
