@@ -4,6 +4,7 @@ flag, every command, and what each takes. How a shell is told is `completion_scr
 
 import argparse
 import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -66,13 +67,23 @@ def contexts() -> list[Context]:
         elif module == subagent.__name__:
             known.append(_context((name,), partial(subagent.parse, [])))
         else:
-            called = importlib.import_module(module).main
-            known.append(_context((name,), partial(called, [])))
+            called = pkgutil.resolve_name(module if ":" in module else f"{module}:main")
+            known += _with_commands(name, _parser(partial(called, [])))
     return known
 
 
 def _summaries(commands: Mapping[str, tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((name, what) for name, (_, what) in commands.items())
+
+
+def _with_commands(name: str, parser: Parser) -> list[Context]:
+    """The context of a command, and those of its own commands where it has some."""
+    own = next((a for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None)
+    if own is None:
+        return [_described((name,), parser)]
+    about = {choice.dest: choice.help or "" for choice in own._choices_actions}
+    top = _described((name,), parser, tuple(about.items()))
+    return [top, *(_described((name, sub), one) for sub, one in own.choices.items())]
 
 
 def _memory(name: str, parser: Parser) -> list[Context]:

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,7 @@ async def _run_editor(
     folder: Path,
     warm_up: Callable[[], None] | None,
 ) -> None:
+    from kode.cli.prompt.brought import names
     from kode.cli.prompt.choices import choices_of
     from kode.cli.prompt.complete import ReplCompleter
     from kode.cli.prompt.editor import Editor
@@ -88,6 +90,7 @@ async def _run_editor(
         commands={name: command.summary for name, command in COMMANDS.items()},
         arguments=choices_of(state),
         files=files,
+        more=partial(names, state),
     )
     editor = state.editor = Editor(
         state,
