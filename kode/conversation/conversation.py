@@ -182,7 +182,12 @@ class Conversation:
             if self.extensions is not None:
                 window = self.agent.provider.info.context_window
                 of_servers = await self.extensions.open(window)
-            self.agent = extend_agent(self.agent, self._approvals(), self.emit)
+            self.agent = extend_agent(
+                self.agent,
+                self._approvals(),
+                self.emit,
+                diagnostics=self.config.diagnostics,
+            )
             own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
             tools = (*own, *of_servers)
             if self.only_tools is not None:
