@@ -117,6 +117,11 @@ def trust_file(home: Path, project: Path) -> Path:
     return home / "trust" / f"{path_hash(project)}.json"
 
 
+def mcp_tokens_file(home: Path, key: str) -> Path:
+    """What one MCP server gave at a login; `key` stands for its address."""
+    return home / "mcp" / f"{key}.json"
+
+
 def marks_file(home: Path) -> Path:
     """Which files hold what sessions left there that had taken in outside text."""
     return home / "marks" / "files.jsonl"

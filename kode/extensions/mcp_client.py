@@ -1,12 +1,11 @@
-"""The one door to the SDK of the Model Context Protocol: a server becomes a `Connection`.
+"""The one door to the SDK of the Model Context Protocol: a server becomes a `Connection`. Its parts
+are `mcp_transport`, `mcp_contents` and `mcp_login`.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
 two: import it in a thread, and only where a server is to be started.
 """
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import json
 import logging
@@ -14,44 +13,31 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import anyio
-import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 
 from kode import __version__
 from kode.contracts import Wrapped
 from kode.errors import ServerError
-from kode.extensions import mcp_process
+from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
-from kode.extensions.mcp_values import (
-    Content,
-    Definition,
-    Elicit,
-    Field,
-    Form,
-    Named,
-    Picture,
-    Progress,
-)
+from kode.extensions.mcp_contents import content_of, form_of
+from kode.extensions.mcp_login import Tell, login
+from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progress
 
 MAX_PAGES = 50
 MAX_LISTED = 1_000
 """Of a list a server gives page by page; one that never ends is cut there."""
-MAX_BODY_BYTES = 32 * 1024 * 1024
 LIST_TIMEOUT_S = 30.0
 MAX_CALL_TIMEOUTS = 20
 """Progress lets a call wait longer, up to so many times its time limit."""
 
 # It would write what servers do wrong to the terminal.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
-logging.getLogger("client").setLevel(logging.CRITICAL + 1)
 
 
 @asynccontextmanager
@@ -60,12 +46,14 @@ async def connect(
     *,
     wrap: Callable[[tuple[str, ...]], Wrapped | None],
     cwd: Path,
-    auth: httpx2.Auth | None = None,
+    home: Path,
+    tell: Tell | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["SdkConnection"]:
     """Starts or reaches a server, agrees on a version with it, and gives the connection.
 
-    `wrap` puts its command into the sandbox; None from it: it runs outside.
+    `wrap` puts its command into the sandbox; None from it: it runs outside. `tell` shows a person
+    the page at which they log in; None: nobody can. Tokens are kept in `home`.
 
     Raises: ServerError.
     """
@@ -74,7 +62,9 @@ async def connect(
     try:
         with _as_server_errors(server.name):
             if server.url:
-                transport = _http(server, auth)
+                given = {name.lower() for name in server.headers}
+                auth = None if "authorization" in given else login(server, home, tell)
+                transport = mcp_transport.http(server, auth)
             else:
                 process = await mcp_process.start(
                     server.name,
@@ -84,7 +74,7 @@ async def connect(
                     cwd=cwd,
                 )
                 links.push_async_callback(process.end)
-                transport = _stdio(process, closed)
+                transport = mcp_transport.stdio(process, closed)
             client = Client(
                 transport,
                 client_info=types.Implementation(name="kode", version=__version__),
@@ -150,7 +140,7 @@ class SdkConnection:
                 result = await self.client.call_tool(
                     tool, dict(arguments), progress_callback=on_progress
                 )
-        content = _content(result.content)
+        content = content_of(result.content)
         if not content.text and not content.pictures and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
             content = Content(text=text)
@@ -167,7 +157,7 @@ class SdkConnection:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.read_resource(uri)
         parts = [types.EmbeddedResource(type="resource", resource=one) for one in result.contents]
-        return _content(parts)
+        return content_of(parts)
 
     async def prompts(self) -> tuple[Named, ...]:
         if not self._offers("prompts"):
@@ -188,7 +178,7 @@ class SdkConnection:
         with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.get_prompt(name, dict(arguments))
-        return _content(message.content for message in result.messages)
+        return content_of(message.content for message in result.messages)
 
     async def wait_for_news(self) -> None:
         await self.news.wait()
@@ -212,89 +202,6 @@ class SdkConnection:
                     if cursor is None or len(found) >= MAX_LISTED:
                         break
         return found[:MAX_LISTED]
-
-
-# ── transports ───────────────────────────────────────────────────────────────────────────────
-
-Streams = tuple[Any, Any]
-"""What the SDK reads messages from, and what it writes them to."""
-
-
-@asynccontextmanager
-async def _stdio(
-    process: mcp_process.ServerProcess, closed: "asyncio.Future[str]"
-) -> AsyncIterator[Streams]:
-    """The streams of a process. What it says that is no message is skipped: many servers print."""
-    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async def read() -> None:
-        try:
-            async for line in process.lines():
-                try:
-                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
-                    continue
-                await received.send(SessionMessage(message))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            pass
-        finally:
-            if not closed.done():
-                said = f": {process.last_words}" if process.last_words else ""
-                closed.set_result(process.fault or f"it ended{said}")
-            received.close()
-
-    async def write() -> None:
-        async with sent:
-            async for one in sent:
-                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
-                with contextlib.suppress(OSError):  # reading tells that it has gone
-                    await process.send(line.encode())
-
-    tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(write())]
-    try:
-        yield incoming, outgoing
-    finally:
-        for stream in (incoming, outgoing, received):
-            stream.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
-    async with httpx2.AsyncClient(
-        headers=dict(server.headers),
-        auth=auth,
-        timeout=httpx2.Timeout(LIST_TIMEOUT_S, read=server.call_timeout_s),
-        event_hooks={"response": [_limit_body]},
-    ) as client:
-        async with streamable_http_client(server.url, http_client=client) as streams:
-            yield streams
-
-
-async def _limit_body(response: httpx2.Response) -> None:
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
-
-
-class _Limited(httpx2.AsyncByteStream):
-    """A body that must not be larger than `MAX_BODY_BYTES`."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > MAX_BODY_BYTES:
-                raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 # ── what servers say unasked ─────────────────────────────────────────────────────────────────
@@ -330,11 +237,7 @@ def _elicitor(name: str, elicit: Elicit) -> Any:
     async def ask(
         context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        if isinstance(params, types.ElicitRequestURLParams):
-            form = Form(server=name, message=params.message, url=params.url)
-        else:
-            schema = params.requested_schema
-            form = Form(server=name, message=params.message, fields=_fields(schema))
+        form = form_of(name, params)
         filled = await elicit(form)
         if filled is None:
             return types.ElicitResult(action="decline")
@@ -344,68 +247,7 @@ def _elicitor(name: str, elicit: Elicit) -> Any:
     return ask
 
 
-def _fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
-    required = schema.get("required", ())
-    return tuple(
-        _field(name, one, required=name in required)
-        for name, one in schema.get("properties", {}).items()
-        if isinstance(one, dict)
-    )
-
-
-def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> Field:
-    kinds: Any = {"number": "number", "integer": "integer", "boolean": "boolean"}
-    kind = kinds.get(schema.get("type"), "text")
-    listed = schema.get("items", {}) if schema.get("type") == "array" else schema
-    options = listed.get("enum") or [
-        one.get("const") for one in listed.get("oneOf") or listed.get("anyOf") or ()
-    ]
-    if options:
-        kind = "choices" if schema.get("type") == "array" else "choice"
-    return Field(
-        name=name,
-        title=str(schema.get("description") or schema.get("title") or name),
-        kind=kind,
-        options=tuple(map(str, options)),
-        required=required,
-        default=schema.get("default"),
-    )
-
-
-# ── contents and faults ──────────────────────────────────────────────────────────────────────
-
-
-def _content(blocks: Iterable[Any]) -> Content:
-    """Texts one after another, pictures beside them; of all else a line."""
-    texts: list[str] = []
-    pictures: list[Picture] = []
-    for block in blocks:
-        match block:
-            case types.TextContent():
-                texts.append(block.text)
-            case types.ImageContent():
-                pictures += _picture(f"picture {len(pictures) + 1}", block.data, texts)
-            case types.AudioContent():
-                texts.append(f"[Audio ({block.mime_type}), which is not played.]")
-            case types.ResourceLink():
-                about = f": {block.description}" if block.description else ""
-                texts.append(f"[Resource {block.uri}{about}]")
-            case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
-                texts.append(resource.text)
-            case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
-                if str(resource.mime_type).startswith("image/"):
-                    pictures += _picture(str(resource.uri), resource.blob, texts)
-                else:
-                    texts.append(f"[{resource.uri} ({resource.mime_type}) is no text.]")
-    return Content(text="\n".join(texts), pictures=tuple(pictures))
-
-
-def _picture(name: str, encoded: str, texts: list[str]) -> list[Picture]:
-    try:
-        return [Picture(name=name, data=base64.b64decode(encoded, validate=True))]
-    except (ValueError, binascii.Error):
-        texts.append(f"[{name} is damaged.]")
-        return []
+# ── faults ───────────────────────────────────────────────────────────────────────────────────
 
 
 @contextlib.contextmanager
@@ -422,11 +264,13 @@ def _as_server_errors(
     except MCPError as error:
         if closed is not None and closed.done():
             raise ServerError(f"The MCP server {name} failed: {closed.result()}.") from error
-        said = str(error).strip()[:500]
+        said = " ".join(str(error).split())[:500]
         raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
     except Exception as error:
         said = str(closed.result() if closed is not None and closed.done() else _innermost(error))
-        raise ServerError(f"The MCP server {name} failed: {said[:500]}", untrusted=name) from error
+        raise ServerError(
+            f"The MCP server {name} failed: {' '.join(said.split())[:300]}", untrusted=name
+        ) from error
 
 
 def _innermost(error: BaseException) -> str:

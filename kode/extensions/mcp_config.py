@@ -77,6 +77,10 @@ class Server:
     """Whether its process may use the network."""
     deferred: bool = False
     call_timeout_s: float = CALL_TIMEOUT_S
+    client_id: str = ""
+    """Under which kode is registered with the server for logins; "" where it registers itself."""
+    client_secret: str = ""
+    callback_port: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +146,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
 
         return _VARIABLE.sub(variable, str(value))
 
-    values = entry.values
+    values, oauth = entry.values, entry.values.get("oauth", {})
     timeout_ms = values.get("timeout")
     return Server(
         name=entry.name,
@@ -156,6 +160,9 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
         network=values.get("network") is True,
         deferred=values.get("deferred") is True,
         call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
+        client_id=expand(oauth.get("clientId", "")),
+        client_secret=expand(oauth.get("clientSecret", "")),
+        callback_port=oauth.get("callbackPort"),
     )
 
 
@@ -218,6 +225,9 @@ def _fault(path: Path, name: str, values: Any) -> str:
         held = values.get(section, {})
         if not isinstance(held, dict) or not all(isinstance(v, str) for v in held.values()):
             return f"{about} needs texts in its `{section}`."
+    oauth = values.get("oauth", {})
+    if not isinstance(oauth, dict) or not isinstance(oauth.get("callbackPort", 1), int):
+        return f"{about} needs a section as its `oauth`, with a number as `callbackPort`."
     return ""
 
 

@@ -23,9 +23,11 @@ def opener(
     sandboxed: bool,
     denied: Callable[[str], bool] = lambda path: False,
     elicit: Elicit | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Open:
     """What opens the servers of a session that works in `place`. `sandboxed` is False where the
-    person has turned the sandbox off; `denied`: see `sandbox.confine`."""
+    person has turned the sandbox off. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
+    `mcp_client.connect`."""
 
     # Entries are written for the project's root, wherever in it the session works.
     place = replace(place, cwd=place.project)
@@ -41,6 +43,8 @@ def opener(
             server,
             wrap=wrap or _outside,
             cwd=place.project,
+            home=place.home,
+            tell=tell,
             elicit=elicit,
         ) as connection:
             yield connection

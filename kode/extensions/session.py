@@ -121,17 +121,17 @@ class Extensions:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
         return tuple(found)
 
-    def prompts(self) -> dict[str, str]:
-        """The prompts of servers, each `/mcp__server__prompt` with what it does."""
+    def commands(self) -> dict[str, str]:
+        """The slash commands there are, each with what it does: the prompts of servers."""
         return {
             f"/mcp__{server.name}__{one.key}": " ".join((one.description, *one.arguments)).strip()
             for server in self.servers.values()
             for one in server.prompts
         }
 
-    async def prompt(self, command: str, argument: str) -> Outside | None:
-        """What a prompt of a server says, its arguments given in order; None for a command that is
-        no prompt. Raises: UserError for missing arguments, ServerError."""
+    async def expand(self, command: str, argument: str) -> Outside | None:
+        """What a slash command says, its arguments given in order; None for one that is none here.
+        Raises: UserError for missing arguments, ServerError."""
         match = _PROMPT.fullmatch(command)
         server = self.servers.get(match[1]) if match else None
         if match is None or server is None:

@@ -77,6 +77,7 @@ class FakeConversation:
     fresh_plan: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    extensions: object = None
     steering: object = tuple
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""

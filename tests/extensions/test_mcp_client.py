@@ -5,16 +5,19 @@ import os
 import signal
 import socket
 import sys
+import threading
+import urllib.request
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from kode.errors import ServerError
-from kode.extensions import mcp_client
+from kode.extensions import mcp_client, mcp_login
 from kode.extensions.mcp_config import Server
 
-PLAIN = str(Path(__file__).parent / "servers" / "plain.py")
+SERVERS = Path(__file__).parent / "servers"
+PLAIN = str(SERVERS / "plain.py")
 
 
 def outside(argv):
@@ -22,12 +25,13 @@ def outside(argv):
 
 
 @asynccontextmanager
-async def over_http():
+async def listening(script, *words):
+    """A server of `servers/` that listens; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, PLAIN, "http"),
+        *(sys.executable, str(SERVERS / script), *words),
         env={**os.environ, "PORT": str(port)},
         stderr=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -41,10 +45,16 @@ async def over_http():
                 break
             except OSError:
                 await asyncio.sleep(0.05)
-        yield Server(name="plain", url=f"http://127.0.0.1:{port}/mcp", environment={}, headers={})
+        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.send_signal(signal.SIGKILL)
         await process.wait()
+
+
+@asynccontextmanager
+async def over_http():
+    async with listening("plain.py", "http") as url:
+        yield Server(name="plain", url=url, environment={}, headers={})
 
 
 @asynccontextmanager
@@ -62,7 +72,9 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
 
     async with (
         transport() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path, elicit=elicit) as connection,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
+        ) as connection,
     ):
         tools = {tool.name: tool for tool in await connection.tools()}
         assert tools["add"].description == "Adds two numbers."
@@ -99,7 +111,9 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 
     async with (
         over_stdio() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path, elicit=nobody) as connection,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=nobody
+        ) as connection,
     ):
         assert (await connection.call("paint", {}, print)).text == "decline"
 
@@ -107,7 +121,7 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
     async with (
         over_stdio() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path) as connection,
+        mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
     ):
         calling = asyncio.ensure_future(connection.call("forever", {}, print))
         await asyncio.sleep(0.2)
@@ -120,12 +134,56 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
 async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):
     server = Server(name="gone", url="http://127.0.0.1:9/mcp", environment={}, headers={})
     with pytest.raises(ServerError, match="The MCP server gone failed"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
 async def test_a_program_that_is_not_there_is_a_fault_in_a_sentence(tmp_path):
     server = Server(name="gone", command=("no-such-program",), environment={}, headers={})
     with pytest.raises(ServerError, match="could not be started"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
+
+
+# ── logging in ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
+    pages = []
+
+    def tell(page):
+        pages.append(page)
+        threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()
+
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        for told in (tell, None):  # the second time nobody is there
+            async with mcp_client.connect(
+                server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=told
+            ) as connection:
+                assert [tool.name for tool in await connection.tools()] == ["open"]
+    assert len(pages) == 1
+    (kept,) = (tmp_path / "mcp").glob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_where_nobody_can_log_in_the_fault_says_how_to(tmp_path):
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
+            async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+                pass
+
+
+async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        login = mcp_login.login(server, tmp_path, None)
+        await login.context.storage.set_tokens(
+            mcp_login.OAuthToken(access_token="tok-0123456789", token_type="Bearer")
+        )
+        (kept,) = (tmp_path / "mcp").glob("*.json")
+        kept.write_text(kept.read_text().replace(url, "http://elsewhere/mcp"))
+        assert await login.context.storage.get_tokens() is None
+    assert list((tmp_path / "mcp").glob("*.damaged-*"))

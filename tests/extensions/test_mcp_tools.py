@@ -235,12 +235,12 @@ async def test_resources_and_prompts_are_texts_from_outside(extensions, project)
     (found,) = await one.mentioned("see @s:note://a, and @other:b and a@s:c")
     assert (found.text, found.source) == ("the text of note://a", "the MCP server s, note://a")
 
-    assert list(one.prompts()) == ["/mcp__s__greet"]
-    said = await one.prompt("/mcp__s__greet", "Ann very warm")
+    assert list(one.commands()) == ["/mcp__s__greet"]
+    said = await one.expand("/mcp__s__greet", "Ann very warm")
     assert said.text == "greet {'name': 'Ann', 'tone': 'very warm'}"
-    assert await one.prompt("/mcp__s__none", "") is None
+    assert await one.expand("/mcp__s__none", "") is None
     with pytest.raises(session_module.UserError, match="needs name"):
-        await one.prompt("/mcp__s__greet", "")
+        await one.expand("/mcp__s__greet", "")
 
 
 async def test_a_server_nobody_approved_is_not_started_and_named(extensions, project):

@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
     setup_checks.model,
     setup_checks.memory,
     setup_checks.instructions,
+    setup_checks.extensions,
     machine_checks.git,
     machine_checks.ripgrep,
     setup_checks.sandbox,

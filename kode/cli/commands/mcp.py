@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -164,7 +165,8 @@ def _get(entry: Entry) -> int:
     print(clean(visible(review.shown(entry.item, _approvals(entry)))))
     for one in _approvals(entry).items:
         if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
-            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  pinned {one.approved_at}")))
+            about = json.loads(one.content).get("description", "")
+            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}")))
     return EXIT_OK
 
 
@@ -234,7 +236,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
     sandboxed = config.sandbox.enabled is not False
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
-    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit)
+    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
     async with AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
@@ -244,6 +246,10 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
                 f"The MCP server {entry.name} did not start within {LOGIN_TIMEOUT_S:g} s."
             ) from error
         yield connection
+
+
+def _show_login(page: str) -> None:
+    print(clean(f"Log in at this page, on this machine:\n\n{visible(page)}\n"), flush=True)
 
 
 def _approvals(entry: Entry) -> trust.Approvals:

@@ -26,12 +26,12 @@ class ReplCompleter(Completer):
         files: FileIndex,
         more: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`commands`: name → what it does; `more` gives those that come and go. `arguments`: name
-        → what may follow it."""
+        """`commands`: name → what it does; `more`: those that come and go. `arguments`: name → what
+        may follow it."""
         self.commands = commands
+        self.more = more
         self.arguments = arguments
         self.files = files
-        self.more = more
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent

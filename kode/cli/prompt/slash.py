@@ -63,7 +63,7 @@ GROUPS = (
     ("/details /todos /bg", "full tool output, todo list, background commands"),
     ("/skills /commands /agents /hooks", "what is written for agents here; /NAME runs one"),
     ("/copy /export", "copy the last answer, write the session to a file"),
-    ("/config /doctor /login", "settings, checks of this machine, your key"),
+    ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
 """The commands as /help shows them: together they fit a small screen."""
@@ -235,6 +235,13 @@ async def background(state: PromptState, argument: str) -> None:
     await background.background(state, argument)
 
 
+async def show_servers(state: PromptState, argument: str) -> None:
+    """The MCP servers of this session and what they offer."""
+    from kode.cli.prompt import extensions
+
+    await extensions.show_servers(state, argument)
+
+
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first while something runs in the background."""
     from kode.cli.prompt.background import may_leave
@@ -281,6 +288,7 @@ COMMANDS = {
         Command("/agents", "agents that subagents can work by", shows("agents")),
         Command("/hooks", "hooks: what is used, what waits", shows("hooks")),
         Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
+        Command("/mcp", "MCP servers: what runs, what is off", show_servers, while_busy=True),
         Command("/copy", "copy the last answer", copy, while_busy=True),
         Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
         Command("/config", "the settings and their sources: /config [PART]", show_config, True),
