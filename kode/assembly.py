@@ -157,7 +157,7 @@ def make_agent(
         )
     given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
-    sandbox = _open_sandbox(config, place, rules)
+    sandbox = open_sandbox(config, place)
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
@@ -273,15 +273,17 @@ def _open_checkpoints(
     )
 
 
-def _open_sandbox(config: Config, place: Workplace, rules: Rules) -> DeferredSandbox | None:
+def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
+    """The sandbox of a place of work; nothing is tried yet. Raises: ConfigError for bad rules."""
+    rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
 
     def make() -> "Sandbox":
-        from kode.sandbox.sandbox import open_sandbox
+        from kode.sandbox import sandbox
 
         denied = path_denier(rules, place)
-        return open_sandbox(place, network=config.sandbox.network, denied=denied)
+        return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
 

@@ -13,8 +13,8 @@ FLAGS: Mapping[str, str] = {
     "-v": "`--version` prints the version, `--verbose` shows more.",
     "-w": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
     "-C": "`--cwd DIR` sets the working directory.",
-    "--agent": "kode has no agent definitions yet.",
-    "--agents": "kode has no agent definitions yet.",
+    "--agent": "`kode subagent --agent NAME` works by a definition; `kode agents` lists them.",
+    "--agents": "Write a definition into `.claude/agents`; `kode agents` lists them.",
     "--approval-mode": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "--ask-for-approval": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "--cd": "`--cwd DIR` sets the working directory.",
@@ -49,17 +49,14 @@ FLAGS: Mapping[str, str] = {
 """Flags that kode does not have → what to do instead."""
 
 COMMANDS: Mapping[str, str] = {
-    "agents": "kode has no agent definitions yet.",
     "ask": "`kode run TASK` runs one task.",
     "auth": "`kode init` sets up a key.",
     "chat": "`kode` alone starts a chat.",
     "fork": "`kode session fork ID` copies a session.",
-    "hooks": "kode has no hooks yet.",
     "login": "`kode init` sets up a key.",
     "logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
     "review": "`kode run` reviews what you pipe in; in the chat, type /review.",
     "sessions": "`kode session list` lists them.",
-    "skills": "kode has no skills yet.",
     "update": "Upgrade kode the way it was installed: README.md has the lines.",
     "upgrade": "Upgrade kode the way it was installed: README.md has the lines.",
     "version": "`kode --version` prints the version.",
@@ -78,12 +75,9 @@ PROMPT_ALIASES: Mapping[str, str] = {
 
 PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
-    "/agents": "kode has no agent definitions yet; the model starts subagents by itself.",
     "/approvals": "/permissions shows the rules and sets the mode.",
     "/bashes": "/bg lists background commands.",
-    "/hooks": "kode has no hooks yet.",
     "/logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
-    "/skills": "kode has no skills yet.",
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }

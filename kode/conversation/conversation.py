@@ -24,9 +24,9 @@ from kode.assembly import (
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
 from kode.conversation import hooking
-from kode.conversation.extensions import extend_agent
+from kode.conversation.extensions import around, extend_agent
 from kode.conversation.planning import keep_plan, notes_before_turn
-from kode.conversation.prepared import named, turn_of
+from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -41,7 +41,7 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
-from kode.extensions import trust
+from kode.extensions import brought, trust
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
@@ -178,13 +178,18 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             if self.agent.hooks is not None:
                 self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
-            brought: tuple[Tool, ...] = ()
+            of_servers: tuple[Tool, ...] = ()
             if self.extensions is not None:
                 window = self.agent.provider.info.context_window
-                brought = await self.extensions.open(window)
-            self.agent = extend_agent(self.agent, self._approvals(), self.emit)
+                of_servers = await self.extensions.open(window)
+            self.agent = extend_agent(
+                self.agent,
+                self._approvals(),
+                self.emit,
+                diagnostics=self.config.diagnostics,
+            )
             own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
-            tools = (*own, *brought)
+            tools = (*own, *of_servers)
             if self.only_tools is not None:
                 tools = tuple(tool for tool in tools if tool.name in self.only_tools)
             self.agent = replace(self.agent, tools=tools)
@@ -211,6 +216,14 @@ class Conversation:
     def _approvals(self) -> trust.Approvals:
         project = self.agent.place.project
         return trust.load(self.home, project, trust_project=self.trusts_project)
+
+    def offered(self) -> dict[str, str]:
+        """The names of commands and skills that a message may begin with, and what each does.
+        Reads files before the first turn."""
+        found = self.agent.brought
+        if not self.opened:
+            found = brought.find(around(self.agent.place), self._approvals())
+        return names_offered(found)
 
     @property
     def trusts_project(self) -> bool:

@@ -3,11 +3,14 @@ commands and agents by name. Finding it is the business of `kode.extensions`.
 """
 
 import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kode import paths
-from kode.contracts import Tool
+from kode.contracts import Around, Tool, ToolContext, ToolOutput
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Emit, Notice
@@ -29,7 +32,9 @@ def around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extend_agent(agent: Agent, approvals: Approvals, emit: Emit) -> Agent:
+def extend_agent(
+    agent: Agent, approvals: Approvals, emit: Emit, *, diagnostics: bool = True
+) -> Agent:
     """The agent with what counts of what lies where it works, as it is on disk now."""
     where = around(agent.place)
     found = brought.find(where, approvals)
@@ -51,11 +56,33 @@ def extend_agent(agent: Agent, approvals: Approvals, emit: Emit) -> Agent:
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         render_system=render_system,
-        around=agent.hooks.around if agent.hooks is not None else agent.around,
+        around=_around(agent, diagnostics=diagnostics),
         before_compaction=agent.hooks.before_compaction
         if agent.hooks is not None
         else agent.before_compaction,
     )
+
+
+def _around(agent: Agent, *, diagnostics: bool) -> Around:
+    """Checkers come first: hooks see what they found."""
+    hooked = agent.hooks.around if agent.hooks is not None else agent.around
+    if not diagnostics:
+        return hooked
+    from kode.extensions.diagnostics import Diagnostics
+
+    checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)
+
+    async def around(
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        run: Callable[[], Awaitable[ToolOutput]],
+    ) -> ToolOutput:
+        return await hooked(
+            tool, arguments, context, partial(checked.around, tool, arguments, context, run)
+        )
+
+    return around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kode.contracts import Attempt, ToolContext
+from kode.contracts import Attempt, Sandbox, ToolContext
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
@@ -42,20 +42,28 @@ def hook_runner(agent: Callable[[], Agent], emit: Emit) -> RunHook:
 
     async def run(hook: Hook, given: bytes) -> Ran:
         now = agent()
-        place, sandbox = now.place, now.sandbox
-        if not hook.sandboxed or (sandbox and not await asyncio.to_thread(sandbox.holds)):
-            sandbox = None
-        return await run_program(
-            (*SHELL, hook.command),
-            cwd=place.cwd,
-            environment=environment_of(place),
-            timeout_s=min(hook.timeout_s, _longest_s(hook)),
-            given=given,
-            sandbox=sandbox,
-            keep=_keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None,
-        )
+        keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
+        return await run_hook(hook, given, now.place, now.sandbox, keep)
 
     return run
+
+
+async def run_hook(
+    hook: Hook, given: bytes, place: Workplace, sandbox: Sandbox | None, keep: Keep | None = None
+) -> Ran:
+    """Runs a hook; what it changed is dropped unless `keep` makes it real. Never raises but
+    CancelledError."""
+    if not hook.sandboxed or (sandbox and not await asyncio.to_thread(sandbox.holds)):
+        sandbox = None
+    return await run_program(
+        (*SHELL, hook.command),
+        cwd=place.cwd,
+        environment=environment_of(place),
+        timeout_s=min(hook.timeout_s, _longest_s(hook)),
+        given=given,
+        sandbox=sandbox,
+        keep=keep,
+    )
 
 
 def _longest_s(hook: Hook) -> float:

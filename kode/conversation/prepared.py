@@ -32,6 +32,15 @@ def named(brought: Brought, message: str) -> Command | Skill | None:
     return exact[0] if exact else last[0] if len(last) == 1 else None
 
 
+def names_offered(brought: Brought) -> dict[str, str]:
+    """The names that a message may begin with, and what each does."""
+    known = {one.item.name: one.description for one in brought.used_skills}
+    for command in brought.used_commands:
+        hint = f"{command.argument_hint} " if command.argument_hint else ""
+        known[command.item.name] = f"{hint}{command.description}"
+    return known
+
+
 async def turn_of(conversation: "Conversation", thing: Command | Skill, message: str) -> TurnEnded:
     """A turn whose message names a command or a skill, within its limits and with its model.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import PermissionMode, Tool, ToolOutput
+from kode.extensions.tool_names import TOOLS
 
 Event = Literal[
     "SessionStart",
@@ -49,6 +50,9 @@ _NAMES: Mapping[str, str] = {
     "skill": "Skill",
 }
 
+TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
+"""What a matcher is held against, by event: at most one of these is told."""
+
 _TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
@@ -63,6 +67,11 @@ def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
     if tool == "edit_file" and arguments.get("edits"):
         return "MultiEdit"
     return _NAMES.get(tool, tool)
+
+
+def other_names(name: str) -> tuple[str, ...]:
+    """A tool's name with those that mean the same: `Bash` and `shell`."""
+    return tuple(dict.fromkeys((name, _NAMES.get(name, name), TOOLS.get(name, name))))
 
 
 def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,15 +51,17 @@ async def run_program(
     given: bytes = b"",
     sandbox: Sandbox | None = None,
     keep: Keep | None = None,
+    gently: bool = True,
 ) -> Ran:
-    """Runs a program to its end or its time limit, in the sandbox where one is given. Raises
-    nothing but CancelledError; then it is ended first."""
+    """Runs a program to its end or its time limit, in the sandbox where one is given. `gently`
+    gives it a moment to end by itself at its limit. Raises nothing but CancelledError; then it is
+    ended first."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
         if sandbox is not None:
             attempt = await asyncio.to_thread(sandbox.begin)
-        ran = await _run(argv, cwd, environment, timeout_s, given, attempt)
+        ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
             ran = replace(ran, hits=attempt.hits, notes=notes)
@@ -78,6 +80,8 @@ async def _run(
     timeout_s: float,
     given: bytes,
     attempt: Attempt | None,
+    *,
+    gently: bool,
 ) -> Ran:
     """Raises: OSError."""
     mark = secrets.token_hex(12)
@@ -107,7 +111,10 @@ async def _run(
         return Ran(exit_code=code, stdout=out, stderr=err)
     finally:
         group = process.pid if process is not None else processes.NO_GROUP
-        await processes.end(group, mark)
+        if gently:
+            await processes.end(group, mark)
+        else:
+            processes.kill(group, mark)
         WATCH.is_over(mark)
         if process is not None:
             await process.wait()

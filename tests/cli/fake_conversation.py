@@ -124,6 +124,9 @@ class FakeConversation:
         self.taken_back = True
         return True
 
+    def offered(self) -> dict[str, str]:
+        return {}
+
     async def turn(self, text: str) -> TurnEnded:
         self.turns += 1
         self.asked.append(text)

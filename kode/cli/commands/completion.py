@@ -82,7 +82,9 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         if name not in words:
             commands.add_parser(name, help=what)
             continue
-        module = importlib.import_module(where)
+        path, _, function = where.partition(":")
+        module = importlib.import_module(path)
+        reads = getattr(module, function or "parse", None) or module.main
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
@@ -90,7 +92,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
                 parser = _described((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=told, parents=[parser], add_help=False)
         else:
-            parser = _described((name,), partial(getattr(module, "parse", module.main), []))
+            parser = _described((name,), partial(reads, []))
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 

@@ -14,6 +14,7 @@ from kode.cli import elsewhere
 from kode.cli.flags import MODE_MEANS, MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
+from kode.cli.prompt.brought import shows
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
@@ -60,6 +61,7 @@ GROUPS = (
     ("/status /context /cost", "this session; what fills its context; what it cost"),
     ("/compact", "summarize the conversation to free context"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
+    ("/skills /commands /agents /hooks", "what is written for agents here; /NAME runs one"),
     ("/copy /export", "copy the last answer, write the session to a file"),
     ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
@@ -281,6 +283,10 @@ COMMANDS = {
         Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
         Command("/details", "full output of recent tool calls: /details [N]", show_details, True),
         Command("/todos", "the model's todo list", show_todos, while_busy=True),
+        Command("/skills", "skills: what is used, what waits", shows("skills")),
+        Command("/commands", "commands that files define", shows("commands")),
+        Command("/agents", "agents that subagents can work by", shows("agents")),
+        Command("/hooks", "hooks: what is used, what waits", shows("hooks")),
         Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
         Command("/mcp", "MCP servers: what runs, what is off", show_servers, while_busy=True),
         Command("/copy", "copy the last answer", copy, while_busy=True),
