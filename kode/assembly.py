@@ -26,6 +26,9 @@ from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
+from kode.extensions.extended_gate import ExtendedGate
+from kode.extensions.hook_input import MODES
+from kode.extensions.hook_moments import Hooks
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
@@ -33,7 +36,7 @@ from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
-from kode.permissions.gate import Ask, PersonGate, path_denier
+from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts import system_prompt
@@ -154,17 +157,31 @@ def make_agent(
         )
     given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
-    sandbox = _open_sandbox(config, place, rules)
+    sandbox = open_sandbox(config, place)
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
         emit=emit,
     )
-    gate = PersonGate(
+    secrets = secrets_of(resolve_provider(config, os.environ))
+    hooks = Hooks(
+        place=place,
+        common=lambda: {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(place.cwd),
+            "permission_mode": MODES[gate.mode],
+        },
+        record=session.append,
+        emit=emit,
+        secrets=lambda: secrets,
+    )
+    gate = ExtendedGate(
         rules=rules,
         mode=given.mode,
         place=place,
-        ask=ask,
+        ask=None if ask is None else hooks.asking(ask),
+        hooks=hooks,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=config.sandbox.enabled is True,
@@ -187,7 +204,8 @@ def make_agent(
         cost_usd=cost,
         spend=spend,
         seen_files={},
-        secrets=secrets_of(resolve_provider(config, os.environ)),
+        hooks=hooks,
+        secrets=secrets,
         sandbox=sandbox,
         background=background,
         keeper=keeper,
@@ -255,15 +273,17 @@ def _open_checkpoints(
     )
 
 
-def _open_sandbox(config: Config, place: Workplace, rules: Rules) -> DeferredSandbox | None:
+def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
+    """The sandbox of a place of work; nothing is tried yet. Raises: ConfigError for bad rules."""
+    rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
 
     def make() -> "Sandbox":
-        from kode.sandbox.sandbox import open_sandbox
+        from kode.sandbox import sandbox
 
         denied = path_denier(rules, place)
-        return open_sandbox(place, network=config.sandbox.network, denied=denied)
+        return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
 
@@ -319,6 +339,7 @@ def make_delegation(
     folder: Path,
     ask: Ask | None,
     emit: Emit,
+    trust_project: bool = False,
 ) -> "Delegation":
     """What the subagents of one session have in common. `config` and `agent` give what is in force
     when a child is started: model and permission mode may change in between."""
@@ -329,7 +350,8 @@ def make_delegation(
     one_at_a_time = asyncio.Lock()
 
     def start() -> "Start":
-        return _start_of_child(config(), agent(), session, may_ask=ask is not None)
+        begun = _start_of_child(config(), agent(), session, may_ask=ask is not None)
+        return begun.model_copy(update={"trust_project": trust_project})
 
     async def ask_person(question: "Question", asker: str) -> "Answer":
         assert ask is not None

@@ -1,11 +1,7 @@
-"""Files that survive a crash. One promise: when a call returns, what it wrote survives a power cut.
+"""Files that survive a crash: when a call returns, what it wrote survives a power cut.
 
 The common idioms lack it: a plain write can be torn, a rename without fsync can leave an empty
-file, and a rename whose folder was not synced can be undone by a power cut. This module knows
-nothing of what the files mean.
-
-`replace` puts a whole new file in place. `append_line` adds one line to a file of lines. `locked`
-serializes read-modify-write across processes; readers need no lock.
+file, and a rename whose folder was not synced can be undone by a power cut.
 """
 
 import contextlib
@@ -151,7 +147,10 @@ def append_line(path: Path, line: bytes) -> None:
         raise ValueError("a line holds no line feed")
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        append_to(file, line, path)
+        try:
+            append_to(file, line, path)
+        finally:
+            unlock(file)
 
 
 def open_for_append(path: Path) -> IO[bytes]:
@@ -250,7 +249,15 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
             sync_folder(folder)
         yield
     finally:
+        unlock(descriptor)
         os.close(descriptor)
+
+
+def unlock(file: IO[bytes] | int) -> None:
+    """Releases the lock of a file that is about to be closed. Closing alone would leave it to a
+    child process that is just being started, which has the file until it runs its program."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _take_lock(descriptor: int) -> bool:
@@ -371,4 +378,5 @@ def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
         os.fsync(descriptor)
         yield
     finally:
+        unlock(descriptor)
         os.close(descriptor)

@@ -14,6 +14,7 @@
     │   ├── Steered                         what the person said meanwhile is on disk
     │   └── ContextReduced                  old tool output dropped, or a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
+    ├── PlanKept                            the plan that a turn in mode `plan` ended with
     ├── Working                             something of kode's own that takes time
     ├── MemoryChanged                       one quiet line for every change to memory
     ├── AgentProgress · AgentFinished       subagents
@@ -23,7 +24,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kode.messages import Message, Usage
@@ -166,14 +167,14 @@ class Check:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     status: Status
-    result: str
+    result: str = ""
     """The final text, or what had arrived of it."""
-    error: str | None
-    steps: int
-    usage: Usage
-    cost_usd: float | None
-    files_changed: tuple[str, ...]
-    duration_ms: int
+    error: str | None = None
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    files_changed: tuple[str, ...] = ()
+    duration_ms: int = 0
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order in which it was wanted."""
     checks: tuple[Check, ...] = ()
@@ -181,6 +182,13 @@ class TurnEnded:
     claims_more: bool = False
     """Whether the answer says that a check passed which no call shows."""
     type: Literal["turn_ended"] = "turn_ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanKept:
+    path: str
+    steps: int
+    type: Literal["plan_kept"] = "plan_kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +255,7 @@ Event = (
     | ToolFinished
     | ContextReduced
     | TurnEnded
+    | PlanKept
     | Working
     | MemoryChanged
     | AgentProgress

@@ -110,6 +110,7 @@ def _count_up(folder: Path) -> None:
             durable.replace(folder / "n", str(number + 1).encode())
 
 
+@pytest.mark.slow
 def test_read_modify_write_inside_the_lock_loses_nothing(tmp_path: Path) -> None:
     durable.replace(tmp_path / "n", b"0")
     context = multiprocessing.get_context("spawn")

@@ -53,6 +53,7 @@ def words_of(path):
     return " ".join(text.replace("\u00a0", " ").split())
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_screen_are_drawn_from_a_run(tmp_path):
     subprocess.run([sys.executable, ROOT / "docs/picture.py", tmp_path], check=True, timeout=120)
     for folder in (tmp_path, ROOT / "docs"):

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.elsewhere import rules_of
 from kode.cli.parser import Parser
 from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import ConfigError
+from kode.extensions.tool_names import rules_of
 from kode.registry import provider_names
 
 if TYPE_CHECKING:

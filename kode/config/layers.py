@@ -40,7 +40,6 @@ FORBIDDEN_IN_PROJECT = (
     "sandbox.enabled",
     "sandbox.network",
     "prices",
-    "hooks",
     "max_budget_usd",
     "memory.enabled",
     "memory.system",
@@ -56,7 +55,7 @@ what runs unasked, what is spent, what the model gets on kode's behalf, and wher
 Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
 that is stricter than the person's own may stay."""
 
-OF_EXTENSIONS = ("mcpServers",)
+OF_EXTENSIONS = ("mcpServers", "hooks")
 """Sections of a config file that are no settings: `kode.extensions` reads them itself, since what
 a repository brings there counts only once a person has approved it."""
 

@@ -177,6 +177,7 @@ class Config(Part):
     system: str | None = None
     append_system: str = ""
     agents_files: bool = True
+    diagnostics: bool = True
     add_dirs: tuple[str, ...] = ()
     permissions: Permissions = Permissions()
     subagent: Subagent = Subagent()

@@ -1,6 +1,7 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from kode import paths
@@ -54,6 +55,7 @@ async def open_conversation(
     commands = BackgroundCommands(emit)
     try:
         place = open_workplace(loaded.config, home, cwd, paths.outputs_folder(home, session.id))
+        place = replace(place, plan=paths.plan_file(home, session.id))
         agent = make_agent(
             loaded.config, provider, session, place, emit=emit, ask=ask, background=commands
         )

@@ -28,6 +28,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
+from kode.session.messages import text_by_id
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that no result alone can fill a window."""
@@ -59,6 +60,14 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     finally:
         if waiting:
             record(*(_cut_short(run, call) for call in waiting.values()))
+
+
+async def run_aside(run: Run, call: ToolCall) -> ToolResult:
+    """Runs a call that the person's own command makes, as if the model had made it: through the
+    gate, seen, its outside sources in `run.untrusted`. The result is recorded nowhere."""
+    results: list[ToolResult] = []
+    await _run_one(run, call, results.append)
+    return results[0]
 
 
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -93,7 +102,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
         untrusted = verdict.untrusted
-        output = await _run_kept(agent, tool, arguments, context, verdict)
+        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
+        output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
@@ -116,7 +126,13 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
-    result = ToolResult(call_id=call.id, name=call.name, text=for_model, is_error=failed)
+    result = ToolResult(
+        call_id=call.id,
+        name=call.name,
+        text=for_model,
+        is_error=failed,
+        lasting=output.lasting,
+    )
     record(result, *output.pictures)
     run.emit(
         ToolFinished(
@@ -211,6 +227,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
         emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
         judged_path=judged_path,
+        earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
     )
 

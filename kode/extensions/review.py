@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import paths
-from kode.extensions import mcp_config, trust
+from kode.extensions import brought, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what is there. Never raises: what it cannot read is its own to report."""
 
-FINDERS: tuple[Finder, ...] = (mcp_config.items,)
+FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
 
 SHOWN_LINES = 60
 """Of one item in the question; `kode trust show` has all of it."""

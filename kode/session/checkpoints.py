@@ -31,8 +31,7 @@ from kode.session.change_log import (
 )
 from kode.session.content_store import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
-from kode.session.git import GitError
-from kode.session.uncommitted import bring_back_stashes, survey
+from kode.session.git import GitError, bring_back_stashes, survey
 
 LOG = "changes.jsonl"
 
@@ -364,7 +363,10 @@ class Checkpoints:
             whole.insert(0, TurnEnd())
         with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
+            try:
+                durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
+            finally:
+                durable.unlock(file)
         self.written = True
 
     def _is_left_open(self) -> bool:

@@ -283,6 +283,7 @@ async def _write_many(name, root, writer, both_ready):
 
 
 @pytest.mark.parametrize("name", [n for n in SYSTEMS if [*_writes(n, "x", 0)]])
+@pytest.mark.slow
 def test_two_processes_lose_no_write_they_were_told_of(name, tmp_path):
     spawn = multiprocessing.get_context("spawn")
     both_ready = spawn.Barrier(2)

@@ -10,7 +10,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Replied, RetryScheduled, TextDelta, TurnEnded
-from kode.memory.null import NullMemory
+from kode.memory.base import NullMemory
 from kode.messages import Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, TurnEntry
@@ -181,6 +181,7 @@ async def test_the_budget_is_checked_before_every_request(bench: MakeBench) -> N
     assert len(run.provider.requests) == 1
 
 
+@pytest.mark.slow
 async def test_the_time_limit_keeps_what_had_arrived(bench: MakeBench) -> None:
     async def slow(request, emit):
         emit(TextDelta(text="as far as I"))

@@ -8,6 +8,7 @@ from kode.registry import SYSTEMS
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))
+@pytest.mark.slow
 async def test_what_was_told_is_found_and_nothing_stale_or_private_is_shown(name):
     figures = await live(name, days=12)
 

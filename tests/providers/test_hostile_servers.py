@@ -89,6 +89,7 @@ async def test_a_server_that_is_down_is_named_with_what_to_check(name: str) -> N
 
 @both
 @pytest.mark.parametrize("wire", [{"stall_before_s": 60}, {"stall_after": 2, "stall_s": 60}])
+@pytest.mark.slow
 async def test_a_stall_ends_at_the_idle_limit(
     connect: Connect, name: str, wire: dict[str, Any]
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import Run, attempted_in, begun, fault, opened, ran
 
+pytestmark = pytest.mark.slow
+
 TRY = """
 import array, ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -22,6 +22,8 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
+pytestmark = pytest.mark.slow
+
 Tree = dict[str, tuple[object, ...]]
 
 
@@ -124,6 +126,7 @@ def emptied(work: Path) -> None:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(before=OPERATIONS, steps=OPERATIONS)
+@pytest.mark.slow
 def test_what_is_applied_is_what_the_command_would_have_done_and_undo_takes_it_back(
     made: Sandbox,
     work: Path,
@@ -336,6 +339,7 @@ def test_too_many_changes_are_none(
     assert os.listdir(work) == [".git"]
 
 
+@pytest.mark.slow
 def test_folders_nested_deeper_than_anybody_needs_are_dropped_and_removed(
     made: Sandbox, work: Path
 ) -> None:

@@ -17,6 +17,8 @@ from kode.tools.shell import shell
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
 from tests.workplaces import workplace
 
+pytestmark = pytest.mark.slow
+
 KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
 
@@ -220,6 +222,7 @@ async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sa
     assert not [one for one in threading.enumerate() if one.name == "kode-wall"]
 
 
+@pytest.mark.slow
 def test_no_descriptor_and_no_thread_is_left_over_many_commands(made: Sandbox) -> None:
     kinds = [kind for kind in KINDS if not fault(made, kind)]
     for kind in kinds:

@@ -182,6 +182,7 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
     assert upkeep.check(tmp_path, str(session.id))[0].faults == ()
 
 
+@pytest.mark.slow
 def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RestoreEntry,
     RewindEntry,
     TrimEntry,
     TurnEntry,
@@ -211,7 +212,7 @@ def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            "user answer asks results one_result compact prune trim rewind turn".split()
+            "user answer asks results one_result compact prune trim rewind restore turn".split()
         ),
         st.integers(0, 30),
     ),
@@ -251,6 +252,10 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                 s.append(TrimEntry(kept_from=message_id if choice % 4 else None))
             case "rewind":
                 s.append(RewindEntry(to=entry_id))
+            case "restore":
+                s.append(RestoreEntry(of=entry_id))
+            case "restore":
+                s.append(RestoreEntry(of=entry_id))
             case _:
                 s.append(
                     TurnEntry(

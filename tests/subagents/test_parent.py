@@ -85,6 +85,7 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
         ("result(); time.sleep(60)", "success", ""),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 async def test_whatever_a_child_writes_ends_in_a_clear_result(
     family: Family, monkeypatch: pytest.MonkeyPatch, code: str, status: str, says: str
 ) -> None:
@@ -105,6 +106,7 @@ async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
     assert not alive(child.mark)
 
 
+@pytest.mark.slow
 async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +125,7 @@ time.sleep(600)
     assert not alive(child.mark)
 
 
+@pytest.mark.slow
 async def test_a_child_asked_to_end_tells_how_far_it_came(family: Family) -> None:
     code = """
 import signal
@@ -189,6 +192,7 @@ result(line["choice"])
     assert child.result.summary == "no"
 
 
+@pytest.mark.slow
 async def test_the_time_a_person_takes_does_not_count(family: Family) -> None:
     async def slow(question: Question, asker: str) -> Answer:
         await asyncio.sleep(LONG_ENOUGH_S + 0.5)

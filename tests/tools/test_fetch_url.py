@@ -258,6 +258,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]
 
 
 @pytest.mark.parametrize("unit", [b"<ul><li>", b"<pre>", b"<div>"])
+@pytest.mark.slow
 async def test_a_page_nested_without_end_is_given_up_within_the_limit(
     server: Server, parsers: list[asyncio.subprocess.Process], unit: bytes
 ) -> None:

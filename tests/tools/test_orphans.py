@@ -18,7 +18,7 @@ needs_pgrep = needs("pgrep")
 
 COMMANDS_AND_WAIT = """
 import os, secrets, subprocess, sys, time
-from kode.tools.orphans import WATCH
+from kode.tools.processes import WATCH
 from kode.tools.processes import MARK
 
 first, second = secrets.token_hex(12), secrets.token_hex(12)
@@ -104,6 +104,7 @@ def test_what_has_left_its_group_ends_too(pids: Path) -> None:
     assert comes_true(lambda: not living(pids))
 
 
+@pytest.mark.slow
 def test_one_that_does_not_listen_is_killed(pids: Path) -> None:
     kode = kode_with(f"""start(first, "trap '' TERM; " + {noting(pids)!r})""")
     assert comes_true(lambda: len(living(pids)) == 1)

@@ -241,6 +241,7 @@ async def test_look_around_and_references_work(call: Call, project: Path) -> Non
 
 
 @engines
+@pytest.mark.slow
 async def test_a_pattern_that_backtracks_forever_ends(
     call: Call, project: Path, engine: str
 ) -> None:
@@ -357,6 +358,7 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
         {"pattern": "find", "path": "binary.dat"},
     ],
 )
+@pytest.mark.slow
 async def test_both_engines_give_the_same_text(
     call: Call, context: ToolContext, tree: Path, arguments: dict[str, object]
 ) -> None:

@@ -156,6 +156,7 @@ async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext)
     assert not context.place.outputs.exists()
 
 
+@pytest.mark.slow
 async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) -> None:
     import tracemalloc
 
@@ -198,6 +199,7 @@ async def test_a_file_that_cannot_be_kept_is_said(call: Call, context: ToolConte
         "(trap '' TERM; sleep 300; sleep 300) & echo $! > pid1",
     ],
 )
+@pytest.mark.slow
 async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
     call: Call, project: Path, start: str
 ) -> None:
@@ -209,6 +211,7 @@ async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
     assert not any(map(lives, _pids(project)))
 
 
+@pytest.mark.slow
 async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
     call: Call, project: Path
 ) -> None:
@@ -253,6 +256,7 @@ async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) ->
     assert not any(map(lives, _pids(project)))
 
 
+@pytest.mark.slow
 async def test_a_process_may_say_goodbye_before_it_ends(call: Call, project: Path) -> None:
     output = await call(
         shell, command="trap 'echo bye; exit 0' TERM; echo hi; sleep 300 & wait", timeout_s=1.5
@@ -283,6 +287,7 @@ async def test_no_descriptor_is_left_open(call: Call) -> None:
 
 
 @needs("ps")
+@pytest.mark.slow
 async def test_processes_are_found_without_proc(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

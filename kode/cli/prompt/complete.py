@@ -51,7 +51,7 @@ class ReplCompleter(Completer):
     def _commands(self, before: str) -> Iterable[Completion]:
         name, space, rest = before.partition(" ")
         if not space:
-            for command, what in {**self.commands, **self.more()}.items():
+            for command, what in {**self.more(), **self.commands}.items():
                 if command.startswith(name):
                     yield Completion(command, start_position=-len(name), display_meta=what)
             return

@@ -76,6 +76,7 @@ async def _run_editor(
     folder: Path,
     warm_up: Callable[[], None] | None,
 ) -> None:
+    from kode.cli.prompt.brought import names
     from kode.cli.prompt.choices import choices_of
     from kode.cli.prompt.complete import ReplCompleter
     from kode.cli.prompt.editor import Editor
@@ -86,7 +87,7 @@ async def _run_editor(
     def commands_of_extensions() -> Mapping[str, str]:
         from kode.cli.prompt.extensions import commands_of
 
-        return commands_of(state)
+        return {**names(state), **commands_of(state)}
 
     files = FileIndex(folder)
     completer = ReplCompleter(

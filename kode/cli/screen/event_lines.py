@@ -21,6 +21,7 @@ from kode.events import (
     ContextReduced,
     MemoryChanged,
     Notice,
+    PlanKept,
     RetryScheduled,
     ToolFinished,
     TurnEnded,
@@ -42,6 +43,10 @@ VERBS = {
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
 
+ENDED_WELL = "exit status 0"
+"""The summary of a command of which there is nothing to say."""
+
+
 def verbs_of(name: str) -> tuple[str, str]:
     """A tool of an MCP server is named by its subject."""
     of_server = name.startswith(("mcp__", "mcp_call"))
@@ -61,7 +66,8 @@ def tool_line(event: ToolFinished, width: int) -> str:
     """
     # What failed was not done.
     verb = verbs_of(event.name)[0 if event.is_error else 1]
-    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
+    summary = "" if event.summary == ENDED_WELL else event.summary
+    outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     end = "".join(f" · {part}" for part in (outcome, time) if part)
     end = clip(end, max(width - len(verb) - 8, width // 2))
@@ -81,7 +87,7 @@ def refused_line(event: ToolFinished, width: int) -> str:
 def command_failed(event: ToolFinished) -> bool:
     """Whether a command ran and ended otherwise than well, which is no error of the call."""
     ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
-    return event.name == "shell" and ill and event.summary != "exit status 0"
+    return event.name == "shell" and ill and event.summary != ENDED_WELL
 
 
 def command_output(text: str) -> str:
@@ -149,6 +155,10 @@ def retry_line(event: RetryScheduled, said: str) -> str:
     nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
     return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
+
+
+def plan_line(event: PlanKept) -> str:
+    return f"plan: {plural(event.steps, 'step')}, in {one_line(event.path)}"
 
 
 def reduced_line(event: ContextReduced) -> str:

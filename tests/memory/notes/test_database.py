@@ -301,6 +301,7 @@ def write_many(root, writer, both_ready):
     asyncio.run(write())
 
 
+@pytest.mark.slow
 async def test_two_processes_that_write_at_once_leave_every_note(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     both_ready = spawn.Barrier(2)
@@ -331,6 +332,7 @@ def write_until_killed(root, pipe):
     asyncio.run(write())
 
 
+@pytest.mark.slow
 async def test_a_kill_at_any_moment_leaves_one_soul_and_what_was_acknowledged(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     mine, theirs = spawn.Pipe(duplex=False)

@@ -242,6 +242,7 @@ def _add(folder: str, number: int) -> None:
         index.take_in([(episode(f"{number}-{i}", f"word{number}x{i}"), "", None)])
 
 
+@pytest.mark.slow
 async def test_several_processes_add_at_once(folder):
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_add, args=(str(folder), n)) for n in range(3)]

@@ -5,6 +5,8 @@ import json
 import os
 import traceback
 
+import pytest
+
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
 from tests.memory.life import Model, lived, opened, settings, use, user_file, write_facts
@@ -157,6 +159,7 @@ def test_one_that_replaces_and_one_that_adds_both_have_their_effect(tmp_path):
     assert sorted(entries) == sorted(["the new one", *FACTS[:8]])
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_of_a_write_the_old_or_the_new_file_is_there(tmp_path):
     outcomes = []
     for at in range(1, 80):
@@ -185,6 +188,7 @@ def pairs(root):
     )
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_of_an_add_no_near_fact_stands_without_its_pair(tmp_path):
     stood = set()
     for at in range(1, 160):
@@ -202,6 +206,7 @@ def test_killed_at_any_point_of_an_add_no_near_fact_stands_without_its_pair(tmp_
     assert stood == {NEAR[:1], NEAR}
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_of_settling_both_texts_are_in_the_file_or_the_history(tmp_path):
     for at in range(1, 160):
         root = tmp_path / str(at)

@@ -199,6 +199,7 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
     assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
 
 
+@pytest.mark.slow
 async def test_a_pair_is_put_down_once_and_only_the_newest_are_kept(tmp_path):
     review = Review(tmp_path / "review", print)
     for number in range(MOST_KEPT + 1):

@@ -1,0 +1,396 @@
+"""A conversation over its life: turns, undo, another session, another model."""
+
+import asyncio
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode import durable
+from kode.config import load_config
+from kode.conversation import Conversation, open_conversation
+from kode.errors import SessionError
+from kode.events import Event, Notice, Working, silent
+from kode.messages import results_of, text_of
+from kode.permissions.gate import Answer, Question
+from kode.session import log
+from kode.session.checkpoints import Checkpoints
+from tests.conversation.conftest import Open
+from tests.needs import needs
+
+
+def said(conversation: Conversation) -> list[str]:
+    return [text_of(message) for message in conversation.session.messages]
+
+
+async def test_a_taken_back_message_is_told_no_more_and_stays_in_the_file(opened: Open) -> None:
+    conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "better"})
+    await conversation.turn("first")
+    await conversation.turn("secnod")
+
+    assert conversation.take_back_last_message()
+    await conversation.turn("second")
+
+    assert said(conversation) == ["first", "one", "second", "better"]
+    assert conversation.session.turns == 2
+    assert conversation.session.path is not None
+    assert "secnod" in conversation.session.path.read_text()
+    session_id = conversation.session.id
+    await conversation.close()
+    again = await opened(session_id=session_id)
+    assert said(again) == ["first", "one", "second", "better"]
+
+
+async def test_with_no_message_there_is_none_to_take_back(opened: Open) -> None:
+    conversation = await opened()
+    assert not conversation.take_back_last_message()
+
+
+async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
+    opened: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}
+    conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
+    await conversation.turn("make it")
+    assert path.read_text() == "new\n"
+    assert "+new" in "".join(one.text for one in conversation.diffs())
+
+    text = await conversation.undo()
+
+    assert "a.txt" in text
+    assert not path.exists()
+    await conversation.turn("go on")
+    assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
+
+
+async def test_what_is_said_while_a_turn_runs_goes_to_the_model_with_its_next_step(
+    opened: Open,
+) -> None:
+    said = [[], ["use tabs"], ["and a test"], []]
+    talk = await opened(
+        writing("a.txt", "1"), writing("a.txt", "2"), {"text": "done"}, {"text": "with a test"}
+    )
+    talk.steering = lambda: said.pop(0) if said else []
+
+    ended = await talk.turn("make it")
+
+    assert ended.result == "with a test"
+    messages = talk.session.messages
+    assert [m.role for m in messages] == [
+        "user", "assistant", "tool", "assistant", "tool", "user", "assistant", "user", "assistant",
+    ]  # fmt: skip
+    assert [text_of(m) for m in messages if m.role == "user"] == [
+        "make it",
+        "use tabs",
+        "and a test",
+    ]
+    assert talk.prompts() == ["make it"]
+    assert talk.status().turns == 1
+
+
+def writing(name: str, content: str) -> dict[str, object]:
+    call = {"name": "write_file", "arguments": {"path": name, "content": content}}
+    return {"calls": [call]}
+
+
+@pytest.mark.parametrize(("files", "conversation"), [(True, True), (True, False), (False, True)])
+async def test_rewind_goes_back_to_before_a_prompt_in_files_conversation_or_both(
+    opened: Open, tmp_path: Path, files: bool, conversation: bool
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    replies = [part for n in (1, 2, 3) for part in (writing("a.txt", f"{n}\n"), {"text": f"{n}"})]
+    talk = await opened(*replies, {"text": "again"})
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+
+    await talk.rewind(2, files=files, conversation=conversation)
+
+    assert path.read_text() == ("1\n" if files else "3\n")
+    assert talk.prompts() == (["one"] if conversation else ["one", "two", "three"])
+    await talk.turn("four")
+    assert talk.prompts()[-1] == "four"
+
+
+async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_before(
+    opened: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "a.txt"
+    replies = [part for n in "abcd" for part in (writing("a.txt", n), {"text": n})]
+    talk = await opened(*replies)
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+    await talk.rewind(2, files=False, conversation=True)
+    await talk.turn("other")
+
+    await talk.rewind(2, files=True, conversation=True)
+
+    assert path.read_text() == "c"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("a\0b", "has a NUL character"), ("", "The path is empty"), (".", "is a folder")],
+)
+async def test_a_path_that_can_be_no_file_is_the_tools_to_refuse(
+    opened: Open, path: str, told: str
+) -> None:
+    call = {"name": "write_file", "arguments": {"path": path, "content": "new\n"}}
+    conversation = await opened({"calls": [call]}, {"text": "I see"})
+    await conversation.turn("make it")
+    (result,) = results_of(conversation.session.messages[2])
+    assert told in result.text
+
+
+@needs("git")
+async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    (project / "draft.txt").write_text("mine\n")
+    call = {"name": "shell", "arguments": {"command": "ls && git clean -fdq ."}}
+    questions = []
+
+    async def ask(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(choice="once")
+
+    conversation = await opened({"calls": [call]}, {"text": "cleaned"}, ask=ask)
+    await conversation.turn("clean it")
+    assert not (project / "draft.txt").exists()
+
+    text = await conversation.undo()
+
+    assert (project / "draft.txt").read_text() == "mine\n"
+    assert "What the project's files hold is saved first; /undo restores it." in questions[0].reason
+    assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
+    assert text.endswith("`/redo` reapplies turn 1.")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not(
+    opened: Open, events: list[Event], tmp_path: Path, broken: bool
+) -> None:
+    draft = tmp_path / "project" / "draft.txt"
+    draft.write_text("mine\n")
+    call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
+    conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
+    if broken:
+        conversation.checkpoints.contents.folder = tmp_path / "script-0.json"  # no folder
+    await conversation.turn("delete it")
+    assert not draft.exists()
+
+    await conversation.undo()
+
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert draft.exists() != broken
+    assert any("could not be saved first" in text for text in told) == broken
+
+
+async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(
+    opened: Open,
+) -> None:
+    conversation = await opened({"text": "one"}, {"text": "two"})
+    await conversation.turn("first")
+    old = conversation.session.id
+    assert old is not None
+
+    await conversation.new_session()
+    await conversation.turn("other")
+    assert said(conversation) == ["other", "two"]
+    await conversation.resume(old)
+
+    assert said(conversation) == ["first", "one"]
+    with pytest.raises(SessionError):
+        await conversation.resume("20000101-000000-000000")
+    assert conversation.session.id == old
+
+
+async def test_an_unused_session_leaves_no_file(opened: Open, tmp_path: Path) -> None:
+    conversation = await opened()
+    await conversation.close()
+    assert list((tmp_path / "kode-home" / "sessions").glob("*.jsonl")) == []
+
+
+async def test_a_resumed_session_tells_what_had_to_be_repaired(
+    opened: Open, events: list[Event]
+) -> None:
+    conversation = await opened({"text": "one"})
+    await conversation.turn("first")
+    path, session_id = conversation.session.path, conversation.session.id
+    await conversation.close()
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(b'{"type":"message","ro')
+
+    await opened(session_id=session_id)
+
+    assert any("cut short" in getattr(event, "text", "") for event in events)
+    _, _, faults = log.read(path)
+    assert faults == []
+
+
+async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> None:
+    conversation = await opened({"text": "one"})
+    await conversation.turn("first")
+    status = conversation.status()
+    assert (status.turns, status.mode) == (1, "auto-edit")
+    assert 0 < status.context_tokens < status.context_window
+    window = await conversation.window()
+    assert dict(window.parts)["tools"] > 500
+    assert window.used == status.context_tokens
+
+
+def shell(command: str) -> dict[str, Any]:
+    return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
+
+
+async def in_background(conversation: Conversation, begun: Path, text: str) -> None:
+    """Runs a turn whose first command is sent to the background once a file is there."""
+    turn = asyncio.ensure_future(conversation.turn(text))
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    assert conversation.commands.move()
+    assert (await turn).status == "success"
+
+
+async def test_the_model_learns_of_the_end_of_a_background_command_with_the_next_message(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done; exit 3")
+    conversation = await opened(serve, {"text": "it runs"}, {"text": "I see"}, mode="full")
+    await in_background(conversation, project / "begun", "serve")
+    [command] = conversation.commands.running()
+    (project / "go").touch()
+    assert command.watch is not None
+    await command.watch
+
+    await conversation.turn("and?")
+
+    told = "".join(part.text for part in conversation.session.messages[-2].parts)
+    assert "bg1" in told
+    assert "has ended: exit status 3" in told
+
+
+async def test_the_model_learns_of_it_with_the_next_result_of_the_same_turn(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done")
+    other = shell("touch go; until [ -e ended ]; do sleep 0.02; done")
+    conversation = await opened(serve, other, {"text": "done"}, mode="full")
+    turn = asyncio.ensure_future(conversation.turn("serve"))
+    while not (project / "begun").exists():
+        await asyncio.sleep(0.01)
+    assert conversation.commands.move()
+    while not (project / "go").exists():
+        await asyncio.sleep(0.01)
+    [command] = conversation.commands.commands
+    assert command.watch is not None
+    await command.watch
+    (project / "ended").touch()
+    await turn
+
+    results = [
+        part.text
+        for message in conversation.session.messages
+        if message.role == "tool"
+        for part in message.parts
+    ]
+    assert "It runs on" in results[0]
+    assert "bg1 (`touch begun" in results[1]
+    assert conversation.commands.news(conversation.session.id) == ""
+
+
+async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:
+    serve = shell("touch begun; sleep 60")
+    conversation = await opened(serve, {"text": "it runs"}, mode="full")
+    await in_background(conversation, tmp_path / "project" / "begun", "serve")
+    [command] = conversation.commands.running()
+
+    await conversation.close()
+
+    assert command.outcome == "ended with kode"
+
+
+def test_a_short_session_still_removes_what_crashes_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, done = tmp_path / "kode-home", []
+    slow = durable.remove_all_stale_temporaries
+
+    def remove_slowly(root: Path) -> None:
+        time.sleep(0.2)
+        slow(root)
+        done.append(root)
+
+    def remove_in_project(self: Checkpoints) -> None:
+        time.sleep(0.2)
+        done.append(self.folder)
+
+    monkeypatch.setattr(durable, "remove_all_stale_temporaries", remove_slowly)
+    monkeypatch.setattr(Checkpoints, "remove_stale_temporaries", remove_in_project)
+    script = tmp_path / "script.json"
+    script.write_text('[{"text": "one"}]')
+    flags = {"provider": "scripted", "script": str(script), "memory.enabled": False}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+
+    async def session(session_id: str | None) -> str | None:
+        conversation = await open_conversation(
+            loaded, cwd=tmp_path, emit=silent, ask=None, session_id=session_id
+        )
+        await conversation.turn("Hello.")
+        await conversation.close()
+        return conversation.session.id
+
+    session_id = asyncio.run(session(None))
+    left = home / "sessions" / ".kode-tmp-0123"
+    left.write_text("half")
+    done.clear()
+    asyncio.run(session(session_id))
+
+    assert len(done) == 2
+    assert not left.exists()
+
+
+async def test_what_takes_time_is_told_before_it_begins(opened: Open, events: list[Event]) -> None:
+    conversation = await opened({"text": "one"}, {"text": "a hand-over note"})
+    await conversation.turn("first " * 20_000)
+
+    await conversation.compact()
+
+    kinds = [event.type for event in events]
+    assert kinds.index("working") < kinds.index("context_reduced")
+    [working] = [event for event in events if isinstance(event, Working)]
+    assert working.what == "Compacting the conversation"
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-5", "openai"),
+        ("chatgpt-4o-latest", "openai"),
+        ("claude-sonnet-4-5", "anthropic"),
+        ("model-of-no-known-name", "anthropic"),
+    ],
+)
+async def test_a_model_is_asked_of_the_provider_that_its_name_belongs_to(
+    model: str, provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("KODE_HOME", str(home))
+    for key in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{key}_API_KEY", "key-for-tests")
+        monkeypatch.delenv(f"{key}_BASE_URL", raising=False)
+    flags = {"provider": "anthropic", "memory.enabled": False}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+    conversation = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
+
+    conversation.use_model(model)
+
+    assert (conversation.status().provider, conversation.status().model) == (provider, model)
+    await conversation.close()
