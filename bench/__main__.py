@@ -5,6 +5,7 @@ import sys
 
 NAMES = (
     "startup",
+    "extensions",
     "turns",
     "walk",
     "sessions",
