@@ -171,7 +171,7 @@ def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
                 "type": "tool_use",
                 "id": sendable_id(part.id, strict=True),
                 "name": sendable_name(part.name),
-                "input": _input(part),
+                "input": json.loads(sendable_arguments(part)),
             }
         case Image():
             picture_data = picture(part, seen=seen)
@@ -190,10 +190,6 @@ def _result(result: ToolResult) -> dict[str, Any]:
         "content": result.text,
     }
     return {**block, "is_error": True} if result.is_error else block
-
-
-def _input(call: ToolCall) -> Any:
-    return json.loads(sendable_arguments(call))
 
 
 def wire_turns(messages: list[Blocks]) -> list[bytes]:

@@ -155,7 +155,7 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
 
 def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
-        key = _secret("API key (not shown while you type): ").strip()
+        key = _left(getpass.getpass, "API key (not shown while you type): ").strip()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
             _say("A key is one word without spaces. Try again, or q to leave.")
             continue
@@ -258,10 +258,6 @@ def _say(text: str) -> None:
 
 def _ask(question: str) -> str:
     return _left(input, question)
-
-
-def _secret(question: str) -> str:
-    return _left(getpass.getpass, question)
 
 
 def _left(read: Any, question: str) -> str:

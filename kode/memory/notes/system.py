@@ -159,7 +159,9 @@ class Notes(BaseMemory):
             ("Notes", (*context.summaries, *others[:SNAPSHOT_NOTES])),
         )
         return tuple(
-            SnapshotSection(title=title, content=credentials.redact(_plain(notes)))
+            SnapshotSection(
+                title=title, content=credentials.redact("\n\n".join(map(pack.line_of, notes)))
+            )
             for title, notes in sections
             if notes
         )
@@ -299,7 +301,9 @@ class Notes(BaseMemory):
             ttl_days=jobs.JOB_TTL_DAYS,
             job_id=f"{self._context.session_id or 'session'}#{turn.number}",
             # What was said in the turn is in it, and some of that is never to be shown.
-            sensitivity="sensitive" if self._of_turn_is_sensitive(turn) else "normal",
+            sensitivity="sensitive"
+            if any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
+            else "normal",
             untrusted=self._untrusted,
             who="extraction",
             change="job",
@@ -340,15 +344,8 @@ class Notes(BaseMemory):
             {"user": self.store.user, "session": self._context.session_id},
         )
 
-    def _of_turn_is_sensitive(self, turn: Turn) -> bool:
-        return any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
-
     async def _make_vectors(self) -> None:
         try:
             await self.vectors.make_missing()
         except _FAULTS:
             pass  # found missing and made by the next maintenance
-
-
-def _plain(notes: Sequence[Note]) -> str:
-    return "\n\n".join(pack.line_of(note) for note in notes)
