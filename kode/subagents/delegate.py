@@ -14,7 +14,7 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.subagents import records
-from kode.subagents.delegation import Child, Delegation
+from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 

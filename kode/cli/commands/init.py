@@ -24,7 +24,7 @@ from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import COMPATIBLE, owner_of_key
 
 if TYPE_CHECKING:
-    from kode.cli.commands.reach import Reached
+    from kode.cli.commands.diagnosis import Reached
 
 LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
 """The servers people run at home, on their usual ports; all speak Chat Completions."""
@@ -168,7 +168,7 @@ def _with_key() -> dict[str, Any]:
 
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
     """Where the key belongs, and what the server there says to it."""
-    from kode.cli.commands.reach import reach
+    from kode.cli.commands.diagnosis import reach
     from kode.config.choice import ProviderChoice
 
     owner = owner_of_key(key)

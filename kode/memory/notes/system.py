@@ -20,8 +20,9 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory
+from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change
-from kode.memory.notes import jobs, maintenance, pack, report
+from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.jobs import asks_to_remember
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
@@ -31,7 +32,6 @@ from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
-from kode.memory.transcript import count_turns
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -204,11 +204,11 @@ class Notes(BaseMemory):
 
     async def show(self) -> str:
         """What the next session will see, and where each note came from."""
-        return report.shown(self.store, pack.agent_context(self.store))
+        return pack.shown(self.store, pack.agent_context(self.store))
 
     async def status(self) -> str:
         """Which system, how full, what is pending."""
-        return report.status(self.store, self.vectors.count_missing())
+        return pack.status(self.store, self.vectors.count_missing())
 
     async def add(self, addition: Addition) -> str:
         """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
@@ -245,7 +245,7 @@ class Notes(BaseMemory):
         if id is not None:
             return self._report(await self.writer.approve(id))
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
-        lines = [report.waiting_line(note) for note in notes if note.untrusted == "waits"]
+        lines = [pack.waiting_line(note) for note in notes if note.untrusted == "waits"]
         return "\n".join(lines) or "No note waits for approval."
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
