@@ -37,7 +37,7 @@ from kode.memory.notes.note import Note, stamp
 from kode.memory.notes.system import Notes
 from kode.memory.rank import Text, rank
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.memory.vault.names import month_file
+from kode.memory.vault.files import month_file
 from kode.memory.vault.system import Vault
 
 RankFunction = Callable[[str], list[int]]

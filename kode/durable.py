@@ -1,11 +1,7 @@
-"""Files that survive a crash. One promise: when a call returns, what it wrote survives a power cut.
+"""Files that survive a crash: when a call returns, what it wrote survives a power cut.
 
 The common idioms lack it: a plain write can be torn, a rename without fsync can leave an empty
-file, and a rename whose folder was not synced can be undone by a power cut. This module knows
-nothing of what the files mean.
-
-`replace` puts a whole new file in place. `append_line` adds one line to a file of lines. `locked`
-serializes read-modify-write across processes; readers need no lock.
+file, and a rename whose folder was not synced can be undone by a power cut.
 """
 
 import contextlib

@@ -24,7 +24,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kode.messages import Message, Usage
@@ -167,14 +167,14 @@ class Check:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     status: Status
-    result: str
+    result: str = ""
     """The final text, or what had arrived of it."""
-    error: str | None
-    steps: int
-    usage: Usage
-    cost_usd: float | None
-    files_changed: tuple[str, ...]
-    duration_ms: int
+    error: str | None = None
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    files_changed: tuple[str, ...] = ()
+    duration_ms: int = 0
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order in which it was wanted."""
     checks: tuple[Check, ...] = ()

@@ -141,3 +141,9 @@ def images_of(message: Message) -> tuple[Image, ...]:
 def results_of(message: Message) -> tuple[ToolResult, ...]:
     """The results in a tool message, in order."""
     return tuple(p for p in message.parts if isinstance(p, ToolResult))
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """The text on one line, its white space folded; what is over `max_chars` gives way to "…"."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"

@@ -6,9 +6,9 @@ never become part of a task: only an argument with white space in it opens the R
 
 import contextlib
 import errno
+import importlib
 import io
 import os
-import pkgutil
 import shutil
 import sys
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ Without a key, try `kode demo`. To set one up: `kode init`.
 
 OTHER_NAMES = {
     "exec": COMMANDS["run"][0],
-    "resume": "kode.cli.commands.resume_by_id",
+    "resume": "kode.cli.commands.resume:by_id",
 }
 """Commands under the names that people know from elsewhere."""
 
@@ -116,6 +116,10 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks, by the script of `kode completion`
+        from kode.cli.commands.completion import answer
+
+        return answer(os.environ["COMP_LINE"])
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         width = max(map(len, COMMANDS))
@@ -144,8 +148,9 @@ def _instead(word: str, rest: list[str]) -> str:
 
 
 def _run(module: str, argv: Sequence[str]) -> int:
-    """`module` has `main(argv) -> int`, or names another such function of it after a colon."""
-    code: int = pkgutil.resolve_name(module if ":" in module else f"{module}:main")(argv)
+    """A command's module has `main(argv) -> int`, unless another function is named."""
+    module, _, function = module.partition(":")
+    code: int = getattr(importlib.import_module(module), function or "main")(argv)
     sys.stdout.flush()
     return code
 

@@ -1,24 +1,16 @@
 """What is a credential in a text, by its looks or because it is the key in use: found, and masked.
 
-The session log masks with it what goes to disk, memory refuses what holds one. It judges only the
-text as written.
-
-Kinds of rules: tokens known by their prefix (the table is `tokens`) and private key blocks, in
-`prefixed`; tokens and passwords known by their shape or a word near them, in `shapes`; passwords in
-URLs and headers, and assignments (`password = ...`, `the api key is ...`) whose value looks random,
-in `assigned`. What a value must look like to count is `values`. Hashes, UUIDs, public keys, git
-revisions, placeholders and references to a vault or the environment are not credentials.
-
-Every rule starts from a plain `str.find` and matches forward with one character class at a time,
-so that the time is linear in the text, whatever the text is.
+`shapes` knows tokens by their prefix (the table is `tokens`) or shape, and blocks of private keys;
+`assigned` knows passwords in URLs, headers and assignments; `values` says what a value must look
+like to count. Hashes, UUIDs, public keys, placeholders and references to a vault are none. Rules
+start from `str.find` and match forward, so that the time is linear in any text.
 """
 
 import base64
 from collections.abc import Iterator
 
 from kode.credentials.assigned import assignments, headers, url_passwords
-from kode.credentials.prefixed import prefixed_tokens, private_keys
-from kode.credentials.shapes import rarer_shapes, shaped_tokens
+from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
 from kode.credentials.tokens import MIN_TOKEN_CHARS
 from kode.credentials.values import Credential, is_placeholder, looks_random
 

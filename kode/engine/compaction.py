@@ -21,6 +21,7 @@ from kode.messages import (
     ToolResult,
     calls_of,
     results_of,
+    shorten,
     text_of,
     user_message,
 )
@@ -28,7 +29,6 @@ from kode.prompts import compaction_prompt
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
-from kode.shorten import shorten
 
 SUMMARY_WORDS = 700
 SUMMARY_TOKENS = 2_000
@@ -192,7 +192,7 @@ def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
     results = results_of(entry)
     if results:
         return ", ".join(_call(calls.get(one.call_id), one.name) for one in results)
-    text = shorten(" ".join(text_of(entry).split()), SUBJECT_CHARS)
+    text = shorten(text_of(entry), SUBJECT_CHARS)
     speaker = "the person" if entry.role == "user" else "you"
     return f"{speaker}: {text}" if text else ""
 
@@ -201,7 +201,7 @@ def _call(call: ToolCall | None, name: str) -> str:
     """What a call was about: its first argument that is a text."""
     given = _arguments(call).values() if call is not None else ()
     subject = next((one for one in given if isinstance(one, str)), "")
-    return f"{name} {shorten(' '.join(subject.split()), SUBJECT_CHARS)}".rstrip()
+    return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
 
 
 def _arguments(call: ToolCall) -> dict[str, object]:

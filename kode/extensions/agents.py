@@ -11,7 +11,7 @@ from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
 from kode.extensions.tool_names import tools_of
 from kode.extensions.trust import Item
-from kode.shorten import shorten
+from kode.messages import shorten
 
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 400

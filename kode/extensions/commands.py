@@ -16,8 +16,8 @@ from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
 from kode.extensions.tool_names import rules_of
 from kode.extensions.trust import Item
+from kode.messages import shorten
 from kode.permissions.rules import parse
-from kode.shorten import shorten
 
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 200

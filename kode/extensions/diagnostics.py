@@ -17,8 +17,8 @@ from typing import Any
 
 from kode.contracts import Sandbox, Tool, ToolContext, ToolOutput
 from kode.extensions.program import run_program
+from kode.messages import shorten
 from kode.programs import find_program
-from kode.shorten import shorten
 from kode.workplace import Workplace
 
 LIMIT_S = 1.5

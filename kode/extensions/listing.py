@@ -12,7 +12,7 @@ from kode.extensions.brought import Brought, Found, Thing
 from kode.extensions.commands import Command
 from kode.extensions.hooks import Hook
 from kode.extensions.skills import Skill
-from kode.shorten import shorten
+from kode.messages import shorten
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
 

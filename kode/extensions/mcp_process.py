@@ -16,7 +16,7 @@ from pathlib import Path
 from kode.contracts import Wrapped
 from kode.errors import ServerError
 from kode.tools import processes
-from kode.tools.orphans import WATCH
+from kode.tools.processes import WATCH
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Of one message."""

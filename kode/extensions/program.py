@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kode.contracts import Attempt, Sandbox
 from kode.tools import processes
-from kode.tools.orphans import WATCH
+from kode.tools.processes import WATCH
 
 MAX_OUTPUT_BYTES = 256 * 1024
 """Of each stream; what comes after is read and dropped."""

@@ -20,7 +20,7 @@ from kode.extensions.places import (
     read_text,
 )
 from kode.extensions.trust import Item, folder_content
-from kode.shorten import shorten
+from kode.messages import shorten
 
 FAMILIES = (".kode", ".agents", ".claude")
 FILE = "SKILL.md"

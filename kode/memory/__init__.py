@@ -3,20 +3,14 @@
 Here: how one is made; `kode.registry` lists them. Each is a folder; what they share
 is beside it:
 
-    scan                             what may not be remembered (scan_phrases.txt: orders, markers)
-    frame                            how memory is shown to a model
-    history · approval               every change with its undo; what waits for a person
-    ask · transcript                 the one way memory calls a model, and a session as text for it
-    terms · embed · vector_cache     a text as words, and as a vector
-    rank · when · index · search     from a query to an order, in memory or in SQLite, or by a model
-    cache                            an SQLite file that may be thrown away
-    stored · locks                   what is on disk, read back and locked; work that waits there
-    tool_errors                      how the model hears of what could not be done
-    exchange · transfer              export, import, copy
-    commands                         `kode memory ...`
-    base · background                what every system that keeps something shares
-    project · take_over              systems with a folder for each project
-    guarded · null · snapshot        around a system, and in place of one
+    base · project · guarded      what every system is built on, and what stands around it
+    scan · frame                  what may not be remembered; how memory is shown to a model
+    history                       every change with its undo
+    ask · transcript              the one way memory calls a model, and a session as text for it
+    terms · embed · rank · when   a text as words and as a vector; from a query to an order
+    index · cache · search        words and vectors in SQLite; a search by a model
+    stored                        what is on disk, read back and locked
+    exchange · commands           export, import, copy; `kode memory ...`
 """
 
 import pkgutil
@@ -24,8 +18,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kode.errors import ConfigError
+from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
-from kode.memory.null import NullMemory
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 `MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
 `read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
-prose, and leave it cut off. Not here: prompts, and what an answer means.
+prose, and leave it cut off.
 """
 
 import asyncio

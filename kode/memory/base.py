@@ -1,22 +1,83 @@
 """What every system that keeps something shares: its context, its history, its words to a person.
 
-A hook that a system does not define gives the neutral answer (`null`). Not here: what is kept.
+A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kode.contracts import MemoryContext
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
 from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
-from kode.memory.background import Background
 from kode.memory.history import Author, Change, History, Who
-from kode.memory.null import NullMemory
+from kode.messages import Message
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+
+SHARE_OF_GRACE = 0.9
+"""Of the time at the end; the rest is for ending what has to be cancelled."""
+
+
+class Background:
+    """The tasks of one open memory. `report` is called with what failed while nobody waited."""
+
+    def __init__(self, report: Callable[[BaseException], None]) -> None:
+        self._report = report
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_closing = False
+        """Whether the session ends: no further step is to be begun."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Starts work that nobody waits for."""
+        task = self._create(work)
+        task.add_done_callback(self._report_fault)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for work that continues if the caller is cancelled. Raises what the work raises."""
+        task = self._create(work)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._report_fault)  # from here on nobody waits
+            raise
+
+    async def close(self, grace_s: float) -> None:
+        """Gives what runs `grace_s`, then cancels it; never raises but CancelledError."""
+        self.is_closing = True
+        tasks = list(self._tasks)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace_s * SHARE_OF_GRACE)
+        finally:
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _create(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _report_fault(self, task: "asyncio.Task[None]") -> None:
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self._report(fault)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +117,65 @@ class Addition:
         for option, value in given.items():
             if value and option not in allowed:
                 raise ConfigError(f"kode memory add: {system} has no {option}. Leave it out.")
+
+
+class NullMemory:
+    """Every hook gives the neutral answer and touches nothing."""
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    @property
+    def message_window(self) -> int | None:
+        return None
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        return None
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection()
+
+    async def recall(self, turn: Turn) -> str:
+        return ""
+
+    def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    async def after_turn(self, turn: Turn) -> None:
+        return None
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        return Drop()
+
+    async def maintain(self) -> None:
+        return None
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        return []
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        return ()
+
+    def state(self) -> Mapping[str, Any]:
+        return {}
+
+    async def close(self, grace_s: float) -> None:
+        return None
+
+
+class SnapshotMemory(NullMemory):
+    """Injects the given section at every moment; every other hook is neutral."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    @property
+    def name(self) -> str:
+        return "snapshot"
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection(system=self._section)
 
 
 class BaseMemory(NullMemory):
@@ -119,3 +239,20 @@ class BaseMemory(NullMemory):
 def reason_of(error: BaseException) -> str:
     """A fault in words: its own where it is kode's, else with its type."""
     return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
+
+
+def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
+    """The same among what waits for approval. Raises: MemoryRefused."""
+    kind = f"{kind} that waits for approval"
+    return only_one(kind, waiting, id, "`kode memory approve` without an id")
+
+
+def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:
+    """The one of `ids` that is `id` or begins so; `kind` says what they are of, `lists` what lists
+    them. Raises: MemoryRefused when none does, or several."""
+    known = list(ids)
+    found = [id] if id in known else [one for one in known if one.startswith(id)]
+    if len(found) == 1:
+        return found[0]
+    how_many = "More than one" if found else "No"
+    raise MemoryRefused(f"{how_many} {kind} begins with {id!r}. {lists} lists them.")

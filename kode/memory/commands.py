@@ -13,11 +13,11 @@ from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import transfer
+from kode.memory import exchange
 from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
-from kode.shorten import shorten
+from kode.messages import shorten
 
 TARGETS: Mapping[str, Sequence[str]] = {
     "tiered": ("user", "env"),
@@ -182,9 +182,9 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
             raise _lacking(inside, "approve")
         return await inside.approve(arguments.id)
     if command == "export":
-        return await transfer.export(inside, arguments.file)
+        return await exchange.export(inside, arguments.file)
     if command == "import":
-        return await transfer.import_(inside, arguments.file)
+        return await exchange.import_(inside, arguments.file)
     if command == "copy":
         raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):

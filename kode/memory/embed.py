@@ -1,16 +1,11 @@
 """Texts as vectors, so that near ones can be found: the local embedder and the OpenAI-API client.
 
-The local one is a random projection with hashed features. It needs no model, no vocabulary and no
-fitting: a feature's direction is computed from its own text, so a word that no corpus has seen
-counts like any other, and a text has the same vector in every process on every machine (a
-cryptographic hash instead of Python's, sums of integers instead of floats). Features are stems, raw
-words, numbers, single characters, word pairs, and n-grams of characters, which carry misspellings
-and scripts without spaces.
+The local one is a random projection with hashed features: stems, words, numbers, word pairs, and
+n-grams of characters, which carry misspellings and scripts without spaces. It needs no model and no
+fitting, and a text has the same vector in every process on every machine.
 
 A neural embedder is any server that speaks the OpenAI embeddings API. Its vectors are cached by
 content hash; when it fails the local one serves, and one line says so.
-
-What to do with vectors (ranking, merging) is not decided here.
 """
 
 import asyncio
@@ -25,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kode.memory import terms
-from kode.memory.vector_cache import VectorCache
+from kode.memory.cache import VectorCache
 
 if TYPE_CHECKING:
     import numpy as np

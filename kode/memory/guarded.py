@@ -2,7 +2,7 @@
 
 Itself a `MemorySystem`. Each hook has a time limit; a fault becomes the neutral answer and one
 Notice for that hook; after three faults in a row the hook is not called again in this process.
-Cancellation passes through. What the hooks do is not known here.
+Cancellation passes through.
 """
 
 import asyncio

@@ -2,7 +2,6 @@
 
 A change is written here before it is made (a crash in between leaves an entry whose undo finds
 nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
-How a change is undone is the business of the system that made it.
 """
 
 import contextlib
@@ -65,9 +64,10 @@ class Change:
     """UTC."""
 
     @classmethod
-    def by(cls, author: Author, **values: Any) -> "Change":
+    def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by somebody in a turn of a session; `values` are its other fields."""
-        return cls(who=author.who, session=author.session, turn=author.turn, **values)
+        by: dict[str, Any] = {"who": author.who, "session": author.session, "turn": author.turn}
+        return cls(system=system, kind=kind, target=target, **by, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,10 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def record(self, author: Author, system: str, kind: str, target: str, **values: Any) -> Change:
+        """Appends a change by somebody. Raises: StorageError."""
+        return self.append(Change.by(author, system, kind, target, **values))
 
     def append(self, change: Change) -> Change:
         """Writes a change durably and returns it as written: credentials masked.
@@ -156,14 +160,11 @@ class History:
 
 def undo_of(change: Change, author: Author, **values: Any) -> Change:
     """The change that undoes another; `values` are fields that are not simply swapped."""
-    swapped: dict[str, Any] = {
-        "target": change.target,
-        "before": change.after,
-        "after": change.before,
-        "reason": f"undoes {change.kind} {change.id}",
-    }
+    reason = f"undoes {change.kind} {change.id}"
+    swapped: dict[str, Any] = {"before": change.after, "after": change.before, "reason": reason}
+    target = values.pop("target", change.target)
     return Change.by(
-        author, kind="undo", system=change.system, undoes=change.id, **{**swapped, **values}
+        author, change.system, "undo", target, undoes=change.id, **{**swapped, **values}
     )
 
 

@@ -1,12 +1,9 @@
 """The words and vectors of many texts, each at a place (a number), in an SQLite database that its
 owner opens and commits: the one store that memory searches.
 
-FTS5 keeps which text holds which term: adding a text costs the same however many there are, and the
-rarest words of a query choose the candidates, so that a word that half of all texts hold costs
-nothing. `sqlite-vec` measures vectors inside SQL. Each of the two may be missing: without FTS5 the
-owner ranks texts as they are, without sqlite-vec numpy measures.
-
-Where the texts are kept whole, and which may be found, the owner knows. Scores are `rank`'s.
+FTS5 keeps which text holds which term; the rarest words of a query choose the candidates.
+`sqlite-vec` measures vectors inside SQL. Each of the two may be missing: without FTS5 the owner
+ranks texts as they are, without sqlite-vec numpy measures.
 """
 
 import json

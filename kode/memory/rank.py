@@ -2,12 +2,8 @@
 
 `read` says what a query looks for: each word by its stem, in whatever spelling the texts have it.
 `order` scores texts by BM25 over that, times how much of the query each says. Texts of one row
-(turns of a conversation, entries of a day) lend their score to those of their neighbours that match
-too, since the words of a question are spread over its answer: recall@10 of turns 0.63 to 0.73.
-A neural model's cosines are fused in, the local projection's are not: it holds the same words with
-noise added, and makes the order worse. A query that matches nothing gives nothing.
-
-Not here: how texts are kept (`index` for many on disk; `rank` takes few as they are).
+(turns of a conversation) lend their score to neighbours that match too: recall@10 of turns 0.63 to
+0.73. A neural model's cosines are fused in; the local projection's only make the order worse.
 """
 
 import math

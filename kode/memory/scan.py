@@ -1,15 +1,12 @@
 """What may not be remembered: credentials, hidden characters, markers of chat formats, and orders
 to a model as blatant as those of `scan_phrases.txt`.
 
-One pure function of the text. It is the outermost of several fences, and a low one on purpose: a
-text cannot be told from an order by its words, and a person's wish must never be refused for them.
-What keeps orders out is provenance: whatever a session that took in outside text wants to remember
-waits for a person. So `phrases` here are few, stand at the beginning of a sentence, and are no
-quotation; what a person types is never refused for its wording.
+It is the outermost of several fences, and a low one on purpose: a text cannot be told from an order
+by its words, and what a person types is never refused for its wording. What keeps orders out is
+provenance: what a session that took in outside text wants to remember waits for a person.
 
-Called on every write into memory, and again on what is shown, since files are edited by hand. A
-finding names the category and the place and never repeats what it found: the message goes to a
-model, a screen and a log. What a credential looks like is `kode.credentials`.
+A finding names the category and the place and never repeats what it found: the message goes to a
+model, a screen and a log.
 """
 
 import re

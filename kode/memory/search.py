@@ -1,7 +1,5 @@
 """Search as a person and the model get it, whichever system is active: what words find, and where
 they find too little, what a model picks from the texts nearest by vectors and by time.
-
-Not here: what words find (`rank`, `index`), and which texts a system has.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +11,7 @@ from kode.memory import rank
 from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.rank import Ranked, Text
-from kode.shorten import shorten
+from kode.messages import shorten
 
 Found = tuple[Text, Ranked]
 

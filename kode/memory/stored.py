@@ -1,20 +1,21 @@
 """What memory keeps on disk, read back: rows of JSON, whole and of the right types or not at all,
-and texts that a person may have edited. And work that waits, a file an item.
-
-What is done about a damaged row (passed over, set aside, told) is its owner's business.
+and texts that a person may have edited. And work that waits, a file an item, under a lock.
 """
 
+import asyncio
+import contextlib
 import functools
 import json
 import re
-from collections.abc import Hashable, Mapping
+import time
+from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from kode import durable
-from kode.errors import MemoryRefused
+from kode.errors import BusyError, MemoryRefused
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -141,3 +142,29 @@ def _adapter(kind: Hashable) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(cast(Any, kind))
+
+
+TIMEOUT_S = 10.0
+"""Who holds the lock writes one small file: longer means that it hangs."""
+
+
+@contextlib.asynccontextmanager
+async def locked(folder: Path, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[None]:
+    """Holds the exclusive lock of `folder`, across processes. The body must not await: that
+    would keep every other process waiting, and a model is never called while a lock is held.
+
+    Raises: BusyError after `timeout_s`; StorageError; CancelledError while waiting.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause_s = 0.001
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(durable.locked(folder, timeout_s=0.0))
+                break
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise durable.busy(folder, timeout_s) from None
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.02)
+        yield

@@ -1,7 +1,7 @@
 """Questions of time: which period a query asks about, in plain English or as a date.
 
 A handful of expressions and no more: where a model ranks, it reads the dates of the candidates in
-any language. Not here: which texts fall into a period (whoever keeps them knows their times).
+any language.
 """
 
 import re

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from kode.contracts import Effect
 from kode.permissions import decide_commands, decide_files
 from kode.permissions import rules as grammar
-from kode.permissions.decision import Call, Decision, allow, by_rule, deny_by, deny_plan
+from kode.permissions.decision import Call, Decision, allow, ask, by_rule, deny_by, deny_plan
 from kode.permissions.rules import Rule
 
 
@@ -52,13 +52,9 @@ def _fetch(call: Call) -> Decision:
     if call.first(call.rules.approved, matches):
         return allow("You allowed it before.")
     host = grammar.host_of(url)
-    offered = (f"fetch({host})",) if host else ()
-    return Decision(
-        outcome="ask",
-        reason=f"Fetches a page from {host or 'another machine'}.",
-        rules_offered=offered,
-        hint=f"--allow '{offered[0] if offered else 'fetch'}'",
-    )
+    if not host:
+        return ask("Fetches a page from another machine.", "--allow 'fetch'")
+    return ask(f"Fetches a page from {host}.", f"--allow 'fetch({host})'", f"fetch({host})")
 
 
 def _mcp(call: Call) -> Decision:
@@ -104,10 +100,7 @@ def _memory_remove(call: Call) -> Decision:
 def _memory(call: Call) -> Decision:
     ruled = _memory_remove(call)
     if ruled.outcome == "allow" and call.taint:
-        return Decision(
-            outcome="ask",
-            reason="This session has read text from outside. Check what would be remembered.",
-        )
+        return ask("This session has read text from outside. Check what would be remembered.")
     return ruled
 
 
@@ -117,12 +110,8 @@ def _delegate(call: Call) -> Decision:
         return ruled
     if call.mode == "full" or call.first(call.rules.approved, lambda rule: True):
         return allow("The mode or an earlier answer allows it.")
-    return Decision(
-        outcome="ask",
-        reason="Starts subagents; they have the same permissions.",
-        rules_offered=("delegate",),
-        hint="--allow delegate",
-    )
+    reason = "Starts subagents; they have the same permissions."
+    return ask(reason, "--allow delegate", "delegate")
 
 
 def _none(call: Call) -> Decision:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from kode.contracts import AtStake, PermissionMode
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
-from kode.permissions.decision import Call, Decision, allow, ask_by, deny, deny_by, deny_plan
+from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Line, Part, Risk, judge
 
@@ -68,11 +68,8 @@ def _run_line(call: Call, line: Line) -> Decision:
         if asked:
             return ask_by(asked)
     if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
-        return Decision(
-            outcome="ask",
-            reason="A deny rule could be about it: not all of its words are known.",
-            hint="a line of plain words",
-        )
+        reason = "A deny rule could be about it: not all of its words are known."
+        return ask(reason, "a line of plain words")
     named = [part for part in line.parts if _is_named(call, part)]
     rest = [part for part in line.parts if part not in named]
     if any(_asks_at_once(call, part) for part in rest):
@@ -156,14 +153,13 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     if call.mode != "auto-edit" and not any(_asks_at_once(free, part) for part in parts):
         hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     grave = [part for part in parts if part.risk == "destructive"]
-    return Decision(
-        outcome="ask",
-        reason="\n".join(_sentences(part for part in parts if part not in grave)),
+    unclear = any(part.secret or part.risk == "unknown" for part in parts)
+    return ask(
+        "\n".join(_sentences(part for part in parts if part not in grave)),
+        hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        *(named if complete else ()),
         dangers=tuple(_sentences(grave)),
-        rules_offered=named if complete else (),
-        runs_unasked=call.mode == "full"
-        and not any(part.secret or part.risk == "unknown" for part in parts),
-        hint=hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        runs_unasked=call.mode == "full" and not unclear,
     )
 
 

@@ -7,6 +7,7 @@ from kode.permissions.decision import (
     Call,
     Decision,
     allow,
+    ask,
     ask_by,
     deny,
     deny_by,
@@ -28,11 +29,8 @@ def read(call: Call) -> Decision:
         return allowed
     secret = next((one for one in named if sensitive.is_secret(one, call.where)), None)
     if secret is not None:
-        return Decision(
-            outcome="ask",
-            reason=f"{shown(call, secret)} is likely to hold keys or passwords.",
-            hint=f"--allow '{_file_rule('read', call, secret)}'",
-        )
+        reason = f"{shown(call, secret)} is likely to hold keys or passwords."
+        return ask(reason, f"--allow '{_file_rule('read', call, secret)}'")
     inside = sensitive.place(path, call.where) == "root"
     if inside or sensitive.is_readable(path, call.where):
         return allow("It reads the project.")
@@ -40,12 +38,11 @@ def read(call: Call) -> Decision:
         return allow("You allowed it before.")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     rule = Rule("read", f"{folder.rstrip('/')}/**")
-    return Decision(
-        outcome="allow" if call.mode == "full" else "ask",
-        reason=f"{shown(call, path)} is outside the working folders.",
-        rules_offered=() if folder in ("/", call.where.home, *call.where.temp) else (str(rule),),
-        hint=f"--allow '{rule}'",
-    )
+    reason = f"{shown(call, path)} is outside the working folders."
+    if call.mode == "full":
+        return allow(reason)
+    offered = () if folder in ("/", call.where.home, *call.where.temp) else (str(rule),)
+    return ask(reason, f"--allow '{rule}'", *offered)
 
 
 def edit(call: Call) -> Decision:
@@ -61,39 +58,22 @@ def edit(call: Call) -> Decision:
     if by_rule is not None:
         return by_rule
     rule = _file_rule("edit", call, path)
+    hint, full = f"--allow '{rule}'", call.mode == "full"
     if sensitive.runs_later(path):
-        return Decision(
-            outcome="ask",
-            reason=f"{shown(call, path)} is run later by other programs without a question.",
-            runs_unasked=call.mode == "full",
-            hint=f"--allow '{rule}'",
-        )
+        reason = f"{shown(call, path)} is run later by other programs without a question."
+        return ask(reason, hint, runs_unasked=full)
     if call.taint and sensitive.steers_agents(path):
-        return Decision(
-            outcome="ask",
-            reason=f"{shown(call, path)} tells agents what to do, and this session has taken in "
-            "text from outside.",
-            runs_unasked=call.mode == "full",
-            hint=f"--allow '{rule}'",
-        )
+        reason = "tells agents what to do, and this session has taken in text from outside."
+        return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
     inside = where == "root"
-    if call.mode == "full" or (call.mode == "auto-edit" and inside):
+    if full or (call.mode == "auto-edit" and inside):
         return allow("The mode allows it.")
     if _covered(call, path):
         return allow("You allowed it before.")
     if inside:
-        return Decision(
-            outcome="ask",
-            reason="Mode `ask` confirms every edit.",
-            rules_offered=(str(_folder_rule(call, path) or rule),),
-            hint="--permission-mode auto-edit",
-        )
-    return Decision(
-        outcome="ask",
-        reason=f"{shown(call, path)} is outside the working folders.",
-        rules_offered=(str(rule),),
-        hint=f"--allow '{rule}'",
-    )
+        offered = str(_folder_rule(call, path) or rule)
+        return ask("Mode `ask` confirms every edit.", "--permission-mode auto-edit", offered)
+    return ask(f"{shown(call, path)} is outside the working folders.", hint, str(rule))
 
 
 def _folder_rule(call: Call, path: str) -> Rule | None:
@@ -106,11 +86,9 @@ def _folder_rule(call: Call, path: str) -> Rule | None:
 
 
 def _by_path_rule(call: Call, path: str) -> Decision | None:
-    denied = call.path_rule(call.rules.deny, path, loosely=True)
-    if denied:
+    if denied := call.path_rule(call.rules.deny, path, loosely=True):
         return deny_by(denied)
-    asked = call.path_rule(call.rules.ask, path, loosely=True)
-    if asked:
+    if asked := call.path_rule(call.rules.ask, path, loosely=True):
         return ask_by(asked)
     allowed = call.path_rule(call.rules.allow, path, loosely=False)
     return allow(f"The rule {allowed} allows it.") if allowed else None

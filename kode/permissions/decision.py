@@ -106,8 +106,13 @@ def deny_plan(what: str) -> Decision:
     )
 
 
+def ask(reason: str, hint: str = "", *offered: str, **values: Any) -> Decision:
+    """`offered`: rules that would answer it for good; `values`: other fields."""
+    return Decision(outcome="ask", reason=reason, hint=hint, rules_offered=offered, **values)
+
+
 def ask_by(rule: Rule) -> Decision:
-    return Decision(outcome="ask", reason=f"The rule `ask {rule}` says so.")
+    return ask(f"The rule `ask {rule}` says so.")
 
 
 def shown(call: Call, path: str) -> str:

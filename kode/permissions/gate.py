@@ -299,14 +299,7 @@ class PersonGate:
             self._session = tuple(dict.fromkeys((*self._session, *offered)))
         if answer.choice == "project":
             self._save(offered)
-        return Verdict(
-            allowed=True,
-            reason="The person allowed it.",
-            at_stake=decision.at_stake,
-            untrusted=decision.untrusted,
-            reads=decision.reads,
-            checks=decision.checks,
-        )
+        return replace(_verdict(decision), allowed=True, reason="The person allowed it.")
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals count at once; one that cannot be saved counts for this session."""
@@ -413,14 +406,7 @@ def _short(command: str) -> str:
 
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
-        return Verdict(
-            allowed=True,
-            reason="The mode allows it.",
-            at_stake=decision.at_stake,
-            untrusted=decision.untrusted,
-            reads=decision.reads,
-            checks=decision.checks,
-        )
+        return replace(_verdict(decision), allowed=True, reason="The mode allows it.")
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,

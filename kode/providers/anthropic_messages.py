@@ -1,15 +1,9 @@
-"""The Messages API, through the official `anthropic` SDK.
+"""The Messages API, through the official `anthropic` SDK, imported with the first request.
 
-The SDK opens the connection, signs the request and names the errors. The events are read raw
-(`stream.py`): the SDK's accumulator presents a tool call that a limit cut as a valid call without
-arguments. The body is put together from bytes kept per message (`wire.py`).
-
-Caching: two breakpoints, on the last block of the system prompt (which covers the tools, too) and
-on the last block of the last user turn. The second moves with the conversation: what the previous
-request marked is sent without the mark in the next, and is the same but for that. The server finds
-the longest prefix it has; the mark is no part of what is compared.
-
-The SDK is imported with the first request, or before by `warm_up`.
+The events are read raw (`stream.py`): the SDK's accumulator presents a tool call that a limit cut
+as a valid call without arguments. Caching: two breakpoints, on the last block of the system prompt
+(which covers the tools, too) and of the last user turn. The second moves with the conversation; the
+server finds the longest prefix it has, and the mark is no part of what is compared.
 """
 
 from __future__ import annotations

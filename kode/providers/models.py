@@ -1,16 +1,12 @@
 """What kode knows of models: windows, the longest output, prices, and the default of each provider.
 
 A frozen table, matched by the longest prefix that ends at a word border of the model's name
-(`gpt-5-mini` serves `gpt-5-mini-2025-08-07`; `gpt-5` does not serve `gpt-5.9`). A model that is in
-no row works too, with a cautious window and no price.
+(`gpt-5` does not serve `gpt-5.9`). A model that is in no row works too, with a cautious window and
+no price.
 
 Prices are US dollars per million tokens, as published in November 2026, at the standard tier and
-the shortest prompt length where a provider charges more for long prompts. They change: what a user
-sets in the config for a model (`overrides`) wins over this table. Models that anybody may host have
-no price here, since it depends on the host, and their windows are the models' own: a local server
-may have been started with a smaller one.
-
-Nothing here asks a server; the wire formats are in the modules beside this one.
+the shortest prompt length. What a user sets in the config (`overrides`) wins over this. Models
+that anybody may host have no price here, and their windows are the models' own.
 """
 
 import re

@@ -1,12 +1,10 @@
 """A throw-away copy of the folders of work: an overlay that takes what a command writes there.
 
-The kernel puts an empty folder on top of the real one. Whatever the command creates, changes or
-deletes lands in that folder, and the real one stays as it is until somebody applies the changes.
-Which of them become real is decided in `kode.permissions`; keeping originals for undo is
-`kode.session`'s. The mounts live in a namespace of the command and go with it.
-
-What is written where, from the kernel's documentation of overlayfs: a deleted path is a character
-device 0:0, a folder that replaces another has the attribute `user.overlay.opaque`.
+The real folders stay as they are until somebody applies the changes; which become real is decided
+in `kode.permissions`. The mounts live in a namespace of the command and go with it. From the
+kernel's documentation of overlayfs: a deleted path is a character device 0:0, a folder that
+replaces
+another has the attribute `user.overlay.opaque`.
 """
 
 import os

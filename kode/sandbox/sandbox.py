@@ -1,14 +1,11 @@
-"""What sandbox this machine has; one command in it is an `Attempt`.
+"""What sandbox this machine has, found out by trying it, once a process. One command in it is an
+`Attempt`.
 
     bubblewrap   the whole: root read-only, the home and kode's folder hidden, a private temporary
                  folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
                  the folders of work in a throw-away layer where the kernel can make one
-    landlock     where bubblewrap is missing or not allowed: Landlock and seccomp alone; nothing but
-                 the temporary folder can be changed
+    landlock     Landlock and seccomp alone; only the temporary folder can be changed
     none         neither: then only plain reading commands run unasked
-
-Which one holds is found out by trying it on this machine, once a process. There is one sandbox for
-every mode: what becomes of the changes in a layer is decided in `kode.permissions`.
 """
 
 import atexit

@@ -17,8 +17,7 @@ from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.session.change_log import Change, RepositoryChange
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
-from kode.session.git import GitError
-from kode.session.uncommitted import Survey, Tracked, blobs, survey
+from kode.session.git import GitError, Survey, Tracked, blobs, survey
 
 MAX_FILES = 5_000
 LOOKING_S = 10.0

@@ -31,8 +31,7 @@ from kode.session.change_log import (
 )
 from kode.session.content_store import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
-from kode.session.git import GitError
-from kode.session.uncommitted import bring_back_stashes, survey
+from kode.session.git import GitError, bring_back_stashes, survey
 
 LOG = "changes.jsonl"
 

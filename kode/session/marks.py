@@ -1,12 +1,8 @@
 """Which files hold what a session left there that had taken in outside text.
 
-Such a session may write down what a page told it, and a later one would read it as the project's
-own words. So its files are noted, path and content, for every session of `$KODE_HOME`: one that
-reads a file that is still exactly that has taken in outside text, too. Whoever else changes the
-content ends it. What being marked means for a session is not decided here.
-
-On disk it is one file of JSON lines, whatever the project: a folder can be the project of one
-session and part of that of another.
+A later session would read it as the project's own words. So path and content are noted, for every
+session of `$KODE_HOME`, in one file of JSON lines: one that reads a file that is still exactly that
+has taken in outside text, too. Whoever else changes the content ends it.
 """
 
 import hashlib

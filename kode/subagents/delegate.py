@@ -15,7 +15,7 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
-from kode.shorten import shorten
+from kode.messages import shorten
 from kode.subagents import records
 from kode.subagents.delegation import Child, Delegation
 from kode.subagents.parent import run_tasks

@@ -4,11 +4,9 @@
     task.json         what it was asked
     snapshot.json     memory as it was; removed when the child has ended
     transcript.jsonl  what was said, in the format of a session
-    result.json       how it ended
+    result.json       how it ended; on disk before it is announced
 
-Credentials are masked in what was asked, said and answered. A result is on disk before it is
-announced. Whether the model has seen one is read off the session: what tells it names the agent's
-id.
+Credentials are masked. Whether the model has seen a result is read off the session.
 """
 
 import asyncio
@@ -25,10 +23,9 @@ from kode import durable
 from kode.credentials import redact
 from kode.engine.fence import fenced
 from kode.errors import StorageError
-from kode.messages import Text, ToolResult
+from kode.messages import Text, ToolResult, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
-from kode.shorten import shorten
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kode.contracts import RunningCommand
 from kode.errors import UserError
 from kode.events import Emit, Notice, silent
-from kode.shorten import shorten
+from kode.messages import shorten
 
 MAX_ENDED = 20
 """Of commands that have ended, so many of the newest stay to be read."""

@@ -19,7 +19,7 @@ from kode import __version__
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
-from kode.tools import files, page, workers
+from kode.tools import file_search, files, page
 from kode.tools.addresses import Address, Policy, Resolver, public_only, resolve
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
     answer = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
-            answer = await workers.ask(page.__file__, question)
+            answer = await file_search.ask(page.__file__, question)
     if answer is None:
         raise ToolError(
             f"{url} came, but its HTML is too large or too deeply nested to make text of: "

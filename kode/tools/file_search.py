@@ -1,21 +1,25 @@
-"""Runs what looks through files: ripgrep when it is on the PATH, else kode's own worker.
+"""Runs what looks through files: ripgrep when it is on the PATH, else kode's own worker; and the
+globs that choose among them.
 
-Both say the same things in the same form; what is made of them is the tools' business. A process
-started here never outlives its call: not at a time limit, not when the turn is cancelled.
+Both say the same things in the same form. A process started here never outlives its call: not at a
+time limit, not when the turn is cancelled.
 """
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.contracts import ToolContext
+from kode.errors import ToolError
 from kode.programs import find_program
-from kode.tools import workers
 
 TIMEOUT_S = 30.0
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -82,7 +86,7 @@ def _worker(root: Path, pattern: str | None, *, ignore_case: bool, context: int)
         "ignore_case": ignore_case,
         "context": context,
     }
-    argv = workers.argv_of("kode.tools.search_worker")
+    argv = argv_of("kode.tools.search_worker")
     return Program(argv=argv, stdin=json.dumps(asked).encode())
 
 
@@ -97,7 +101,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
-        env=workers.environment(),
+        env=environment(),
     )
     assert process.stdin
     assert process.stdout
@@ -141,3 +145,137 @@ async def _pieces(
             dropped += not dropping
             dropping, rest = True, b""
     return dropped
+
+
+# -P: without it the working directory could shadow modules of the standard library.
+_PYTHON = (sys.executable, "-P")
+
+
+def argv_of(module: str) -> tuple[str, ...]:
+    """What runs a module of kode as a program."""
+    return (*_PYTHON, "-m", module)
+
+
+def environment() -> dict[str, str]:
+    """The variables of such a process: none of the person's."""
+    package_parent = str(Path(__file__).resolve().parents[2])
+    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
+
+
+async def ask(script: str, question: bytes) -> bytes | None:
+    """What a file of kode that imports nothing of kode answers on stdout to what it gets on stdin;
+    None when it failed. However this is left, the process has ended by then.
+
+    Raises: OSError when it cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *_PYTHON,
+        script,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+        env=environment(),
+    )
+    try:
+        answer, _ = await process.communicate(question)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Reads what is left, so that the pipes close with the process.
+        await process.communicate()
+    return answer if process.returncode == 0 else None
+
+
+MAX_ALTERNATIVES = 1_000
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A regular expression that fully matches the relative paths the glob means.
+
+    Raises: ValueError for unbalanced braces and brackets.
+    """
+    parts = [_translated(one) for one in _alternatives(pattern)]
+    try:
+        return re.compile("|".join(f"(?:{part})" for part in parts), re.DOTALL)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a glob: {error.msg}") from None
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a relative path is meant by the glob; a leading `!` turns the answer round."""
+    if pattern.startswith("!"):
+        return compiled(pattern[1:]).fullmatch(path) is None
+    return compiled(pattern).fullmatch(path) is not None
+
+
+def refuse_bad(pattern: str) -> None:
+    """Raises ToolError for a pattern of a model's that is no glob."""
+    try:
+        compiled(pattern.removeprefix("!"))
+    except ValueError as error:
+        raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The patterns a pattern with braces stands for."""
+    start = pattern.find("{")
+    if start < 0:
+        return [pattern]
+    depth, begin, options = 0, start + 1, []
+    for at in range(start, len(pattern)):
+        character = pattern[at]
+        depth += (character == "{") - (character == "}")
+        if (character == "," and depth == 1) or depth == 0:
+            options.append(pattern[begin:at])
+            begin = at + 1
+        if depth == 0:
+            break
+    if depth:
+        raise ValueError(f"{pattern!r} is not a glob: a brace is not closed")
+    results = [pattern[:start] + option + rest for option in options for rest in [pattern[begin:]]]
+    expanded = [each for result in results for each in _alternatives(result)]
+    if len(expanded) > MAX_ALTERNATIVES:
+        raise ValueError(f"{pattern!r} is not a glob kode follows: too many alternatives")
+    return expanded
+
+
+def _translated(glob: str) -> str:
+    anchored = glob.removeprefix("./")
+    prefix = "" if "/" in anchored.rstrip("/") else "(?:.*/)?"
+    anchored = anchored.strip("/")
+    parts: list[str] = []
+    at = 0
+    while at < len(anchored):
+        if anchored.startswith("**/", at):
+            parts.append("(?:.*/)?")
+            at += 3
+        elif anchored.startswith("**", at):
+            parts.append(".*")
+            at += 2
+        elif anchored[at] == "*":
+            parts.append("[^/]*")
+            at += 1
+        elif anchored[at] == "?":
+            parts.append("[^/]")
+            at += 1
+        elif anchored[at] == "[":
+            text, at = _set(anchored, at)
+            parts.append(text)
+        elif anchored[at] == "\\" and at + 1 < len(anchored):
+            parts.append(re.escape(anchored[at + 1]))
+            at += 2
+        else:
+            parts.append(re.escape(anchored[at]))
+            at += 1
+    return prefix + "".join(parts)
+
+
+def _set(glob: str, at: int) -> tuple[str, int]:
+    first = at + 2 if glob[at + 1 : at + 2] in ("!", "^") else at + 1
+    end = glob.find("]", first + 1)
+    if end < 0:
+        raise ValueError(f"{glob!r} is not a glob: a bracket is not closed")
+    inner = glob[first:end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+    return f"(?!/)[{'^' if first == at + 2 else ''}{inner}]", end + 1

@@ -8,7 +8,7 @@ from typing import Annotated
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
-from kode.tools import file_search, files, globs
+from kode.tools import file_search, files
 
 MAX_FILES = 1_000
 MAX_CHARS = 30_000
@@ -43,7 +43,7 @@ def _relative(pattern: str, root: Path) -> str:
     glob = pattern.removeprefix(f"{root}/")
     if ".." in glob.split("/"):
         raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
-    globs.refuse_bad(glob)
+    file_search.refuse_bad(glob)
     return glob
 
 
@@ -70,7 +70,7 @@ class _Found:
         return True
 
     def _is_wanted(self, path: str) -> bool:
-        return self.glob is None or globs.matches(self.glob, os.path.relpath(path, self.root))
+        return self.glob is None or file_search.matches(self.glob, os.path.relpath(path, self.root))
 
 
 def _rendered(found: _Found, ended: file_search.Ended) -> str:

@@ -19,7 +19,7 @@ from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.permissions import sensitive
-from kode.tools import file_search, files, globs
+from kode.tools import file_search, files
 
 MAX_HITS = 100
 MAX_COUNTED = 10_000
@@ -77,7 +77,7 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
     if "\0" in pattern:
         raise ToolError("`pattern` has a NUL character in it, which no text file has.")
     if glob is not None:
-        globs.refuse_bad(glob)
+        file_search.refuse_bad(glob)
 
 
 async def _searched(
@@ -168,8 +168,8 @@ class _Hits:
         if self.glob is None:
             return True
         if path == str(self.root):
-            return globs.matches(self.glob, os.path.basename(path))
-        return globs.matches(self.glob, os.path.relpath(path, self.root))
+            return file_search.matches(self.glob, os.path.basename(path))
+        return file_search.matches(self.glob, os.path.relpath(path, self.root))
 
     def _names_keys(self) -> bool:
         """Whether the search itself is about files that hold keys: then the gate has asked."""

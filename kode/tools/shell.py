@@ -21,8 +21,8 @@ from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.tools import processes
-from kode.tools.orphans import WATCH
 from kode.tools.output import Capture, Lines
+from kode.tools.processes import WATCH
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600

@@ -28,7 +28,8 @@ while IFS= read -r line; do
     read -ra COMP_WORDS <<< "${line//=/ = }"
     [[ $line == *' ' ]] && COMP_WORDS+=('')
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-    _kode kode
+    COMP_TYPE=9 _python_argcomplete kode
+    COMPREPLY=("${COMPREPLY[@]% }")
     echo "${COMPREPLY[*]}"
 done
 """
@@ -188,21 +189,25 @@ def test_a_shell_that_is_missing_or_unknown_is_an_error_with_the_next_step(place
     assert "completion" in place.run("--help").out
 
 
-def test_values_come_even_where_the_config_is_broken(place: Place) -> None:
-    place.home.mkdir()
+def test_models_come_even_where_the_config_is_broken(place: Place, answers) -> None:
     (place.home / "config.json").write_text('{"model": 5, "prices": [1], "providers": {"x": 1')
 
-    done = place.run("completion", "--values", "models")
-
-    assert done.code == 0
-    assert "claude-sonnet-5-5\t" in done.out
+    assert "claude-sonnet-5-5" in answers("kode run --model cl")[0].split()
 
 
-def test_asking_for_values_imports_neither_sdk_nor_pydantic(place: Place) -> None:
+def test_answering_a_shell_imports_no_sdk(place: Place, environ: dict[str, str]) -> None:
     script = (
-        "import sys; from kode.cli.commands.completion import main; main(['--values', 'models']);"
-        "sys.exit(any(n in sys.modules for n in ('pydantic', 'openai', 'anthropic', 'rich')))"
+        "import sys; from kode.cli.main import main; main([]);"
+        "sys.exit(any(name in sys.modules for name in ('openai', 'anthropic')))"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=place.environ, capture_output=True)
+    line = "kode continue --id "
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(place.folder / "told"),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    done = subprocess.run([sys.executable, "-c", script], env={**environ, **asked})
 
     assert done.returncode == 0
+    assert environ["SESSION"] in (place.folder / "told").read_text()

@@ -15,7 +15,7 @@ from kode.engine.turn import run_turn
 from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
 from kode.function_tool import tool
-from kode.memory.null import NullMemory
+from kode.memory.base import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.session import log
 from kode.session.checkpoints import Checkpoints

@@ -1,8 +1,8 @@
 from kode.contracts import Drop
 from kode.engine.context import compact, context_tokens, prepare
 from kode.events import ContextReduced
+from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
-from kode.memory.null import NullMemory
 from kode.messages import results_of, text_of
 from kode.session import log
 from kode.session.entries import CompactionEntry, PruneEntry

@@ -10,7 +10,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Replied, RetryScheduled, TextDelta, TurnEnded
-from kode.memory.null import NullMemory
+from kode.memory.base import NullMemory
 from kode.messages import Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, TurnEntry

@@ -24,10 +24,9 @@ from kode.memory.history import Change, History
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.queue import Decided, Item, Queue
 from kode.memory.project import ProjectFolder
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.memory.tiered.pending import Pending, PendingFolder
-from kode.memory.vault.pending import Pending as Task
-from kode.memory.vault.pending import PendingFolder as Tasks
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, Pending, PendingFolder
+from kode.memory.vault.reflect import Pending as Task
+from kode.memory.vault.reflect import PendingFolder as Tasks
 from kode.paths import path_hash, project_memory
 from kode.permissions import approvals
 from kode.permissions.rules import parse

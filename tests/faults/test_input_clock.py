@@ -10,7 +10,7 @@ import pytest
 
 from kode.memory.journal import queue
 from kode.memory.journal.queue import new_id
-from kode.memory.tiered.pending import Pending, PendingFolder
+from kode.memory.tiered.episode_files import Pending, PendingFolder
 from kode.session import index, log
 from tests.session.stories import plain_turn, whole_story
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from kode.memory.journal.queue import Item
 from kode.memory.stored import read_row
-from kode.memory.tiered.pending import Pending
-from kode.memory.vault.pending import Pending as Task
+from kode.memory.tiered.episode_files import Pending
+from kode.memory.vault.reflect import Pending as Task
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 

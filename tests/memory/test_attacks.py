@@ -20,7 +20,7 @@ from kode.conversation import open_conversation
 from kode.events import silent
 from kode.memory import make_system
 from kode.memory.commands import memory_command
-from kode.memory.transfer import copy
+from kode.memory.exchange import copy
 from kode.messages import Message, Text
 from kode.permissions.decide import decide_call
 from kode.permissions.gate import Answer

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kode.memory.background import Background
+from kode.memory.base import Background
 
 
 async def test_work_continues_when_the_one_who_waits_is_cancelled():

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.config import Embedding
+from kode.memory.cache import VectorCache
 from kode.memory.embed import LocalEmbedder, OpenAIEmbedder, embed, open_embedder
-from kode.memory.vector_cache import VectorCache
 from tests.scripted_server import ScriptedServer
 
 CORPUS = ["The user prefers tabs over spaces", "Deploys happen on Friday", "Alice owns billing"]

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from kode.contracts import Drop, Injection
+from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
-from kode.memory.null import NullMemory
 from tests.memory.life import memory_context, notices, turn
 
 HOOKS = ("open", "inject", "recall", "after_turn", "before_drop", "maintain", "search", "snapshot")

@@ -8,8 +8,7 @@ import pytest
 from kode.cli.main import main
 from kode.config import MemoryConfig
 from kode.memory import exchange, make_system
-from kode.memory.exchange import CARRIERS, Piece, carrier_of
-from kode.memory.transfer import copy
+from kode.memory.exchange import CARRIERS, Piece, carrier_of, copy
 from tests.memory.life import memory_context, write_facts
 from tests.memory.life import opened as opened_tiered
 

@@ -10,8 +10,7 @@ import pytest
 
 from kode.contracts import AtStake
 from kode.session.checkpoints import Checkpoints
-from kode.session.git import ENVIRONMENT, GitError
-from kode.session.uncommitted import blobs, survey
+from kode.session.git import ENVIRONMENT, GitError, blobs, survey
 from tests.needs import needs
 from tests.session.stories import contents_in
 

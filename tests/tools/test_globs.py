@@ -1,6 +1,6 @@
 import pytest
 
-from kode.tools.globs import matches
+from kode.tools.file_search import matches
 
 
 @pytest.mark.parametrize(

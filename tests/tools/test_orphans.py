@@ -18,7 +18,7 @@ needs_pgrep = needs("pgrep")
 
 COMMANDS_AND_WAIT = """
 import os, secrets, subprocess, sys, time
-from kode.tools.orphans import WATCH
+from kode.tools.processes import WATCH
 from kode.tools.processes import MARK
 
 first, second = secrets.token_hex(12), secrets.token_hex(12)

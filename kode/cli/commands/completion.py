@@ -1,19 +1,24 @@
 """`kode completion bash|zsh|fish`: prints a script that completes kode's command line there.
 
-The script is made from what `command_line` finds out. What is different each time (session ids,
-models) it asks for with `kode completion --values KIND`, which therefore imports little. The
-scripts' own languages are in `completion_scripts`.
+The script asks kode at each Tab, in the protocol of argcomplete: `answer` says what may stand
+there, from what the commands' own parsers say, and from the sessions and models there are then.
 """
 
 import argparse
 import contextlib
+import importlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.cli.parser import Parser
+import argcomplete
+from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
+from argcomplete.shell_integration import shellcode
+
+from kode.cli.parser import COMMANDS, Described, Parser
 from kode.errors import EXIT_OK, ConfigError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -38,36 +43,115 @@ def main(argv: Sequence[str]) -> int:
         "kode completion", "Prints a script that completes kode's commands, flags and session ids."
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help="bash, zsh, fish")
-    parser.add_argument("--values", choices=("sessions", "models"), help=argparse.SUPPRESS)
     parser.epilog = "\n\n".join(
         f"{shell}:\n" + INSTALL.format(now=now, keep=keep)
         for shell, (now, keep) in NOW_AND_KEEP.items()
     )
     arguments = parser.parse(argv)
-    if arguments.values:
-        for value, what in values(arguments.values):
-            sys.stdout.write(f"{value}\t{what}\n")
-        return EXIT_OK
     if arguments.shell is None:
         raise ConfigError(
             f"kode completion: name the shell: {', '.join(SHELLS)}. "
             "`kode completion --help` says how to use what it prints."
         )
-    from kode.cli.commands.command_line import contexts
-    from kode.cli.commands.completion_scripts import SCRIPTS
-
-    sys.stdout.write(SCRIPTS[arguments.shell](contexts()))
+    sys.stdout.write(shellcode(["kode"], shell=arguments.shell))
     return EXIT_OK
 
 
-def values(kind: str) -> Iterable[tuple[str, str]]:
-    """The sessions, or the models, that may be named now; one a line in the script's hands."""
-    from kode.cli.prompt.choices import model_choices, session_choices
+def answer(line: str) -> int:
+    """Tells the shell that asks what may stand next in a line."""
+    argcomplete.autocomplete(
+        _whole(line.split()),
+        always_complete_options=False,
+        exit_method=sys.exit,
+        default_completer=ANYTHING,
+    )
+    return EXIT_OK
+
+
+def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
+    """One parser for all of kode's command line. Of the commands only those that are among `words`
+    are looked into."""
+    from kode.cli.commands import interactive
+
+    whole = argparse.ArgumentParser("kode", add_help=False)
+    for action in _described((), partial(interactive.main, []))._actions:
+        if action.option_strings:
+            whole._add_action(action)
+    commands = whole.add_subparsers()
+    for name, (where, what) in COMMANDS.items():
+        if name not in words:
+            commands.add_parser(name, help=what)
+            continue
+        where, _, function = where.partition(":")
+        module = importlib.import_module(where)
+        own = getattr(module, "COMMANDS", COMMANDS)
+        if own is not COMMANDS:
+            below = commands.add_parser(name, help=what).add_subparsers()
+            for sub, told in own.items():
+                parser = _described((name, sub), partial(module.main, [sub]))
+                below.add_parser(sub, help=told, parents=[parser], add_help=False)
+        else:
+            run = getattr(module, function) if function else getattr(module, "parse", module.main)
+            parser = _described((name,), partial(run, []))
+            commands.add_parser(name, help=what, parents=[parser], add_help=False)
+    return whole
+
+
+def _described(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
+    """The parser that a command would read its command line with, its values to be completed."""
+    Parser.describing = True
+    try:
+        run()
+    except Described as described:
+        _complete(described.parser, words)
+        return described.parser
+    finally:
+        Parser.describing = False
+    raise AssertionError("a command has read its command line without a parser")
+
+
+def _complete(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> None:
+    """Has each value completed as what the help calls it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                _complete(below, words)
+        # The ids of `kode memory` are those of changes.
+        elif action.choices is None and not (action.metavar == "ID" and words == ("memory",)):
+            completer = COMPLETERS.get(str(action.metavar), ANYTHING)
+            action.completer = completer  # type: ignore[attr-defined]
+
+
+def _systems(**_: Any) -> Sequence[str]:
+    from kode.registry import SYSTEMS
+
+    return tuple(SYSTEMS)
+
+
+def _sessions(**_: Any) -> Mapping[str, str]:
+    from kode.cli.prompt.choices import session_choices
+    from kode.paths import home
+
+    return dict(session_choices(home(), None))
+
+
+def _models(**_: Any) -> Mapping[str, str]:
+    from kode.cli.prompt.choices import model_choices
     from kode.paths import config_file, home
 
-    if kind == "sessions":
-        return session_choices(home(), None)
-    return model_choices(None, _configured_models(config_file(home())))
+    return dict(model_choices(None, _configured_models(config_file(home()))))
+
+
+ANYTHING = ChoicesCompleter({})
+COMPLETERS = {
+    "M": _models,
+    "ID": _sessions,
+    "SYSTEM": _systems,
+    "FILE": FilesCompleter(),
+    "FILE[,FILE]": FilesCompleter(),
+    "DIR": DirectoriesCompleter(),
+}
+"""By what a flag's help calls its value."""
 
 
 def _configured_models(path: Path) -> list[str]:

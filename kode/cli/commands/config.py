@@ -12,8 +12,7 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.lines import clean, plural
-from kode.cli.screen.output import to_json
-from kode.cli.screen.settings import settings_lines
+from kode.cli.screen.output import settings_lines, to_json
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 

@@ -1,22 +1,28 @@
 """What `kode doctor` finds, and what several of its checks look at.
 
-The checks are `machine_checks` and `setup_checks`.
+Of the checks, those of the machine: Python, folders, programs, the terminal.
 """
 
 import functools
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode import paths
+from kode import __version__, paths
 from kode.errors import KodeError
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.commands.reach import Reached
     from kode.config import Loaded, ProviderChoice
 
+MIN_FREE_BYTES = 100 * 1024 * 1024
+PROGRAM_TIMEOUT_S = 10.0
 NOT_TRIED = "not tried: the configuration has a fault"
 """Of what cannot be looked at without one."""
 
@@ -25,11 +31,23 @@ State = Literal["ok", "missing", "optional"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    what: str
+    what: str = ""
     state: State
     """`missing` is needed and makes the exit code 1; `optional` works without."""
     detail: str
     next_step: str = ""
+
+
+def ok(detail: str) -> Finding:
+    return Finding(state="ok", detail=detail)
+
+
+def missing(detail: str, next_step: str = "") -> Finding:
+    return Finding(state="missing", detail=detail, next_step=next_step)
+
+
+def optional(detail: str, next_step: str = "") -> Finding:
+    return Finding(state="optional", detail=detail, next_step=next_step)
 
 
 @dataclass(frozen=True)
@@ -74,3 +92,94 @@ def can_write(folder: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+def python(case: Case) -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return ok(f"{version}, kode {__version__}")
+
+
+def home(case: Case) -> Finding:
+    home = paths.home()
+    folder = _existing(home)
+    if folder.is_dir() and can_write(folder):
+        return ok(f"{home} can be written")
+    return missing(
+        f"{home} cannot be written", "make it writable, or set KODE_HOME to another folder"
+    )
+
+
+def _existing(folder: Path) -> Path:
+    """The nearest folder above that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def disk(case: Case) -> Finding:
+    free = shutil.disk_usage(_existing(paths.home())).free
+    detail = f"{free / 2**30:.1f} GB free"
+    if free >= MIN_FREE_BYTES:
+        return ok(detail)
+    return missing(
+        f"{detail} where {paths.home()} is",
+        "free some space; `kode session cleanup DAYS` deletes old sessions",
+    )
+
+
+def _version_of(program: str) -> str | None:
+    """The first line of what it says its version is; None where it cannot be run."""
+    path = find_program(program)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.partition("\n")[0].strip() or program
+
+
+def git(case: Case) -> Finding:
+    without = "kode works without, but /undo keeps less before commands that discard work"
+    return _program("git", "git", "", without)
+
+
+def ripgrep(case: Case) -> Finding:
+    return _program(
+        "rg", "ripgrep (rg)", ": searches are fast", "kode searches by itself, more slowly"
+    )
+
+
+def _program(name: str, install: str, found: str, without: str) -> Finding:
+    if version := _version_of(name):
+        return ok(f"{version}{found}")
+    there = find_program(name)
+    state = f"{there} cannot be run" if there else "not found"
+    return optional(f"{state}; {without}", f"install {install}")
+
+
+def terminal(case: Case) -> Finding:
+    term = os.environ.get("TERM", "")
+    if not sys.stdout.isatty():
+        return ok("output goes to a pipe or file")
+    if term in ("", "dumb"):
+        return optional(
+            f"TERM is {term or 'not set'}: plain lines, no colours, no editing keys",
+            "set TERM to what your terminal is, for example xterm-256color",
+        )
+    size = shutil.get_terminal_size()
+    colours = "off (NO_COLOR)" if os.environ.get("NO_COLOR") else "on"
+    detail = f"{term}, {size.columns} columns, colours {colours}"
+    if "utf" not in (sys.stdout.encoding or "").lower():
+        return optional(
+            f"{detail}, {sys.stdout.encoding}: signs that it lacks show as ?",
+            "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
+        )
+    return ok(detail)

@@ -1,6 +1,6 @@
 """`kode doctor`: what works on this machine and what does not, each with the next step.
 
-The checks are `machine_checks` and `setup_checks`.
+The checks are `diagnosis` and `setup_checks`.
 """
 
 import argparse
@@ -8,10 +8,11 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import machine_checks, setup_checks
-from kode.cli.commands.diagnosis import Case, Finding, State
+from kode.cli.commands import diagnosis, setup_checks
+from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, fold
@@ -20,22 +21,22 @@ from kode.errors import EXIT_FAILED, EXIT_OK
 NARROW_COLUMNS = 60
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 
-CHECKS: tuple[Callable[[Case], Finding], ...] = (
-    machine_checks.python,
-    machine_checks.home,
-    machine_checks.disk,
-    setup_checks.config,
-    setup_checks.key,
-    setup_checks.server,
-    setup_checks.model,
-    setup_checks.memory,
-    setup_checks.instructions,
-    setup_checks.extensions,
-    machine_checks.git,
-    machine_checks.ripgrep,
-    setup_checks.sandbox,
-    machine_checks.terminal,
-)
+CHECKS: dict[str, Callable[[Case], Finding]] = {
+    "Python": diagnosis.python,
+    "home": diagnosis.home,
+    "disk": diagnosis.disk,
+    "config": setup_checks.config,
+    "key": setup_checks.key,
+    "server": setup_checks.server,
+    "model": setup_checks.model,
+    "memory": setup_checks.memory,
+    "instructions": setup_checks.instructions,
+    "extensions": setup_checks.extensions,
+    "git": diagnosis.git,
+    "ripgrep": diagnosis.ripgrep,
+    "sandbox": setup_checks.sandbox,
+    "terminal": diagnosis.terminal,
+}
 """In the order they are shown."""
 
 
@@ -70,9 +71,9 @@ def _shown(finding: Finding) -> str:
 def examine(cwd: Path) -> Iterator[Finding]:
     """Every check in turn; a check that fails unexpectedly is a finding too."""
     case = Case(cwd)
-    for check in CHECKS:
+    for what, check in CHECKS.items():
         try:
-            yield check(case)
+            finding = check(case)
         except Exception as error:
-            detail = f"{type(error).__name__}: {error}"
-            yield Finding(what=check.__name__, state="missing", detail=detail)
+            finding = missing(f"{type(error).__name__}: {error}")
+        yield replace(finding, what=what)

@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory import make_system
+    from kode.memory.base import NullMemory
     from kode.memory.commands import run_command
-    from kode.memory.null import NullMemory
 
     config = loaded.config
     system = make_system(config.memory) if config.memory.enabled else NullMemory()
@@ -93,7 +93,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory import make_system
-    from kode.memory.transfer import copy
+    from kode.memory.exchange import copy
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")

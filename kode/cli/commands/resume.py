@@ -22,6 +22,16 @@ def main(argv: Sequence[str]) -> int:
     return continue_session(arguments, arguments.id, arguments.task)
 
 
+def by_id(argv: Sequence[str]) -> int:
+    """`kode resume [ID]`: the same under another agent's name, which takes the id as a word."""
+    parser = Parser("kode resume", "Resume a session; without ID, pick one.")
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the beginning of its id")
+    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+    add_conversation_flags(parser)
+    arguments = parser.parse(argv)
+    return continue_session(arguments, arguments.id, arguments.task)
+
+
 def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
     """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
     an id, "" where the person is to pick, None for the newest.

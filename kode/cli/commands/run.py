@@ -32,7 +32,6 @@ from kode.cli.screen.output import (
 )
 from kode.errors import ConfigError, Interrupted, StorageError, UserError
 from kode.events import Emit, Notice, TurnEnded, silent
-from kode.messages import Usage
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -110,7 +109,8 @@ async def _run(
             ended = await _ended(task)
         extensions = conversation.extensions
         untrusted = extensions.untrusted if extensions is not None else ()
-        _print_result(arguments, ended, conversation.session.id, cwd, untrusted)
+        plain = loaded.config.repl.plain
+        _print_result(arguments, ended, conversation.session.id, cwd, untrusted, plain=plain)
     finally:
         closing = asyncio.ensure_future(conversation.close())
         with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
@@ -131,16 +131,7 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
     except StorageError as error:  # raised only where nothing was done yet
         raise not_kept(error) from error
     except asyncio.CancelledError:
-        return TurnEnded(
-            status="interrupted",
-            result="",
-            error="Interrupted before the turn began.",
-            steps=0,
-            usage=Usage(),
-            cost_usd=None,
-            files_changed=(),
-            duration_ms=0,
-        )
+        return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
@@ -303,6 +294,8 @@ def _print_result(
     session_id: str | None,
     cwd: Path,
     untrusted: tuple[str, ...],
+    *,
+    plain: bool,
 ) -> None:
     match arguments.output_format:
         case "json":
@@ -312,9 +305,7 @@ def _print_result(
             print_line(to_json({"type": "result", **whole}))
         case _:
             if ended.result.strip():
-                result = ended.result.rstrip("\n")
-                # A program gets what was said; a terminal must not be controlled by it.
-                print_line(clean(result) if sys.stdout.isatty() else result)
+                _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
             if ended.error:
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
@@ -323,6 +314,19 @@ def _print_result(
                     one_line(relative_path(path, cwd)) for path in ended.files_changed
                 )
                 print(f"changed: {names}", file=sys.stderr)
+
+
+def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:
+    """A program gets what the model said as it is; a person reads it as in the REPL."""
+    if not sys.stdout.isatty():
+        print_line(answer)
+        return
+    from kode.cli.screen.render import Renderer
+    from kode.cli.screen.screen import open_screen
+
+    screen = open_screen(color=False if arguments.no_color else None, plain=plain)
+    Renderer(screen).show_answer(answer)
+    screen.flush()
 
 
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from kode import paths
-from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write
+from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
 from kode.errors import KodeError
 from kode.events import Event, Notice
 
@@ -19,97 +19,81 @@ def config(case: Case) -> Finding:
     try:
         loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
     except KodeError as error:
-        return Finding(
-            what="config",
-            state="missing",
-            detail=str(error),
-            next_step="fix it there; `kode config check` checks all of it again",
-        )
+        return missing(str(error), "fix it there; `kode config check` checks all of it again")
     warnings = " ".join(loaded.warnings)
-    return Finding(what="config", state="ok", detail=warnings or "no faults")
+    return ok(warnings or "no faults")
 
 
 def key(case: Case) -> Finding:
     from kode.config import LOCAL_KEY, resolve_provider
 
     if case.loaded is None:
-        return Finding(what="key", state="optional", detail=NOT_TRIED)
+        return optional(NOT_TRIED)
     try:
         choice = resolve_provider(case.loaded.config, os.environ)
     except KodeError as error:
         said, _, step = str(error).partition(". ")
-        return Finding(what="key", state="missing", detail=f"{said}.", next_step=step)
+        return missing(f"{said}.", step)
     if choice.name == "scripted":
-        return Finding(what="key", state="ok", detail="none needed for the scripted provider")
+        return ok("none needed for the scripted provider")
     reached = case.reached
     if reached is not None and reached.state == "refused":
-        return Finding(
-            what="key",
-            state="missing",
-            detail=f"for {choice.name}: {reached.url} answers, but {reached.detail}",
-            next_step="set another: `kode init --force`, or the variable it came from; "
+        return missing(
+            f"for {choice.name}: {reached.url} answers, but {reached.detail}",
+            "set another: `kode init --force`, or the variable it came from; "
             "`kode config show` says which",
         )
     if choice.api_key == LOCAL_KEY:
         detail = "none set, and the server asks for none"
         if reached is None or reached.state != "ok":
             detail = "none set; a local server needs none"
-        return Finding(what="key", state="ok", detail=detail)
+        return ok(detail)
     if reached is not None and reached.state == "ok":
-        return Finding(what="key", state="ok", detail=f"for {choice.name}, accepted by the server")
-    return Finding(what="key", state="ok", detail=f"for {choice.name}, not tested")
+        return ok(f"for {choice.name}, accepted by the server")
+    return ok(f"for {choice.name}, not tested")
 
 
 def server(case: Case) -> Finding:
     if case.choice is None:
-        return Finding(what="server", state="optional", detail="not tried without a key")
+        return optional("not tried without a key")
     reached = case.reached
     if reached is None:
-        return Finding(what="server", state="ok", detail="none needed for the scripted provider")
+        return ok("none needed for the scripted provider")
     if reached.state == "unreachable":
-        return Finding(
-            what="server",
-            state="missing",
-            detail=f"{reached.url} cannot be reached ({reached.detail})",
-            next_step="start it, or check the address, the network, a proxy and a firewall",
+        return missing(
+            f"{reached.url} cannot be reached ({reached.detail})",
+            "start it, or check the address, the network, a proxy and a firewall",
         )
     if reached.state == "odd":
         hint = "" if reached.url.rstrip("/").endswith("/v1") else ", which mostly ends in /v1"
-        return Finding(
-            what="server",
-            state="optional",
-            detail=f"{reached.url}: {reached.detail}",
-            next_step=f"if requests fail, check the base URL{hint}",
+        return optional(
+            f"{reached.url}: {reached.detail}", f"if requests fail, check the base URL{hint}"
         )
-    return Finding(what="server", state="ok", detail=f"{reached.url} answers")
+    return ok(f"{reached.url} answers")
 
 
 def model(case: Case) -> Finding:
     from kode.assembly import make_provider
 
     if case.loaded is None or case.choice is None:
-        return Finding(what="model", state="optional", detail="none chosen yet")
+        return optional("none chosen yet")
     try:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:
-        return Finding(what="model", state="missing", detail=str(error))
+        return missing(str(error))
     window = f"{provider.info.context_window:,} tokens"
     if case.reached is not None and case.reached.offers(provider.model) is False:
         names = ", ".join(case.reached.models[:SHOWN_MODELS])
         more = ", ..." if len(case.reached.models) > SHOWN_MODELS else ""
-        return Finding(
-            what="model",
-            state="missing",
-            detail=f"{provider.model} is not among what {case.reached.url} offers",
-            next_step=f"set `model` in the config, or --model, to one of: {names}{more}",
+        return missing(
+            f"{provider.model} is not among what {case.reached.url} offers",
+            f"set `model` in the config, or --model, to one of: {names}{more}",
         )
     if provider.info.known:
-        return Finding(what="model", state="ok", detail=f"{provider.model}, window {window}")
-    return Finding(
-        what="model",
-        state="optional",
-        detail=f"kode does not know {provider.model}: assumes a window of {window}, no price",
-        next_step="set context.window and prices in the config if you know them",
+        return ok(f"{provider.model}, window {window}")
+    return optional(
+        f"kode does not know {provider.model}: assumes a window of {window}, no price",
+        "set context.window and prices in the config if you know them",
     )
 
 
@@ -119,19 +103,17 @@ def memory(case: Case) -> Finding:
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
-        return Finding(what="memory", state="optional", detail=NOT_TRIED)
+        return optional(NOT_TRIED)
     config = case.loaded.config
     settings = config.memory
     if not settings.enabled:
-        return Finding(what="memory", state="ok", detail="off (`memory.enabled`)")
+        return ok("off (`memory.enabled`)")
     folder = paths.memory_folder(paths.home(), settings.data_dir)
 
     if folder.exists() and not (folder.is_dir() and can_write(folder)):
-        return Finding(
-            what="memory",
-            state="missing",
-            detail=f"{folder} is not a folder that can be written",
-            next_step="move what is there away, or make it writable",
+        return missing(
+            f"{folder} is not a folder that can be written",
+            "move what is there away, or make it writable",
         )
 
     faults: list[str] = []
@@ -152,49 +134,40 @@ def memory(case: Case) -> Finding:
     try:
         text = asyncio.run(looked_at())
     except Exception as error:
-        return Finding(
-            what="memory",
-            state="missing",
-            detail=f"{settings.system} in {folder} cannot be opened: {error}",
-            next_step="fix or move away the file it names; memory works without it until then",
+        return missing(
+            f"{settings.system} in {folder} cannot be opened: {error}",
+            "fix or move away the file it names; memory works without it until then",
         )
     if faults:
-        return Finding(
-            what="memory",
-            state="optional",
-            detail=" ".join(faults),
-            next_step=f"check it in {folder}; its content is not used until then",
+        return optional(
+            " ".join(faults), f"check it in {folder}; its content is not used until then"
         )
     damaged = sorted(p.name for p in folder.rglob("*.damaged-*")) if folder.is_dir() else []
     if damaged:
-        return Finding(
-            what="memory",
-            state="optional",
-            detail=f"damaged files were set aside: {', '.join(damaged[:3])}",
-            next_step=f"check them in {folder}, copy what you need, and delete them",
+        return optional(
+            f"damaged files were set aside: {', '.join(damaged[:3])}",
+            f"check them in {folder}, copy what you need, and delete them",
         )
     shown = "; ".join(line for line in text.splitlines()[2:4] if line)
-    return Finding(what="memory", state="ok", detail=f"{settings.system}: {shown}")
+    return ok(f"{settings.system}: {shown}")
 
 
 def instructions(case: Case) -> Finding:
     from kode.assembly import read_instructions
 
     if case.loaded is None:
-        return Finding(what="instructions", state="optional", detail=NOT_TRIED)
+        return optional(NOT_TRIED)
     if not case.loaded.config.agents_files:
-        return Finding(what="instructions", state="ok", detail="not read (`agents_files`)")
+        return ok("not read (`agents_files`)")
     found = read_instructions(case.cwd)
     named = ", ".join(found.described(case.cwd))
     if found.warning:
-        return Finding(
-            what="instructions",
-            state="optional",
-            detail="; ".join(filter(None, (named, found.warning))),
-            next_step="fix or shorten the file it names; the others are used",
+        return optional(
+            "; ".join(filter(None, (named, found.warning))),
+            "fix or shorten the file it names; the others are used",
         )
     detail = named or "none here; /init in the chat writes AGENTS.md"
-    return Finding(what="instructions", state="ok", detail=detail)
+    return ok(detail)
 
 
 def extensions(case: Case) -> Finding:
@@ -212,14 +185,9 @@ def extensions(case: Case) -> Finding:
     if waits:
         detail += f"; not approved, so not used: {', '.join(waits)}"
     if said := " ".join(filter(None, faults)):
-        return Finding(
-            what="extensions",
-            state="optional",
-            detail=f"{detail}. {said}",
-            next_step="fix it in the file it names; the others are used",
-        )
+        return optional(f"{detail}. {said}", "fix it in the file it names; the others are used")
     next_step = "`kode trust approve` shows and approves" if waits else ""
-    return Finding(what="extensions", state="ok", detail=detail, next_step=next_step)
+    return Finding(state="ok", detail=detail, next_step=next_step)
 
 
 def sandbox(case: Case) -> Finding:
@@ -227,14 +195,12 @@ def sandbox(case: Case) -> Finding:
     from kode.sandbox.sandbox import open_sandbox
 
     if case.loaded is None:
-        return Finding(what="sandbox", state="optional", detail=NOT_TRIED)
+        return optional(NOT_TRIED)
     config = case.loaded.config
     if config.sandbox.enabled is False:
-        return Finding(
-            what="sandbox",
-            state="optional",
-            detail="off: only plain reading commands run without a question",
-            next_step='set sandbox.enabled to "auto"',
+        return optional(
+            "off: only plain reading commands run without a question",
+            'set sandbox.enabled to "auto"',
         )
     place = open_workplace(config, paths.home(), case.cwd, paths.outputs_folder(paths.home(), None))
     standing = open_sandbox(place, network=config.sandbox.network).standing()
@@ -242,17 +208,11 @@ def sandbox(case: Case) -> Finding:
     if standing.kind == "bubblewrap":
         what = "bubblewrap, with a copy of the project to write in"
         detail = what if standing.layered else f"bubblewrap; {gaps}"
-        return Finding(what="sandbox", state="ok", detail=detail)
+        return ok(detail)
     if standing.kind == "landlock":
-        return Finding(
-            what="sandbox",
-            state="optional",
-            detail=f"Landlock and seccomp only: {gaps}",
-            next_step=f"install bubblewrap for the rest ({standing.why})",
+        return optional(
+            f"Landlock and seccomp only: {gaps}",
+            f"install bubblewrap for the rest ({standing.why})",
         )
-    return Finding(
-        what="sandbox",
-        state="missing" if config.sandbox.enabled is True else "optional",
-        detail="none: only plain reading commands run without a question",
-        next_step=standing.why,
-    )
+    state = missing if config.sandbox.enabled is True else optional
+    return state("none: only plain reading commands run without a question", standing.why)

@@ -289,18 +289,8 @@ def _result(conversation: Conversation, ended: TurnEnded, parent: str | None) ->
 
 def _never_began(stop: Stop) -> TurnEnded:
     from kode.events import TurnEnded
-    from kode.messages import Usage
 
-    return TurnEnded(
-        status=stop.status or "interrupted",
-        result="",
-        error=stop.error or "Interrupted.",
-        steps=0,
-        usage=Usage(),
-        cost_usd=None,
-        files_changed=(),
-        duration_ms=0,
-    )
+    return TurnEnded(status=stop.status or "interrupted", error=stop.error or "Interrupted.")
 
 
 def _mark_as_own() -> None:

@@ -40,8 +40,8 @@ def child_conversation(
     from kode.config import Loaded, resolve_provider
     from kode.conversation import Conversation
     from kode.engine.context import Context
+    from kode.memory.base import SnapshotMemory
     from kode.memory.guarded import Guarded
-    from kode.memory.snapshot import SnapshotMemory
     from kode.paths import agents_folder, home, outputs_folder
     from kode.session import log
     from kode.session.entries import TaintEntry

@@ -84,8 +84,8 @@ def _instructions(talk: "Conversation") -> list[str]:
 
 async def show_config(state: PromptState, argument: str) -> None:
     """The settings of this session, as `kode config show`; /config PART shows a part of them."""
+    from kode.cli.screen.output import settings_lines
     from kode.cli.screen.pager import show_paged
-    from kode.cli.screen.settings import settings_lines
 
     loaded = state.conversation.loaded
     lines = [clean(line) for line in settings_lines(loaded, argument)]

@@ -137,7 +137,7 @@ def _names(command: Sequence[str], root: Path) -> list[str] | None:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    from kode.tools.walk import walk
+    from kode.tools.search_worker import walk
 
     real = os.path.realpath(root)
     for path in walk(real):

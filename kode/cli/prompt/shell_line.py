@@ -16,8 +16,8 @@ from pathlib import Path
 
 from kode.contracts import Background
 from kode.errors import UserError
-from kode.tools.orphans import WATCH
 from kode.tools.output import Capture, Lines
+from kode.tools.processes import WATCH
 
 CALL_ID = "!"
 """What the background knows it by while it runs in front: there is one at a time."""

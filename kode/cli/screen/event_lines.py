@@ -42,6 +42,10 @@ VERBS = {
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
 
+ENDED_WELL = "exit status 0"
+"""The summary of a command of which there is nothing to say."""
+
+
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool does: `Running pytest -q`."""
     verb = VERBS.get(name, (name, name))[0]
@@ -55,7 +59,8 @@ def tool_line(event: ToolFinished, width: int) -> str:
     """
     # What failed was not done.
     verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
-    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
+    summary = "" if event.summary == ENDED_WELL else event.summary
+    outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     end = "".join(f" · {part}" for part in (outcome, time) if part)
     end = clip(end, max(width - len(verb) - 8, width // 2))
@@ -75,7 +80,7 @@ def refused_line(event: ToolFinished, width: int) -> str:
 def command_failed(event: ToolFinished) -> bool:
     """Whether a command ran and ended otherwise than well, which is no error of the call."""
     ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
-    return event.name == "shell" and ill and event.summary != "exit status 0"
+    return event.name == "shell" and ill and event.summary != ENDED_WELL
 
 
 def command_output(text: str) -> str:

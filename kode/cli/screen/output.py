@@ -1,7 +1,7 @@
-"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event.
+"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event;
+and the settings as lines for people.
 
-The answer goes to stdout, everything else to stderr. `docs/scripts.md` describes the shapes and
-names every event.
+The answer goes to stdout, everything else to stderr. `docs/scripts.md` names every event.
 """
 
 import dataclasses
@@ -10,11 +10,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kode.cli.screen.lines import one_line
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
 from kode.events import Emit, Event, Status, TurnEnded
 from kode.messages import Usage
+
+if TYPE_CHECKING:
+    from kode.config import Loaded
 
 EXIT_CODES: dict[Status, int] = {
     "success": EXIT_OK,
@@ -112,15 +116,24 @@ def wanted_format(argv: Sequence[str]) -> str:
 def failure_object(argv: Sequence[str], error: KodeError) -> str:
     """The JSON of a task that could not start."""
     statuses = {code: status for status, code in EXIT_CODES.items()}
-    ended = TurnEnded(
-        status=statuses.get(error.exit_code, "error"),
-        result="",
-        error=str(error),
-        steps=0,
-        usage=Usage(),
-        cost_usd=None,
-        files_changed=(),
-        duration_ms=0,
-    )
+    ended = TurnEnded(status=statuses.get(error.exit_code, "error"), error=str(error))
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
     return to_json({**kind, **result_object(ended, None, Path())})
+
+
+def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
+    """A line a key that begins with `beginning`; secrets are masked."""
+    from kode.config import flat, shown
+
+    values = {
+        key: shown(key, value)
+        for key, value in flat(loaded.config).items()
+        if key.startswith(beginning)
+    }
+    width = max(map(len, values), default=0)
+    lines = []
+    for key, value in values.items():
+        text = one_line(json.dumps(value, ensure_ascii=False))
+        origin = loaded.origins[key]
+        lines.append(f"{key:<{width}}  {text}" + ("" if origin == "default" else f"  ({origin})"))
+    return lines

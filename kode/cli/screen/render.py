@@ -8,7 +8,8 @@ Decides nothing; the words of a line are `event_lines`, the blocks of a reply ar
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, assert_never
+from functools import cache
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from kode.cli.screen.details import Details
 from kode.cli.screen.diffs import painted_diff
@@ -34,7 +35,6 @@ from kode.cli.screen.event_lines import (
 )
 from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
-from kode.cli.screen.plain_markdown import plain_markdown
 from kode.cli.screen.progress import Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
@@ -61,6 +61,10 @@ from kode.events import (
 )
 from kode.messages import Text, Thinking
 from kode.permissions.gate import BY_PERSON
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
@@ -302,3 +306,41 @@ class Renderer:
             failed = event.claims_more or not all(one.passed for one in event.checks)
             self.screen.print(evidence, "warning" if failed else "dim")
         self._last = "line"
+
+
+def plain_markdown(text: str) -> str:
+    """The text of a settled block for a screen reader or a log."""
+    if "|" not in text:
+        return text
+    tokens = _parser().parse(text)
+    lines = text.split("\n")
+    for at in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
+        first, last = tokens[at].map or (0, 0)
+        lines[first:last] = _listed(tokens[at:])
+    return "\n".join(lines)
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")
+
+
+def _listed(tokens: "list[Token]") -> list[str]:
+    """The rows of the table that begins the tokens: a line a cell, a blank one between rows."""
+    heads: list[str] = []
+    rows: list[list[str]] = []
+    for at, token in enumerate(tokens):
+        if token.type == "table_close":
+            break
+        if token.type == "th_open":
+            heads.append(tokens[at + 1].content)
+        elif token.type == "tr_open":
+            rows.append([])
+        elif token.type == "td_open":
+            rows[-1].append(tokens[at + 1].content)
+    cells = [
+        [f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in rows if row
+    ]
+    return [line for row in cells for line in (*row, "")]

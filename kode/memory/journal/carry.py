@@ -11,8 +11,8 @@ from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author, Change
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
-from kode.memory.locks import locked
 from kode.memory.project import ProjectFolder
+from kode.memory.stored import locked
 
 if TYPE_CHECKING:
     from kode.memory.journal.system import Journal
@@ -161,9 +161,7 @@ class JournalCarrier(Carrier):
         after: tuple[str, ...],
     ) -> str:
         target = files.folder.target(file)
-        change = Change.by(
-            AUTHOR, kind=kind, target=target, system=SYSTEM, before=before, after=after
-        )
+        change = Change.by(AUTHOR, SYSTEM, kind, target, before=before, after=after)
         return self._history.append(change).id
 
     def _of(self, project: object) -> _Placed:

@@ -1,25 +1,24 @@
 """Writing down what was decided for an item: the entry, the memory, the end of the item.
 
 Every step may be the last before a crash, and is safe to do again: the entry is looked for before
-it is written once more, changes have ids of their own, and merging twice changes nothing. All of it
-happens under the journal's lock, without a pause. Not here: deciding (`consolidate`).
+it is written once more, changes have ids of their own, and merging twice changes nothing.
 """
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from kode import durable
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
-from kode.memory.journal.merge import merged
 from kode.memory.journal.queue import Decided, Item, Queue
-from kode.shorten import shorten
+from kode.messages import shorten
 
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
@@ -67,9 +66,9 @@ class Committer:
                 decided.update,
                 Change.by(
                     item.author,
-                    kind="consolidate",
-                    target=self._files.folder.target(MEMORY),
-                    system=SYSTEM,
+                    SYSTEM,
+                    "consolidate",
+                    self._files.folder.target(MEMORY),
                     id=decided.changes[1],
                 ),
                 recovering=recovering,
@@ -119,15 +118,13 @@ class Committer:
         if line in memory.split("\n"):
             return Outcome(line=f"{MEMORY} has this line already")
         new = f"{memory}\n{line}".strip()
-        change = self._history.append(
-            Change.by(
-                author,
-                kind="add",
-                target=self._files.folder.target(MEMORY),
-                system=SYSTEM,
-                before=(memory,) if memory else (),
-                after=(new,),
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            "add",
+            self._files.folder.target(MEMORY),
+            before=(memory,) if memory else (),
+            after=(new,),
         )
         self._files.write_memory(new)
         added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
@@ -136,14 +133,8 @@ class Committer:
     def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
         block = block_of(text, at)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind="append",
-                target=self._files.folder.target(HISTORY),
-                system=SYSTEM,
-                after=(block,),
-            )
+        change = self._history.record(
+            author, SYSTEM, "append", self._files.folder.target(HISTORY), after=(block,)
         )
         self._files.append_block(block, at, recovering=False)
         return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
@@ -170,15 +161,13 @@ class Committer:
     def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
         if not (recovering and self._history.find(id)):
-            self._history.append(
-                Change.by(
-                    item.author,
-                    kind="append",
-                    target=self._files.folder.target(HISTORY),
-                    system=SYSTEM,
-                    after=(decided.block,),
-                    id=id,
-                )
+            self._history.record(
+                item.author,
+                SYSTEM,
+                "append",
+                self._files.folder.target(HISTORY),
+                after=(decided.block,),
+                id=id,
             )
         at = datetime.fromisoformat(decided.at)
         self._files.append_block(decided.block, at, recovering=recovering)
@@ -243,3 +232,51 @@ def _text(path: Path) -> str:
     with suppress(OSError):
         return path.read_bytes().decode(errors="replace")
     return ""
+
+
+Hunk = tuple[int, int, list[str]]
+"""Lines of the base from, to, and what stands there instead."""
+
+
+def merged(base: str, current: str, update: str) -> str:
+    """`current` (base with a person's changes) with the changes from `base` to `update`."""
+    if current == base:
+        return update
+    if update in (base, current):
+        return current
+    lines = base.split("\n")
+    theirs = _hunks(lines, current.split("\n"))
+    known = {*lines, *current.split("\n")}
+    hunks: list[Hunk] = list(theirs)
+    for start, end, new in _hunks(lines, update.split("\n")):
+        clashing = [hunk for hunk in theirs if _overlap(hunk, start, end)]
+        if not clashing:
+            hunks.append((start, end, new))
+            continue
+        clashing[0][2].extend(x for x in new if x.strip() and x not in known)
+    # Stable: at one and the same place the person's lines come first.
+    hunks.sort(key=lambda hunk: (hunk[0], hunk[1]))
+    result: list[str] = []
+    at = 0
+    for start, end, new in hunks:
+        result += lines[at:start]
+        result += new
+        at = max(at, end)
+    return "\n".join([*result, *lines[at:]])
+
+
+def _hunks(base: Sequence[str], other: Sequence[str]) -> list[Hunk]:
+    matcher = SequenceMatcher(None, base, other, autojunk=False)
+    return [
+        (i1, i2, list(other[j1:j2]))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _overlap(hunk: Hunk, start: int, end: int) -> bool:
+    """Insertions at one place clash too: they may say the same."""
+    first, last, _ = hunk
+    if start == end or first == last:
+        return first <= start <= last if start == end else start <= first <= end
+    return max(first, start) < min(last, end)

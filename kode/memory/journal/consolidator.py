@@ -1,9 +1,8 @@
 """Consolidation: a conversation becomes an entry of the history and an update of MEMORY.md.
 
 Put down first, then one at a time over all processes: read the memory, ask, decide, write. What
-fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in
-the queue for a later start. Not here: the question and the guards (`consolidate`), the steps of
-writing (`commit`), what is taken from a session (`system`).
+fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in the
+queue for a later start.
 """
 
 import asyncio
@@ -28,9 +27,8 @@ from kode.memory.journal.consolidate import (
     safe_entry,
 )
 from kode.memory.journal.files import JournalFiles
-from kode.memory.journal.queue import Item, Queue, new_id
-from kode.memory.journal.said import Said, batches, line_of, raw_lines
-from kode.memory.locks import locked
+from kode.memory.journal.queue import Item, Queue, Said, batches, line_of, new_id, raw_lines
+from kode.memory.stored import locked
 from kode.messages import text_of, user_message
 
 MAX_OUTPUT_TOKENS = 8_000

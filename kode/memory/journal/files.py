@@ -1,8 +1,7 @@
 """The files of a project's journal: MEMORY.md, and a history that only grows. No model, no network.
 
 They lie in `memory/journal/<path-hash>/`. HISTORY.md has every entry, HISTORY-YYYY-MM.md (months in
-UTC) those of one month, so that a search of a month stays small. Not here: when and what is written
-(`consolidator`, `commit`).
+UTC) those of one month, so that a search of a month stays small.
 """
 
 import os

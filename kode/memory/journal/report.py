@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kode import credentials
 from kode.memory.history import History, origin_of
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles, size_of
-from kode.shorten import shorten
+from kode.messages import shorten
 
 LATEST_ENTRIES = 5
 ENTRY_CHARS = 300

@@ -1,9 +1,4 @@
-"""The journal: MEMORY.md in every prompt, a history that is searched on demand, and consolidation.
-
-Here: which moment of the contract does what, and what of a session is taken when. The parts are
-modules of their own: `files`, `said`, `queue`, `consolidate`, `consolidator`, `commit`, `merge`,
-`search`, `tool`, `report`.
-"""
+"""The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,22 +18,18 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, scan
-from kode.memory.approval import only_waiting
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition
+from kode.memory.base import Addition, only_waiting
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
-from kode.memory.journal.queue import Queue
-from kode.memory.journal.said import Said, recap_lines, said_in
-from kode.memory.journal.search import grep, texts_of, where_of
-from kode.memory.journal.tool import history_tool
-from kode.memory.locks import locked
+from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
+from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder
-from kode.memory.stored import may_name_a_file
+from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -248,12 +239,7 @@ class Journal(ProjectMemory):
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
-        change = Change.by(
-            self._author("user"),
-            kind="approve",
-            target=self.folder.target(MEMORY),
-            system=SYSTEM,
-        )
+        change = Change.by(self._author("user"), SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]

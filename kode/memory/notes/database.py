@@ -1,11 +1,8 @@
 """The SQLite file of the notes: opened, kept whole, and what it can do on this machine.
 
-One promise: a transaction that has returned survives a power cut. A rollback journal with
-`synchronous=EXTRA` keeps it with one file at rest, and a reader writes nothing, which a write-ahead
-log cannot say. A damaged file is set aside and reported, never overwritten.
-
-Words and vectors lie in it too (`kode.memory.index`); what this machine lacks for them is said in
-one line. Not here: what a note is (`note`), which are wanted (`store`).
+A transaction that has returned survives a power cut: a rollback journal with `synchronous=EXTRA`
+keeps that with one file at rest, which a write-ahead log cannot say. A damaged file is set aside
+and reported, never overwritten.
 """
 
 import contextlib

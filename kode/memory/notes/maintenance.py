@@ -16,7 +16,6 @@ from kode.errors import BusyError
 from kode.memory import scan
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author
-from kode.memory.locks import locked
 from kode.memory.notes.note import (
     MAX_EVIDENCE,
     MAX_NOTE_CHARS,
@@ -26,6 +25,7 @@ from kode.memory.notes.note import (
     union,
 )
 from kode.memory.notes.store import NoteStore
+from kode.memory.stored import locked
 
 MERGE_AFTER = timedelta(days=7)
 EVERY = timedelta(days=1)

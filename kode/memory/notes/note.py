@@ -14,7 +14,7 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Row
 from kode.memory.stored import check_row
-from kode.shorten import shorten
+from kode.messages import shorten
 
 SYSTEM = "notes"
 

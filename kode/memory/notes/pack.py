@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from kode.memory import rank
 from kode.memory.notes.note import SOUL_CHARS, Note
-from kode.memory.notes.search import search
+from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.vectors import NoteVectors
 
 RULES = 10
 RULES_CHARS = 10_000

@@ -2,7 +2,7 @@
 
 A change is a set of notes as they were and as they become; `commit` applies it in one transaction
 and writes it to the history first, so that swapping the two sides undoes it. Limits count after
-filters. Not here: ranking (`search`), when to change what (`system`, `maintenance`).
+filters.
 """
 
 import contextlib
@@ -17,7 +17,6 @@ from kode.errors import MemoryRefused
 from kode.memory.exchange import read_row
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
 from kode.memory.index import Source
-from kode.memory.locks import locked
 from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (
     PROJECT_SCOPE,
@@ -29,6 +28,7 @@ from kode.memory.notes.note import (
     row_of,
     stamp,
 )
+from kode.memory.stored import locked
 
 DEFAULT_LIMIT = 50
 MIN_ID_CHARS = 4
@@ -228,17 +228,15 @@ class NoteStore:
         """
         self.apply(before, after)
         target = (after or before)[-1].id
-        return self._history.append(
-            Change.by(
-                author,
-                kind=kind,
-                target=f"notes/{target}",
-                system=SYSTEM,
-                before=tuple(map(_line, before)),
-                after=tuple(map(_line, after)),
-                reason=reason,
-                undoes=undoes,
-            )
+        return self._history.record(
+            author,
+            SYSTEM,
+            kind,
+            f"notes/{target}",
+            before=tuple(map(_line, before)),
+            after=tuple(map(_line, after)),
+            reason=reason,
+            undoes=undoes,
         )
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:

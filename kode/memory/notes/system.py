@@ -1,9 +1,4 @@
-"""The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors.
-
-Here: which moment of the contract does what. The parts are modules of their own: `note`,
-`database`, `store`, `write`, `search` with `vectors`, `pack`, `trigger`, `jobs`, `maintenance`,
-`tools`, `report`.
-"""
+"""The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,12 +23,11 @@ from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.notes import jobs, maintenance, pack, report
 from kode.memory.notes.database import Database
+from kode.memory.notes.jobs import asks_to_remember
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
-from kode.memory.notes.search import search, text_of
+from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
-from kode.memory.notes.trigger import asks_to_remember
-from kode.memory.notes.vectors import NoteVectors
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder

@@ -1,7 +1,4 @@
-"""The five tools of the notes: what the model may do with them, and the words it gets back.
-
-Not here: the operations themselves (`write`), searching (`search`).
-"""
+"""The five tools of the notes: what the model may do with them, and the words it gets back."""
 
 from typing import Annotated, Literal, Protocol
 
@@ -11,11 +8,11 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
+from kode.memory.frame import told_to_model
 from kode.memory.notes.note import Note, Sensitivity, Stability
 from kode.memory.notes.pack import listed
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.write import NoteWriter
-from kode.memory.tool_errors import told_to_model
 
 DEFAULT_K = 8
 MAX_K = 20

@@ -1,7 +1,5 @@
 """Writing notes: remember, update, forget, the soul. Each is scanned, recorded in the history first
 and can be undone. What an operation did comes back as an `Outcome` in words.
-
-Not here: when kode writes by itself (`system`), merging and pruning (`maintenance`).
 """
 
 from collections.abc import Callable

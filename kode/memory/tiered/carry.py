@@ -11,7 +11,7 @@ from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
-from kode.memory.history import Author, Change
+from kode.memory.history import Author
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, checked
@@ -127,16 +127,14 @@ class TieredCarrier(Carrier):
         for episode in self._fresh.values():
             async with self._episodes.lock():
                 before = self._episodes.text(episode.session_id)
-                change = self._history.append(
-                    Change.by(
-                        AUTHOR,
-                        kind=kind,
-                        target=f"episodes/{episode.session_id}.md",
-                        system=SYSTEM,
-                        before=(before,) if before else (),
-                        after=(render(episode),),
-                        reason=summary_of(episode.narrative),
-                    )
+                change = self._history.record(
+                    AUTHOR,
+                    SYSTEM,
+                    kind,
+                    f"episodes/{episode.session_id}.md",
+                    before=(before,) if before else (),
+                    after=(render(episode),),
+                    reason=summary_of(episode.narrative),
                 )
                 self._episodes.write(episode)
             ids.append(change.id)
@@ -166,15 +164,8 @@ class TieredCarrier(Carrier):
             fresh = tuple(text for text in texts if text not in file.entries)
             entries = [*file.entries, *fresh]
             check_room(file, entries)
-            change = self._history.append(
-                Change.by(
-                    AUTHOR,
-                    kind=kind,
-                    target=name,
-                    system=SYSTEM,
-                    after=fresh,
-                    position=len(file.entries),
-                )
+            change = self._history.record(
+                AUTHOR, SYSTEM, kind, name, after=fresh, position=len(file.entries)
             )
             self._store.write(file, entries)
         return change.id

@@ -1,7 +1,7 @@
 """Saying the same facts in fewer words, by a model whose answer is not trusted.
 
 Its list is used only when every entry known before is still covered by the result, nothing new is
-claimed, and there are no more entries than before. Not here: reading or writing the file.
+claimed, and there are no more entries than before.
 """
 
 import re

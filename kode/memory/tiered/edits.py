@@ -1,7 +1,6 @@
 """What a change makes of the entries of a fact file, and how one line says it.
 
-Pure functions from a file to an `Edit`. Not here: locks, history and disk (`write`), which of two
-texts is kept (`merge`).
+Pure functions from a file to an `Edit`.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Episodes: what a session was about, made by one model call when it ends.
 
 The raw material is on disk before the model is asked; what cannot be finished in time is finished
-at a later start. Not here: the files (`episode_files`), finding them (`search`, `episode_index`),
-what the model reads of a session (`transcript`).
+at a later start.
 """
 
 import asyncio
@@ -16,18 +15,23 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
-from kode.memory.approval import only_waiting
 from kode.memory.ask import MemoryModel, read_object
+from kode.memory.base import only_waiting
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
-from kode.memory.tiered.episode_files import Episode, parse, render, summary_of
+from kode.memory.tiered.episode_files import (
+    Episode,
+    Pending,
+    PendingFolder,
+    parse,
+    render,
+    summary_of,
+)
 from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
-from kode.memory.tiered.pending import Pending, PendingFolder
-from kode.memory.tiered.transcript import Recording
 from kode.memory.tiered.write import SYSTEM, Outcome
-from kode.memory.transcript import count_turns, transcript
+from kode.memory.transcript import Recording, count_turns, transcript
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -298,16 +302,14 @@ class EpisodeKeeper:
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
         """History, then file and index; called inside the lock."""
         before = self.files.text(episode.session_id)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind=kind,
-                target=f"episodes/{episode.session_id}.md",
-                system=SYSTEM,
-                before=(before,) if before else (),
-                after=(render(episode),),
-                reason=reason,
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            kind,
+            f"episodes/{episode.session_id}.md",
+            before=(before,) if before else (),
+            after=(render(episode),),
+            reason=reason,
         )
         aside = self.files.set_aside_if_no_text(episode.session_id)
         if aside is not None:

@@ -1,8 +1,6 @@
 """Fact files: entries of text separated by a line holding only `§`, which a person may edit.
 
 Here: the format, where the files are, and reading and replacing them under the folder's lock.
-Not here: what may be written (`kode.memory.scan`), whether to merge (`merge`), or the operations
-with their history (`write`).
 """
 
 import re
@@ -13,10 +11,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kode import credentials, durable
-from kode import shorten as plain
+from kode import messages as plain
 from kode.errors import MemoryRefused
-from kode.memory.locks import locked
-from kode.memory.stored import plain_lines, read_text
+from kode.memory.stored import locked, plain_lines, read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]

@@ -2,18 +2,21 @@
 
 Two texts are one without a judge only when they are the same, as `same` has it. All else that is
 near goes to a model, which answers with one word; without an answer the fact is added, since a
-repetition can be removed later and a lost fact nobody notices. Pure and deterministic: no file, no
-model. How near two texts are is `nearness`; pairs nobody could judge are `review`.
+repetition can be removed later and a lost fact nobody notices. Pairs nobody could judge: `review`.
 """
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kode.memory.tiered.nearness import local_nearness
+from kode.memory.ask import MemoryModel
+from kode.memory.tiered.review import local_nearness
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
 
 Action = Literal["add", "judge", "duplicate"]
 Word = Literal["same", "update", "distinct"]
@@ -181,3 +184,78 @@ def _shown(entry: str, new: str) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+TIMEOUT_S = 15.0
+TOKENS_A_PAIR = 12
+
+Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]]
+"""How near a new text is to each entry; None leaves it to the words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What becomes of a new text among the entries it was compared with."""
+
+    known: str = ""
+    """The entry that is the same text: nothing is written."""
+    entry: str = ""
+    """The entry that the model found to be one with it; "": it is added."""
+    kept: str = ""
+    """What remains of the two."""
+    unjudged: tuple[str, ...] = ()
+    """The entries that nobody could compare it with."""
+    reason: str = ""
+
+
+class Judge:
+    """The questions of one session."""
+
+    def __init__(
+        self, door: MemoryModel, settings: "MemoryConfig", similarities: Similarities
+    ) -> None:
+        self._door = door
+        self._settings = settings
+        self._similarities = similarities
+
+    async def compare(self, text: str, entries: Sequence[str]) -> Plan:
+        """What to do with a text, by at most one question."""
+        if text in entries:
+            return Plan(known=text)
+        if not self._settings.merge_on_write or not entries:
+            return Plan()
+        decision = decide(
+            text,
+            entries,
+            merge_threshold=self._settings.merge_threshold,
+            add_threshold=self._settings.add_threshold,
+            similarities=await self._similarities(text, entries),
+        )
+        near = tuple(entries[at] for at in decision.candidates)
+        if decision.action == "add":
+            return Plan(reason=decision.reason)
+        if decision.action == "duplicate":
+            return Plan(known=near[0], reason=decision.reason)
+        system, prompt = judge_prompt(text, near)
+        answer = await self._door.ask(system, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
+        found = read_judgment(answer.text or "", len(near))
+        if found is None:
+            why = answer.failure or "its answer was none of the words"
+            return Plan(unjudged=near, reason=f"no judgment ({why})")
+        word, number = found
+        reason = f"the model judged: {word}"
+        if word == "distinct":
+            return Plan(reason=reason)
+        entry = near[number]
+        return Plan(entry=entry, kept=kept(word, text, entry), reason=reason)
+
+    async def review(
+        self, pairs: Sequence[tuple[str, str]], timeout_s: float
+    ) -> Sequence[Word | None]:
+        """The word on each pair of an entry and a new text, or None, by one question."""
+        if not pairs:
+            return ()
+        system, prompt = review_prompt(pairs)
+        most = TOKENS_A_PAIR * len(pairs) + 16
+        answer = await self._door.ask(system, prompt, max_output_tokens=most, timeout_s=timeout_s)
+        return read_review(answer.text or "", len(pairs))

@@ -1,18 +1,22 @@
-"""Pairs of facts that no model could be asked about: kept on disk until one can.
+"""Pairs of facts that may be one: how near they are, and those that no model could be asked about,
+kept on disk until one can.
 
 A pair is put down before its fact is written, and forgotten after its answer was carried out: a
-crash leaves at most a pair of texts that are not both there, which whoever settles passes over. Not
-here: the question (`merge`), and what becomes of the answer (`write`).
+crash leaves at most a pair of texts that are not both there, which whoever settles passes over.
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from kode import durable
-from kode.memory.locks import locked
-from kode.memory.stored import read_row
+from kode.memory import terms
+from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.stored import locked, read_row
 
 MAX_PAIRS = 40
 """In one question; the others wait for the next."""
@@ -102,3 +106,93 @@ class Review:
         rows = [asdict(pair) for pair in pairs[-MOST_KEPT:]]
         data = json.dumps(rows, ensure_ascii=False, indent=1).encode(errors="replace")
         durable.replace(self._path, data)
+
+
+COSINE_SCALE = 1.5
+"""Cosines of counted words run low: two texts that share one telling word of three have 0.2, and
+that is where a question begins to be worth its price, 0.3 on the scale of the thresholds."""
+BACKGROUND_TEXTS = 5
+"""Texts without any of the words, imagined beside those of a file: in a file of two entries every
+shared word would pass for one that stands everywhere."""
+SMALLEST_BAND = 0.05
+"""The two thresholds never come closer than this, whatever the embedder."""
+
+SAME: tuple[tuple[str, str], ...] = (
+    ("User prefers short answers", "The user likes brief replies"),
+    ("The API server listens on port 8080", "API server port: 8080"),
+    ("Secrets are stored in Vault", "Vault holds the secrets"),
+    ("Tests are run with pytest", "pytest is the test runner"),
+    ("CI runs on GitHub Actions", "GitHub Actions is the CI system"),
+    ("Never push directly to main", "Do not push to main directly"),
+)
+"""Pairs of texts that state one fact."""
+
+DIFFERENT: tuple[tuple[str, str], ...] = (
+    ("User prefers short answers", "The API server listens on port 8080"),
+    ("Secrets are stored in Vault", "User works in the Berlin timezone"),
+    ("Tests are run with pytest", "The default branch is main"),
+    ("CI runs on GitHub Actions", "User has a cat"),
+    ("Frontend is built with Vite", "User dislikes emojis in output"),
+    ("Backups are kept for 30 days", "User prefers tabs over spaces"),
+)
+"""Pairs of texts that have nothing to do with each other."""
+
+TEXTS: tuple[str, ...] = tuple(text for pair in (*SAME, *DIFFERENT) for text in pair)
+"""What to embed for `thresholds`, in its order."""
+
+
+def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
+    """Between 0 and 1 for each entry: what share of the telling words the two have in common, a
+    word counting the more the fewer texts hold it."""
+    bags = [_bag(text) for text in (*entries, new)]
+    holding = Counter(term for bag in bags for term in bag)
+    texts = len(bags) + BACKGROUND_TEXTS
+    weight = {term: math.log((1 + texts) / count) ** 2 for term, count in holding.items()}
+    lengths = [math.sqrt(math.fsum(weight[term] for term in bag)) for bag in bags]
+    shared = (math.fsum(weight[term] for term in bag & bags[-1]) for bag in bags[:-1])
+    return [
+        min(1.0, COSINE_SCALE * common / (length * lengths[-1] or 1.0))
+        for common, length in zip(shared, lengths, strict=False)
+    ]
+
+
+def _bag(text: str) -> frozenset[str]:
+    """An identifier counts by its parts alone: as a word of its own too, it would count twice."""
+    telling = (word for word in terms.words(text) if word not in terms.STOP_WORDS)
+    return frozenset(term for word in telling for term in terms.word_terms(word))
+
+
+async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:
+    """Between 0 and 1 for each entry, by a neural embedder, on the scale of the thresholds; None
+    for the built-in one, which knows no more than the words do."""
+    if isinstance(embedder, LocalEmbedder):
+        return None
+    # One call: between two the server may fail, and their vectors be of two spaces. The embedder
+    # keeps what it knows by content, so the fixed texts cost one request in a lifetime.
+    vectors = await embedder.embed([*TEXTS, text, *entries])
+    if not embedder.is_neural:
+        return None
+    known = len(TEXTS)
+    band = thresholds([float(vectors[at] @ vectors[at + 1]) for at in range(0, known, 2)])
+    found = vectors[known + 1 :] @ vectors[known]
+    return [on_scale(float(value), band) for value in found]
+
+
+def thresholds(cosines: Sequence[float]) -> tuple[float, float]:
+    """What 0.7 and 0.3 are to an embedder, in this order, by its cosines of the pairs of `SAME`
+    and then of `DIFFERENT`.
+
+    Cosines of neural embedders crowd in a narrow band of their own: two unrelated facts may well
+    have 0.5. The thresholds are 0.7 and 0.3 of the way from what unrelated pairs have to what
+    equal pairs have.
+    """
+    unrelated = median(cosines[len(SAME) :])
+    equal = max(median(cosines[: len(SAME)]), unrelated + SMALLEST_BAND / 0.4)
+    width = equal - unrelated
+    return unrelated + 0.7 * width, unrelated + 0.3 * width
+
+
+def on_scale(cosine: float, band: tuple[float, float]) -> float:
+    """A cosine between 0 and 1, where the thresholds of its embedder are 0.7 and 0.3."""
+    merge_at, add_at = band
+    return min(1.0, max(0.0, 0.3 + 0.4 * (cosine - add_at) / (merge_at - add_at)))

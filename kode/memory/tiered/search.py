@@ -1,8 +1,4 @@
-"""Search over facts and episodes, and what of the episodes travels with a message.
-
-Not here: how words rank (`kode.memory.rank`), when a model does (`kode.memory.search`), the
-episodes' own index (`episode_index`).
-"""
+"""Search over facts and episodes, and what of the episodes travels with a message."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,8 +6,8 @@ from functools import cache
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
 from kode.memory import rank, terms, when
-from kode.memory.approval import only_one
 from kode.memory.ask import keep_ends
+from kode.memory.base import only_one
 from kode.memory.rank import Ranked, Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.tiered.episode_files import Episode

@@ -1,8 +1,6 @@
-"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk.
-
-Here: which moment of the contract does what, and the texts that memory adds to a prompt. The
-parts are modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`,
-`buffer`, `episodes`, `search`, `tool`.
+"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk. The parts are
+modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`, `buffer`,
+`episodes`, `search`, `tool`.
 """
 
 import time
@@ -29,16 +27,16 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, nearness, report
+from kode.memory.tiered import buffer, report, review
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.judge import Judge
+from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.transcript import Recording
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.transcript import Recording
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ class Tiered(BaseMemory):
             self._store,
             self.history,
             self._door,
-            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            Judge(self._door, settings, partial(review.cosines, embedder)),
             self._review,
             may_consolidate=settings.llm_consolidate,
         )

@@ -1,7 +1,4 @@
-"""The `memory` tool: what the model may do with memory, in words the model can use.
-
-Not here: the operations themselves (`write`), searching (`system`).
-"""
+"""The `memory` tool: what the model may do with memory, in words the model can use."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,9 +8,9 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.frame import told_to_model
 from kode.memory.tiered.facts import TARGETS, Scope, Target
 from kode.memory.tiered.write import Outcome
-from kode.memory.tool_errors import told_to_model
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered

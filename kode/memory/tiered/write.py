@@ -1,9 +1,7 @@
 """Changing facts: add (with merge on write), replace, remove, consolidate, settle pairs, undo.
 
 Every change goes the same way: scan, decide (asking the model if need be) with no lock held, then
-lock, read again, apply what was decided to the file as it is now; first to the history. Not here:
-the format (`facts`), what a change makes of the entries (`edits`), when two texts are one (`merge`,
-`judge`), more words than a line (`tool`, `report`).
+lock, read again, apply what was decided to the file as it is now; first to the history.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +21,7 @@ from kode.memory.tiered.facts import (
     check_room,
     holds_separator,
 )
-from kode.memory.tiered.judge import Judge, Plan
+from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
 
 SYSTEM = "tiered"
@@ -193,18 +191,16 @@ class FactWriter:
         if not edit.kind:
             return Outcome(file=file, line=edit.line, detail=edit.detail)
         check_room(file, edit.entries)
-        change = self._history.append(
-            Change.by(
-                author,
-                kind=edit.kind,
-                target=self._store.name_of(file),
-                system=SYSTEM,
-                before=edit.before,
-                after=edit.after,
-                position=edit.position,
-                reason=edit.reason,
-                undoes=edit.undoes,
-            )
+        change = self._history.record(
+            author,
+            SYSTEM,
+            edit.kind,
+            self._store.name_of(file),
+            before=edit.before,
+            after=edit.after,
+            position=edit.position,
+            reason=edit.reason,
+            undoes=edit.undoes,
         )
         now = self._store.write(file, edit.entries)
         return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)

@@ -10,8 +10,7 @@ from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
 from kode.memory.history import Author
 from kode.memory.project import ProjectFolder
-from kode.memory.vault.files import SYSTEM, VaultFiles, is_facts
-from kode.memory.vault.names import SHARED, checked_name, month_file
+from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts, month_file
 from kode.memory.vault.summary import blocks_of
 
 if TYPE_CHECKING:

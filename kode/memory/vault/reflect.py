@@ -2,7 +2,7 @@
 
 A loop over `memory_read`, `memory_write`, `memory_patch` and `memory_append`, of at most five calls
 of the model. The conversation is kept after every step, so that the next start resumes there when
-kode ends in between. Not here: when it runs, and what becomes of an unfinished task (`system`).
+kode ends in between.
 """
 
 import json
@@ -16,11 +16,40 @@ from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.vault.files import VaultFiles, is_facts
-from kode.memory.vault.names import month_file
+from kode.memory.stored import WaitingFolder
+from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.messages import Message, ToolCall, ToolResult, calls_of, user_message
 from kode.workplace import NOWHERE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    session: str
+    turn: int
+    at: str
+    """When the task ended, local ISO time."""
+    text: str
+    """What was said, bounded, without credentials."""
+    tainted: bool = False
+    """Whether outside text was taken in: then a person approves it first."""
+    attempts: int = 0
+    """Counted before the model is asked: a killed process has asked as well."""
+    given_up: bool = False
+    """Whether a person has been notified that it is not retried."""
+    messages: tuple[Message, ...] = ()
+    """What was said in its reflection so far."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.session}.{self.turn:04d}"
+
+
+class PendingFolder(WaitingFolder[Pending]):
+    """`pending/` of a project's vault. Who works on a task holds the folder's lock."""
+
+    kind = Pending
+
 
 MAX_MODEL_CALLS = 5
 TIMEOUT_S = 60.0

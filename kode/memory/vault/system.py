@@ -1,8 +1,4 @@
-"""The vault: Markdown files that the model lists, reads and writes by five tools, and a reflector.
-
-Here: which moment of the contract does what. The parts are modules of their own: `names`, `files`,
-`summary`, `write`, `tools`, `reflect`, `pending`, `report`.
-"""
+"""The vault: Markdown files that the model reads and writes by five tools, and a reflector."""
 
 import asyncio
 import hashlib
@@ -15,25 +11,29 @@ from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, when
-from kode.memory.approval import only_waiting
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, reason_of
+from kode.memory.base import Addition, only_waiting, reason_of
 from kode.memory.history import Author, Change
-from kode.memory.locks import locked
 from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
 from kode.memory.search import Finder
-from kode.memory.stored import may_name_a_file
+from kode.memory.stored import locked, may_name_a_file
 from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
-from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts
-from kode.memory.vault.names import SHARED, is_episodes, month_file
-from kode.memory.vault.pending import Pending, PendingFolder
+from kode.memory.vault.files import (
+    SHARED,
+    SYSTEM,
+    VaultFiles,
+    fingerprint,
+    is_episodes,
+    is_facts,
+    month_file,
+)
+from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import IN_PART, VaultWriter
-from kode.messages import Message
-from kode.shorten import shorten
+from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
 """Reflections on one task that did not come to their end; then it stays in `pending/` untried."""

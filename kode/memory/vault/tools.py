@@ -1,7 +1,7 @@
 """The five tools over the vault, with the names and parameters of their document.
 
 Both spellings of a patch are taken (`oldText` and `old_text`), and `content` for the `entry` of an
-append: models mix them up. Not here: the operations themselves (`write`).
+append: models mix them up.
 """
 
 import json
@@ -15,8 +15,8 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
+from kode.memory.frame import told_to_model
 from kode.memory.history import Author
-from kode.memory.tool_errors import told_to_model
 from kode.memory.vault.report import rows_of
 from kode.memory.vault.write import VaultWriter
 

@@ -1,8 +1,4 @@
-"""Changing a vault file: write, patch, append, undo. All or nothing, scanned, in the history first.
-
-Not here: what a path may be (`names`), the summary line (`summary`), wording for the model
-(`tools`).
-"""
+"""Changing a vault file: all or nothing, scanned, in the history first."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,15 +11,19 @@ from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
-from kode.memory.vault.files import SYSTEM, VaultFiles, fingerprint, is_facts, size_words
-from kode.memory.vault.names import (
+from kode.memory.vault.files import (
+    SYSTEM,
+    VaultFiles,
     checked_name,
+    fingerprint,
     is_episodes,
+    is_facts,
     is_month,
     month_file,
+    size_words,
     title_of,
 )
-from kode.shorten import shorten
+from kode.messages import shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Vault
@@ -82,20 +82,10 @@ class VaultWriter:
             _check_keeps_episodes(name, before, body)
             after = _ending(_summarized(name, body))
             self._check_budget(name, before, len(content.encode(errors="replace")))
-            return self._put(
-                name,
-                before,
-                after,
-                Change.by(
-                    author,
-                    kind="write",
-                    before=() if before is None else (before,),
-                    after=(after,),
-                    **self._about(name, before),
-                ),
-                f"{'created' if before is None else 'wrote'} {name} {_sized(after)}",
-                noticed,
-            )
+            whole = () if before is None else (before,)
+            change = self._change(author, "write", name, before, before=whole, after=(after,))
+            line = f"{'created' if before is None else 'wrote'} {name} {_sized(after)}"
+            return self._put(name, before, after, change, line, noticed)
 
     async def patch(self, path: str, patches: Sequence[Patch], author: Author) -> Outcome:
         """Applies patches in order, all or none. Raises as `write`."""
@@ -116,13 +106,7 @@ class VaultWriter:
                     after, max_chars=len(after)
                 )  # two harmless patches may make one harmful text
             self._check_budget(name, before, _counted(after))
-            change = Change.by(
-                author,
-                kind="patch",
-                before=(before,),
-                after=(after,),
-                **self._about(name, before),
-            )
+            change = self._change(author, "patch", name, before, before=(before,), after=(after,))
             quoted = _quoted(patches[-1][1] or "(removed)")
             return self._put(name, before, after, change, f'patched {name} "{quoted}"')
 
@@ -159,7 +143,7 @@ class VaultWriter:
             given = summaries.clean(summary) if summary is not None else ""
             after = summaries.with_summary(after, given) if given else _summarized(name, after)
             self._check_budget(name, before, _counted(after))
-            change = Change.by(author, kind="append", after=(block,), **self._about(name, before))
+            change = self._change(author, "append", name, before, after=(block,))
             return self._put(name, before, after, change, f'appended to {name} "{_quoted(block)}"')
 
     async def undo(self, change: Change, author: Author) -> Outcome:
@@ -204,12 +188,11 @@ class VaultWriter:
             )
         return name
 
-    def _about(self, name: str, before: str | None) -> dict[str, str]:
-        return {
-            "target": self.files.target(name),
-            "system": SYSTEM,
-            "reason": "created" if before is None else "",
-        }
+    def _change(
+        self, author: Author, kind: str, name: str, was: str | None, **texts: tuple[str, ...]
+    ) -> Change:
+        reason = "created" if was is None else ""
+        return Change.by(author, SYSTEM, kind, self.files.target(name), reason=reason, **texts)
 
     def _check_known(self, name: str, before: str | None) -> None:
         known = self.seen.get(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands import doctor, machine_checks
+from kode.cli.commands import diagnosis, doctor
 from kode.cli.commands.diagnosis import Case, Finding
 from kode.cli.commands.doctor import examine
 from tests.scripted_server import ScriptedServer
@@ -197,7 +197,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
     def fails(case: Case) -> Finding:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(doctor, "CHECKS", (machine_checks.python, fails))
+    monkeypatch.setattr(doctor, "CHECKS", {"Python": diagnosis.python, "fails": fails})
     fine, fault = examine(tmp_path)
     assert (fine.state, fault.state) == ("ok", "missing")
     assert (fault.what, fault.detail) == ("fails", "RuntimeError: boom")

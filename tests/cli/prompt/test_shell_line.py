@@ -7,7 +7,7 @@ import pytest
 from kode.cli.prompt.shell_line import run_shell_line
 from kode.errors import UserError
 from kode.tools.background import BackgroundCommands
-from kode.tools.orphans import WATCH
+from kode.tools.processes import WATCH
 from tests.tools.conftest import lives
 
 

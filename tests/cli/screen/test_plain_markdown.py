@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.screen.plain_markdown import plain_markdown
+from kode.cli.screen.render import plain_markdown
 
 TABLE = """Before
 

@@ -609,7 +609,7 @@ class NeuralEmbedder:
 
 
 def with_embedder(system, embedder):
-    from kode.memory.notes.vectors import NoteVectors
+    from kode.memory.notes.search import NoteVectors
 
     system.vectors = NoteVectors(system.store, embedder)
     return system

@@ -77,7 +77,7 @@ async def test_a_near_fact_is_judged_by_one_question_and_one_word(tmp_path, answ
 
 
 async def test_a_judge_that_does_not_answer_in_time_adds(tmp_path, monkeypatch):
-    monkeypatch.setattr("kode.memory.tiered.judge.TIMEOUT_S", 0.01)
+    monkeypatch.setattr("kode.memory.tiered.merge.TIMEOUT_S", 0.01)
     write_facts(user_file(tmp_path), OLD)
 
     async def sleepy(system, prompt, max_output_tokens):

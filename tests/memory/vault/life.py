@@ -5,7 +5,7 @@ from typing import Any
 
 from kode.config import MemoryConfig
 from kode.events import silent
-from kode.memory.vault.names import SHARED
+from kode.memory.vault.files import SHARED
 from kode.memory.vault.system import Vault
 from kode.paths import project_memory
 from tests.memory.life import memory_context, use_tool
