@@ -58,10 +58,10 @@ GROUPS = (
     ("/init /review", "write AGENTS.md; review your changes or a branch"),
     ("/model /permissions /plan", "switch the model or the mode; plan first"),
     ("/memory /remember", "what is remembered; remember something"),
-    ("/status /context /cost /compact", "this session; its context, cost; summarize it"),
+    ("/status /context /cost", "this session; what fills its context; what it cost"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
-    ("/skills /commands /agents /hooks", "what is written for agents here; /NAME runs one"),
-    ("/copy /export", "copy the last answer, write the session to a file"),
+    ("/skills /commands /agents /hooks", "what is there; /NAME runs a skill or command"),
+    ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
     ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
