@@ -5,7 +5,6 @@ import sys
 
 NAMES = (
     "startup",
-    "extensions",
     "turns",
     "walk",
     "sessions",
@@ -16,6 +15,7 @@ NAMES = (
     "shell",
     "wall",
     "subagents",
+    "extensions",
     "systems",
 )
 

@@ -1,67 +1,99 @@
 """What configured MCP servers cost: `python -m bench.extensions [--json]`.
 
-first_turn_ratio      `kode run` with three servers that ran before, to the same without any
-calling_ratio         likewise, where the turn calls a tool of one of them
-prefix_identical      share of a session's requests from the second on that begin with all the
-                      request before said, byte for byte
+The REPL with three servers beside the REPL without, each the median of paired runs: the time to the
+prompt, and the time from Enter to the answer of the first turn, once the servers have had the time
+in which a person types. `prefix_identical` is the share of the requests of a session with servers
+whose system prompt and tools are byte for byte those of its first.
 """
 
-import itertools
-import subprocess
+import json
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from bench.measure import KODE, median_baseline, median_ratio, paired, report, run_ms, workplace
-from bench.turns import continues
+import pexpect
+
+from bench.measure import KODE, Pair, median_baseline, median_ratio, report, workplace
+from bench.startup import prompt_ms
 from tests.scripted_server import ScriptedServer
 
-SERVER = Path(__file__).parents[1] / "tests" / "extensions" / "servers" / "plain.py"
-NAMES = ("one", "two", "three")
-FLAGS = ("--provider", "openai", "--model", "gpt-4o", "--no-memory", "--allow", "mcp")
-CALL: dict[str, Any] = {"calls": [{"name": "mcp__one__add", "arguments": {"a": 1, "b": 2}}]}
+SERVERS = 3
+TYPING_S = 4.0
+"""A person takes so long for a first message; servers start meanwhile."""
+RUNS = 7
+TURNS = 5
+ANSWER = "Answered."
 
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-
-    def model(request: dict[str, Any]) -> dict[str, Any]:
-        called = "call it" in str(request["messages"][-1].get("content"))
-        return CALL if called else {"text": "Hello."}
-
-    with ScriptedServer(model) as server, workplace(server.openai_url) as (project, environ):
-        served = {**environ, "KODE_HOME": str(project.parent / "served")}
-        for name in NAMES:
-            _kode(["mcp", "add", name, "--", sys.executable, str(SERVER)], served, project)
-            _kode(["mcp", "approve", name, "--yes"], served, project)
-        first = paired(
-            lambda: run_ms([KODE, "run", "hello", *FLAGS], environ, project),
-            lambda: run_ms([KODE, "run", "hello", *FLAGS], served, project),
-        )
-        calling = paired(
-            lambda: run_ms([KODE, "run", "hello", *FLAGS], environ, project),
-            lambda: run_ms([KODE, "run", "call it", *FLAGS], served, project),
-            runs=3,
-        )
-        before = len(server.requests)
-        _kode(["run", "hello", *FLAGS], served, project)
-        for text in ("call it", "hello again"):
-            _kode(["continue", text, *FLAGS], served, project)
-        asked = list(server.requests)[before:]
-    pairs = list(itertools.pairwise(asked))
+    with ScriptedServer([{"text": ANSWER}], repeat_last=True) as server:
+        with workplace(server.openai_url) as (project, bare), _served(bare, project) as served:
+            prompts = [
+                Pair(prompt_ms(bare, project), prompt_ms(served, project)) for _ in range(RUNS)
+            ]
+            _turns_ms(served, project)
+            turns = [
+                Pair(_turns_ms(bare, project)[0], _turns_ms(served, project)[0])
+                for _ in range(RUNS)
+            ]
+            server.requests.clear()
+            _turns_ms(served, project, TURNS)
+            sent = [request.json for request in server.requests]
+    beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
+    tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
     figures = {
-        "first_turn_ratio": median_ratio(first),
-        "calling_ratio": median_ratio(calling),
-        "prefix_identical": round(sum(continues(*pair) for pair in pairs) / len(pairs), 4),
-        "baseline_run_ms": median_baseline(first),
+        "first_turn_ratio": median_ratio(turns),
+        "prompt_ratio": median_ratio(prompts),
+        "prefix_identical": sum(one == beginnings[0] for one in beginnings) / len(beginnings),
+        "tools_of_servers": sum(name.startswith("mcp__") for name in tools),
+        "first_turn_ms": median_baseline(turns),
+        "prompt_ms": median_baseline(prompts),
     }
     report("extensions", figures, argv)
     return 0
 
 
-def _kode(words: Sequence[str], environ: Mapping[str, str], project: Path) -> None:
-    subprocess.run([KODE, *words], env=dict(environ), cwd=project, check=True, capture_output=True)
+@contextmanager
+def _served(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str]]:
+    """The environment of a home in which three servers are configured."""
+    shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
+    home = Path(environ["HOME"]) / "kode-served"
+    home.mkdir()
+    entry = {"command": sys.executable, "args": ["mcp_tools.py"]}
+    servers = {f"tracker{number}": entry for number in range(SERVERS)}
+    (home / "config.json").write_text(json.dumps({"mcpServers": servers}))
+    yield {**environ, "KODE_HOME": str(home)}
+
+
+def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list[float]:
+    """From Enter to the answer, for each turn of a session of its own."""
+    child = pexpect.spawn(
+        KODE,
+        ["--provider", "openai", "--model", "gpt-4o", "--no-memory"],
+        env=dict(environ),
+        cwd=str(project),
+        dimensions=(24, 80),
+        encoding="utf-8",
+    )
+    child.delaybeforesend = None
+    taken = []
+    try:
+        child.expect("> ", timeout=30)
+        child.expect("gpt-4o", timeout=30)
+        time.sleep(TYPING_S)
+        for _ in range(turns):
+            started = time.perf_counter()
+            child.send("hello\r")
+            child.expect(ANSWER, timeout=30)
+            taken.append((time.perf_counter() - started) * 1000)
+            child.expect("in, ", timeout=30)
+    finally:
+        child.close(force=True)
+    return taken
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ async def thousand_turns() -> dict[str, Any]:
                 times.append(time.perf_counter() - started)
                 sizes.append(path.stat().st_size - before)
                 if number:
-                    identical += continues(*server.requests)
+                    identical += _continues(*server.requests)
             conversation.interrupted = True  # no episode: the sessions's end is not measured here
             await conversation.close()
     early, late = slice(10 - AROUND, 10 + AROUND), slice(TURNS - AROUND, TURNS + AROUND)
@@ -111,7 +111,7 @@ async def thousand_turns() -> dict[str, Any]:
     }
 
 
-def continues(before: Recorded, after: Recorded) -> bool:
+def _continues(before: Recorded, after: Recorded) -> bool:
     """Whether `after` begins with all that `before` said, byte for byte."""
     old, new = json.loads(before.body), json.loads(after.body)
     count = len(old["messages"])

@@ -6,9 +6,9 @@ never become part of a task: only an argument with white space in it opens the R
 
 import contextlib
 import errno
+import importlib
 import io
 import os
-import pkgutil
 import shutil
 import sys
 from collections.abc import Sequence
@@ -148,8 +148,9 @@ def _instead(word: str, rest: list[str]) -> str:
 
 
 def _run(module: str, argv: Sequence[str]) -> int:
-    """`module` has `main(argv) -> int`, or names another such function of it after a colon."""
-    code: int = pkgutil.resolve_name(module if ":" in module else f"{module}:main")(argv)
+    """A command's module has `main(argv) -> int`, unless another function is named."""
+    module, _, function = module.partition(":")
+    code: int = getattr(importlib.import_module(module), function or "main")(argv)
     sys.stdout.flush()
     return code
 

@@ -59,11 +59,10 @@ GROUPS = (
     ("/model /permissions /plan", "switch the model or the mode; plan first"),
     ("/memory /remember", "what is remembered; remember something"),
     ("/status /context /cost", "this session; what fills its context; what it cost"),
-    ("/compact", "summarize the conversation to free context"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
-    ("/skills /commands /agents /hooks", "what is written for agents here; /NAME runs one"),
-    ("/copy /export", "copy the last answer, write the session to a file"),
-    ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
+    ("/skills /commands /agents /hooks", "what is there; /NAME runs a skill or command"),
+    ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
+    ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
 """The commands as /help shows them: together they fit a small screen."""

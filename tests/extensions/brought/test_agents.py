@@ -1,6 +1,8 @@
 """Definitions of agents: found, offered to the model, and what a subagent is then made of."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
 from kode.subagents.protocol import Task
 from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
 
 REVIEWER = """\
 ---
@@ -52,9 +55,9 @@ def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) 
     assert reason in found.problems[0]
 
 
-def child(world: World, *flags: str) -> Conversation:
+def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
     script = world.user_home / "child.json"
-    script.write_text(json.dumps([{"text": "done"}]))
+    script.write_text(json.dumps(replies))
     flags = ("--goal", "look", "--provider", "scripted", "--script", str(script), *flags)
     arguments = parse(flags)
     task = Task(goal="look", agent=arguments.agent)
@@ -110,3 +113,18 @@ async def test_without_agents_nothing_is_said_of_them(opened: Open) -> None:
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
     assert "agent`" not in spec.description
     assert '"agent"' not in json.dumps(spec.parameters)
+
+
+async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a"}}
+    hooks(world, ("PreToolUse", "Write", "exit 2"), ("SubagentStop", "general-purpose", "exit 2"))
+    replies = [{"calls": [call]}, *[DONE] * 9]
+    conversation = child(world, "--permission-mode", "full", replies=replies)
+    try:
+        ended = await conversation.turn("write")
+
+        assert not (world.project / "a.txt").exists()
+        assert [denial.tool for denial in ended.denials] == ["write_file"]
+        assert [run.event for run in runs(conversation)][:2] == ["PreToolUse", "SubagentStop"]
+    finally:
+        await conversation.close()
