@@ -59,7 +59,8 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
         if name != "list":
-            one.add_argument("name", metavar="NAME", help="the server")
+            metavar = "NAME" if name == "add" else "SERVER"
+            one.add_argument("name", metavar=metavar, help="the server")
         return one
 
     add("list", "all servers, where from and whether trusted").add_argument(
