@@ -60,10 +60,11 @@ async def _ask(screen: Screen, field: Field) -> Any:
     """The value of one field; None where nothing was typed and there is no default."""
     title = one_line(visible(field.title))
     if field.kind == "boolean":
-        said = await _choose(screen, title, ("yes", "no"))
-        return None if said is None else said == "yes"
+        said = await _choose(screen, title, ("yes", "no"), "yes" if field.default else "no")
+        return field.default if said is None else said == "yes"
     if field.kind == "choice":
-        return await _choose(screen, title, field.options)
+        chosen = await _choose(screen, title, field.options, field.default or field.options[0])
+        return field.default if chosen is None else chosen
     shown = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
     default = f" [{visible(str(field.default))}]" if field.default is not None else ""
     while True:
@@ -77,13 +78,16 @@ async def _ask(screen: Screen, field: Field) -> Any:
         screen.print(f"That is no answer of kind {field.kind}. Nothing skips it.", "warning")
 
 
-async def _choose(screen: Screen, title: str, options: tuple[str, ...]) -> str | None:
+async def _choose(
+    screen: Screen, title: str, options: tuple[str, ...], highlighted: str = "no"
+) -> str | None:
     """One of the options; None for anything else."""
     screen.print(title, "bold")
     choices = [Choice(one, visible(one), one[:1] if len(options) == 2 else "") for one in options]
     if screen.editor is None:
         screen.print("\n".join(f"  [{n}] {one.text}" for n, one in enumerate(choices, 1)))
-    menu = Menu(choices, selected=len(choices) - 1)
+    at = options.index(highlighted) if highlighted in options else 0
+    menu = Menu(choices, selected=at)
     said = clean(await screen.read_answer("answer: ", menu) or "").strip()
     if said.isdecimal() and 0 < int(said) <= len(options):
         return options[int(said) - 1]

@@ -70,6 +70,15 @@ async def test_nothing_typed_takes_the_default_or_leaves_an_optional_field_out()
     assert answer == {"name": "Ann", "age": 30}
 
 
+async def test_defaults_of_choices_are_taken_too():
+    fields = (
+        Field(name="status", title="Status", kind="choice", options=("on", "off"), default="off"),
+        Field(name="sure", title="Sure?", kind="boolean", default=True),
+    )
+    answer, _ = await filled("yes", "", "", fields=fields)
+    assert answer == {"status": "off", "sure": True}
+
+
 async def test_a_value_that_does_not_fit_is_asked_for_again():
     answer, shown = await filled("yes", "Ann", "old", "41", "", "")
     assert answer == {"name": "Ann", "age": 41}
