@@ -26,11 +26,17 @@ from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
+from kode.extensions.extended_gate import ExtendedGate
+from kode.extensions.hook_input import MODES
+from kode.extensions.hook_moments import Hooks
+from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_values import Elicit
+from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage, text_of, user_message
 from kode.permissions import gate as gate_module
-from kode.permissions.gate import Ask, PersonGate, path_denier
+from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts import system_prompt
@@ -149,22 +155,33 @@ def make_agent(
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
             "config, or leave out --max-budget-usd."
         )
-    given = config.permissions
-    rules = Rules(
-        deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
-    )
+    given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
-    sandbox = _open_sandbox(config, place, rules)
+    sandbox = open_sandbox(config, place)
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
         emit=emit,
     )
-    gate = PersonGate(
+    secrets = secrets_of(resolve_provider(config, os.environ))
+    hooks = Hooks(
+        place=place,
+        common=lambda: {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(place.cwd),
+            "permission_mode": MODES[gate.mode],
+        },
+        record=session.append,
+        emit=emit,
+        secrets=lambda: secrets,
+    )
+    gate = ExtendedGate(
         rules=rules,
         mode=given.mode,
         place=place,
-        ask=ask,
+        ask=None if ask is None else hooks.asking(ask),
+        hooks=hooks,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=config.sandbox.enabled is True,
@@ -187,7 +204,8 @@ def make_agent(
         cost_usd=cost,
         spend=spend,
         seen_files={},
-        secrets=secrets_of(resolve_provider(config, os.environ)),
+        hooks=hooks,
+        secrets=secrets,
         sandbox=sandbox,
         background=background,
         keeper=keeper,
@@ -196,6 +214,41 @@ def make_agent(
         ),
         report_bug=write_report,
     )
+
+
+def make_extensions(
+    config: Config,
+    place: Workplace,
+    *,
+    emit: Emit,
+    ask: Ask | None,
+    elicit: Elicit | None,
+    trust_project: bool,
+) -> Extensions:
+    """What others bring to a conversation; nothing of it is started yet.
+
+    Raises: ConfigError for bad rules.
+    """
+    return Extensions(
+        home=place.home,
+        cwd=place.cwd,
+        emit=emit,
+        ask=ask,
+        open_server=opener(
+            place,
+            sandboxed=config.sandbox.enabled is not False,
+            denied=path_denier(_rules(config), place),
+            elicit=elicit,
+        ),
+        deferred=config.mcp.deferred,
+        trust_project=trust_project,
+    )
+
+
+def _rules(config: Config) -> Rules:
+    """Raises: ConfigError."""
+    given = config.permissions
+    return Rules(deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow))
 
 
 def _open_checkpoints(
@@ -220,15 +273,17 @@ def _open_checkpoints(
     )
 
 
-def _open_sandbox(config: Config, place: Workplace, rules: Rules) -> DeferredSandbox | None:
+def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
+    """The sandbox of a place of work; nothing is tried yet. Raises: ConfigError for bad rules."""
+    rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
 
     def make() -> "Sandbox":
-        from kode.sandbox.sandbox import open_sandbox
+        from kode.sandbox import sandbox
 
         denied = path_denier(rules, place)
-        return open_sandbox(place, network=config.sandbox.network, denied=denied)
+        return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
 
@@ -284,6 +339,7 @@ def make_delegation(
     folder: Path,
     ask: Ask | None,
     emit: Emit,
+    trust_project: bool = False,
 ) -> "Delegation":
     """What the subagents of one session have in common. `config` and `agent` give what is in force
     when a child is started: model and permission mode may change in between."""
@@ -294,7 +350,8 @@ def make_delegation(
     one_at_a_time = asyncio.Lock()
 
     def start() -> "Start":
-        return _start_of_child(config(), agent(), session, may_ask=ask is not None)
+        begun = _start_of_child(config(), agent(), session, may_ask=ask is not None)
+        return begun.model_copy(update={"trust_project": trust_project})
 
     async def ask_person(question: "Question", asker: str) -> "Answer":
         assert ask is not None

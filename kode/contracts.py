@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kode.events import Emit, Status
-from kode.messages import Message
+from kode.messages import Image, Message
 from kode.workplace import Workplace
 
 # ── providers ────────────────────────────────────────────────────────────────────────────────
@@ -102,12 +102,21 @@ class Provider(Protocol):
 # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
 Effect = Literal[
-    "read", "edit", "run", "fetch", "memory", "memory-read", "memory-remove", "delegate", "none"
+    "read",
+    "edit",
+    "run",
+    "fetch",
+    "mcp",
+    "memory",
+    "memory-read",
+    "memory-remove",
+    "delegate",
+    "none",
 ]
 """What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
-process; `fetch` talks to the network; `memory` has something remembered, `memory-read` looks at
-what is, `memory-remove` has it forgotten; `delegate` starts subagents; `none` touches nothing
-outside the session."""
+process; `fetch` talks to the network; `mcp` does what only its MCP server knows; `memory` has
+something remembered, `memory-read` looks at what is, `memory-remove` has it forgotten; `delegate`
+starts subagents; `none` touches nothing outside the session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +132,8 @@ class ToolOutput:
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     """Absolute paths."""
+    pictures: tuple[Image, ...] = ()
+    """For a model that can see: they follow the text."""
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. The session then counts as having taken in untrusted content."""
@@ -130,6 +141,8 @@ class ToolOutput:
     """Why something that the call wanted was refused, though it ran; "" when nothing was."""
     exit_status: int | None = None
     """Of a command that has ended; -1 when it ran out of time. None for other tools."""
+    lasting: bool = False
+    """See `ToolResult`."""
 
 
 class RunningCommand(Protocol):
@@ -272,10 +285,23 @@ class ToolContext:
     judged_path: str = ""
     """For a call about a path: the real path that the gate judged. The tool works on this one or
     not at all, so that a link swapped in between does not help. "" where nothing was judged."""
+    opinion: "Opinion | None" = None
+    """For the gate."""
     wrap_command: WrapCommand | None = None
     """Puts the command into the sandbox; None: it runs outside."""
+    earlier: Callable[[str], str | None] = lambda entry_id: None
+    """What was said in this session and is no longer sent, by the id of its entry."""
     background: Background | None = None
     """Where a command goes that is to run on; None: there is no background."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """What a program of the person's says of a call before it is decided. It counts as a rule of
+    theirs for this one call would."""
+
+    outcome: Literal["allow", "ask"]
+    reason: str
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -300,9 +326,19 @@ class Tool:
     """Takes checked arguments. Raises ToolError; CancelledError passes through."""
     effect_of: Callable[[Mapping[str, Any]], Effect] | None = None
     """The effect of one call, for a tool whose calls differ; None: always `effect`."""
+    target: Callable[[Mapping[str, Any]], str] | None = None
+    """What a call is about, for rules, prompts and display, where no one argument says it."""
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
     """For the permission question: what will happen (a diff, a command). May raise ToolError,
     and then the call fails before anybody is asked."""
+
+
+Around = Callable[
+    [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
+    Awaitable[ToolOutput],
+]
+"""`await around(tool, arguments, context, run)` runs a call that the gate has let pass, and may add
+to what it gives back. Raises: what `run` raises."""
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────
@@ -370,6 +406,9 @@ class Gate(Protocol):
 
     mode: PermissionMode
     """May be set; takes effect with the next check, one that waits for its question included."""
+    only: tuple[str, ...] | None
+    """May be set: rules that name the only calls there may be, whatever is allowed otherwise; None:
+    no such limit."""
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:

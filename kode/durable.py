@@ -147,7 +147,10 @@ def append_line(path: Path, line: bytes) -> None:
         raise ValueError("a line holds no line feed")
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        append_to(file, line, path)
+        try:
+            append_to(file, line, path)
+        finally:
+            unlock(file)
 
 
 def open_for_append(path: Path) -> IO[bytes]:
@@ -246,7 +249,15 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
             sync_folder(folder)
         yield
     finally:
+        unlock(descriptor)
         os.close(descriptor)
+
+
+def unlock(file: IO[bytes] | int) -> None:
+    """Releases the lock of a file that is about to be closed. Closing alone would leave it to a
+    child process that is just being started, which has the file until it runs its program."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _take_lock(descriptor: int) -> bool:
@@ -367,4 +378,5 @@ def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
         os.fsync(descriptor)
         yield
     finally:
+        unlock(descriptor)
         os.close(descriptor)

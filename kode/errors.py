@@ -1,5 +1,27 @@
-"""Every error kode raises on purpose, each with the exit code it ends a command with, split by who
-acts on them. Anything else that escapes is a bug: `kode.cli` writes a report and names it.
+"""Every error kode raises on purpose, each with the exit code it ends a command with.
+
+They are split by who acts on them:
+
+    KodeError                      1
+    ├── UserError                  3   the user fixes it: one sentence and the next step
+    │   ├── ConfigError            3   a wrong flag, key or value
+    │   └── BusyError              3   another kode holds what this one needs
+    ├── ProviderError              1   the model could not be asked
+    │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
+    │   ├── ContextOverflow        1   the loop reduces the context and asks again
+    │   ├── RefusedError           1   the request was turned down; retrying will not help
+    │   └── AuthenticationError    1   the key was not accepted: the user fixes it
+    ├── LimitError                 1   a step or budget limit ended the turn
+    ├── ToolError                  1   the model acts: the text becomes the tool's result
+    │   └── ToolRefused            1   a person, a rule or the mode said no to the call
+    ├── ServerError                1   an MCP server failed, or broke the protocol
+    ├── SandboxError               1   what a command changed in the sandbox cannot be used
+    ├── SessionError               1   no such session, or one that cannot be used
+    ├── MemoryRefused              1   a memory command that cannot be carried out
+    ├── StorageError               1   the disk said no (full, read-only, denied)
+    └── Interrupted              130   the person stopped it before it had begun
+
+Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
 
 EXIT_OK = 0
@@ -80,6 +102,15 @@ class ToolError(KodeError):
 
 class ToolRefused(ToolError):
     """The gate said no to a call; the text says why, and what would allow it."""
+
+
+class ServerError(KodeError):
+    """An MCP server that cannot be started or reached, does not answer, or says what no server
+    may. `untrusted` is as in `ToolError`, for words that are the server's."""
+
+    def __init__(self, text: str, *, untrusted: str = "") -> None:
+        super().__init__(text)
+        self.untrusted = untrusted
 
 
 class SandboxError(KodeError):

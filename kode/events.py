@@ -14,6 +14,7 @@
     │   ├── Steered                         what the person said meanwhile is on disk
     │   └── ContextReduced                  old tool output dropped, or a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
+    ├── PlanKept                            the plan that a turn in mode `plan` ended with
     ├── Working                             something of kode's own that takes time
     ├── MemoryChanged                       one quiet line for every change to memory
     ├── AgentProgress · AgentFinished       subagents
@@ -184,6 +185,13 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanKept:
+    path: str
+    steps: int
+    type: Literal["plan_kept"] = "plan_kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
     """kode itself is at something that takes time; another event of the turn, or one with no text,
     says that it is over."""
@@ -247,6 +255,7 @@ Event = (
     | ToolFinished
     | ContextReduced
     | TurnEnded
+    | PlanKept
     | Working
     | MemoryChanged
     | AgentProgress

@@ -33,6 +33,7 @@ def tool(
     subject: str = "",
     parallel: bool = False,
     preview: Preview | None = None,
+    target: Callable[[Mapping[str, Any]], str] | None = None,
     name: str | None = None,
     description: str | None = None,
 ) -> Callable[[Function], Tool]:
@@ -56,6 +57,7 @@ def tool(
             check=lambda arguments: _check(model(), tool_name, arguments),
             run=run,
             preview=preview,
+            target=target,
         )
 
     return declare

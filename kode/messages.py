@@ -20,7 +20,8 @@ class Text:
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
     while a turn runs; else "memory", "attachment", "outside" (attached, from no folder of work),
-    "compaction", "note". Sent to the model all the same."""
+    "compaction", "note", "instructions" (of a skill or a command; they outlast a compaction).
+    Sent to the model all the same."""
     type: Literal["text"] = "text"
 
 
@@ -53,6 +54,8 @@ class ToolResult:
     name: str
     text: str
     is_error: bool = False
+    lasting: bool = False
+    """Whether it stays when the conversation before it is summarized, or its output dropped."""
     type: Literal["tool_result"] = "tool_result"
 
 

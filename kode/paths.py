@@ -49,6 +49,11 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
     return session_folder(home, session_id) / "outputs"
 
 
+def plan_file(home: Path, session_id: str | None) -> Path | None:
+    """The plan of a session; one without a file keeps none."""
+    return None if session_id is None else session_folder(home, session_id) / "plan.md"
+
+
 def images_folder(session_folder: Path) -> Path:
     """Copies of the pictures that were shown in a session."""
     return session_folder / "images"
@@ -105,6 +110,16 @@ def history_file(home: Path) -> Path:
 def permissions_file(home: Path, project: Path) -> Path:
     """The approvals a person gave for one project."""
     return home / "permissions" / f"{path_hash(project)}.json"
+
+
+def trust_file(home: Path, project: Path) -> Path:
+    """What a person approved of what one project brings."""
+    return home / "trust" / f"{path_hash(project)}.json"
+
+
+def mcp_tokens_file(home: Path, key: str) -> Path:
+    """What one MCP server gave at a login; `key` stands for its address."""
+    return home / "mcp" / f"{key}.json"
 
 
 def marks_file(home: Path) -> Path:

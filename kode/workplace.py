@@ -23,6 +23,8 @@ class Workplace:
     """Files in protected folders that may be read unasked; the name of one may be a pattern."""
     outputs: Path
     """Where a tool puts the whole of an output that had to be cut. Created by the tool, 0700."""
+    plan: Path | None = None
+    """The plan of the session; None: it keeps none."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
     user_home: Path

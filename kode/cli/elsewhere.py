@@ -4,7 +4,6 @@ A name that means the same is taken. One that kode has no like of gets one true 
 guess: `--yolo` is not `--no-color`.
 """
 
-import re
 from collections.abc import Mapping
 
 FLAGS: Mapping[str, str] = {
@@ -14,8 +13,8 @@ FLAGS: Mapping[str, str] = {
     "-v": "`--version` prints the version, `--verbose` shows more.",
     "-w": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
     "-C": "`--cwd DIR` sets the working directory.",
-    "--agent": "kode has no agent definitions yet.",
-    "--agents": "kode has no agent definitions yet.",
+    "--agent": "`kode subagent --agent NAME` works by a definition; `kode agents` lists them.",
+    "--agents": "Write a definition into `.claude/agents`; `kode agents` lists them.",
     "--approval-mode": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "--ask-for-approval": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "--cd": "`--cwd DIR` sets the working directory.",
@@ -32,7 +31,7 @@ FLAGS: Mapping[str, str] = {
     "--json": "`--output-format json` or `stream-json` prints JSON.",
     "--json-schema": "kode has no answers by schema yet; ask for JSON in the task.",
     "--last": "`kode continue` resumes the newest session of this directory.",
-    "--mcp-config": "kode has no MCP servers yet.",
+    "--mcp-config": "`kode mcp add` configures a server; `.mcp.json` of the project is read.",
     "--message": "`kode run TASK` runs one task.",
     "--no-sandbox": "Set `sandbox.enabled` to false in the config to run without one.",
     "--oss": "`--base-url URL --model M` uses a local server.",
@@ -50,18 +49,14 @@ FLAGS: Mapping[str, str] = {
 """Flags that kode does not have → what to do instead."""
 
 COMMANDS: Mapping[str, str] = {
-    "agents": "kode has no agent definitions yet.",
     "ask": "`kode run TASK` runs one task.",
     "auth": "`kode init` sets up a key.",
     "chat": "`kode` alone starts a chat.",
     "fork": "`kode session fork ID` copies a session.",
-    "hooks": "kode has no hooks yet.",
     "login": "`kode init` sets up a key.",
     "logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
-    "mcp": "kode has no MCP servers yet.",
     "review": "`kode run` reviews what you pipe in; in the chat, type /review.",
     "sessions": "`kode session list` lists them.",
-    "skills": "kode has no skills yet.",
     "update": "Upgrade kode the way it was installed: README.md has the lines.",
     "upgrade": "Upgrade kode the way it was installed: README.md has the lines.",
     "version": "`kode --version` prints the version.",
@@ -80,46 +75,10 @@ PROMPT_ALIASES: Mapping[str, str] = {
 
 PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
-    "/agents": "kode has no agent definitions yet; the model starts subagents by itself.",
     "/approvals": "/permissions shows the rules and sets the mode.",
     "/bashes": "/bg lists background commands.",
-    "/hooks": "kode has no hooks yet.",
     "/logout": "Remove the key from the file that `kode config path` names, or unset its variable.",
-    "/mcp": "kode has no MCP servers yet.",
-    "/skills": "kode has no skills yet.",
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
 """Commands of the prompt that kode does not have → what to do instead."""
-
-_TOOLS: Mapping[str, str] = {
-    "Bash": "shell",
-    "Edit": "edit",
-    "Glob": "list_files",
-    "Grep": "search_files",
-    "LS": "list_files",
-    "MultiEdit": "edit",
-    "Read": "read",
-    "Task": "delegate",
-    "TodoWrite": "todo",
-    "WebFetch": "fetch",
-    "Write": "edit",
-}
-
-_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
-"""Between the rules of a list; those within parentheses belong to a rule."""
-
-
-def rules_of(text: str) -> list[str]:
-    """Permission rules from a list with commas or spaces, other agents' names of tools included:
-    `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Whether each is a rule is not checked."""
-    return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
-
-
-def _rule(word: str) -> str:
-    name, parenthesis, rest = word.partition("(")
-    if name == "Bash":
-        rest = re.sub(r" \*\)$", ":*)", rest)
-    if name == "WebFetch":
-        rest = rest.removeprefix("domain:")
-    return f"{_TOOLS.get(name, name)}{parenthesis}{rest}"

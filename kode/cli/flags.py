@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.elsewhere import rules_of
 from kode.cli.parser import Parser
 from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import ConfigError
+from kode.extensions.tool_names import rules_of
 from kode.registry import provider_names
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def add_conversation_flags(parser: Parser) -> None:
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
+    add("--trust-project", action="store_true", help="use what the repository brings, unapproved")
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--no-session", action="store_true", help="do not save this session")

@@ -13,6 +13,12 @@ COMMANDS = {
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, show, trim, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
+    "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
+    "skills": ("kode.cli.commands.brought:skills", "list skills: where from, whether used"),
+    "commands": ("kode.cli.commands.brought:commands", "list commands of Markdown files"),
+    "agents": ("kode.cli.commands.brought:agents", "list agents that subagents can work by"),
+    "hooks": ("kode.cli.commands.brought:hooks", "list hooks, or try those of an event"),
+    "trust": ("kode.cli.commands.trust", "what of this repository you approved, and what waits"),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),
     "doctor": (

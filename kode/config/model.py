@@ -65,6 +65,10 @@ class SandboxPart(Part):
     network: bool = False
 
 
+class Mcp(Part):
+    deferred: bool | Literal["auto"] = "auto"
+
+
 class Undo(Part):
     max_file_mb: AtLeastOne = 5
     max_session_mb: AtLeastOne = 200
@@ -173,12 +177,14 @@ class Config(Part):
     system: str | None = None
     append_system: str = ""
     agents_files: bool = True
+    diagnostics: bool = True
     add_dirs: tuple[str, ...] = ()
     permissions: Permissions = Permissions()
     subagent: Subagent = Subagent()
     context: ContextPart = ContextPart()
     shell: Shell = Shell()
     sandbox: SandboxPart = SandboxPart()
+    mcp: Mcp = Mcp()
     undo: Undo = Undo()
     retry: Retry = Retry()
     prices: Mapping[str, Price] = {}

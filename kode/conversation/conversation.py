@@ -23,6 +23,10 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.conversation import hooking
+from kode.conversation.extensions import around, extend_agent
+from kode.conversation.planning import keep_plan, notes_before_turn
+from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -32,16 +36,26 @@ from kode.engine.context import (
     is_worth_compacting,
     open_context,
 )
+from kode.engine.fence import fenced
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions import brought, trust
+from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints, Undone
-from kode.session.entries import MessageEntry, RewindEntry, TaintEntry
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RestoreEntry,
+    RewindEntry,
+    TaintEntry,
+)
 from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
 from kode.session.messages import effective, is_turn
@@ -101,8 +115,18 @@ class Conversation:
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
+    fresh_plan: bool = False
+    """Whether the last turn ended with a plan."""
     unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
+    only_tools: frozenset[str] | None = None
+    """The names of the only tools there are; None: no such limit."""
+    begun_by: str = "startup"
+    """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
+    trust_project: bool = False
+    """Of a subagent: as its parent."""
+    agent_type: str | None = None
+    """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
     """Where records of subagents go; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -111,6 +135,8 @@ class Conversation:
     background: set["asyncio.Task[None]"] = field(default_factory=set)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     """What the person has sent to the background; of the process, not of one session."""
+    extensions: Extensions | None = None
+    """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
 
     @property
     def config(self) -> Config:
@@ -150,12 +176,28 @@ class Conversation:
                 current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
-            tools = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            if self.agent.hooks is not None:
+                self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
+            of_servers: tuple[Tool, ...] = ()
+            if self.extensions is not None:
+                window = self.agent.provider.info.context_window
+                of_servers = await self.extensions.open(window)
+            self.agent = extend_agent(
+                self.agent,
+                self._approvals(),
+                self.emit,
+                diagnostics=self.config.diagnostics,
+            )
+            own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            tools = (*own, *of_servers)
+            if self.only_tools is not None:
+                tools = tuple(tool for tool in tools if tool.name in self.only_tools)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
+            await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
@@ -171,6 +213,23 @@ class Conversation:
                 Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
             )
 
+    def _approvals(self) -> trust.Approvals:
+        project = self.agent.place.project
+        return trust.load(self.home, project, trust_project=self.trusts_project)
+
+    def offered(self) -> dict[str, str]:
+        """The names of commands and skills that a message may begin with, and what each does.
+        Reads files before the first turn."""
+        found = self.agent.brought
+        if not self.opened:
+            found = brought.find(around(self.agent.place), self._approvals())
+        return names_offered(found)
+
+    @property
+    def trusts_project(self) -> bool:
+        """Whether what the repository brings counts as approved (`--trust-project`)."""
+        return self.trust_project or (self.extensions is not None and self.extensions.trust_project)
+
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""
         sandbox = self.agent.sandbox
@@ -182,20 +241,38 @@ class Conversation:
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
 
-        Raises: StorageError when not even the text could be recorded.
+        Raises: StorageError when not even the text could be recorded; ToolError for a command or
+            skill of that name that has changed since it was approved; UserError when a hook refuses
+            the message.
         """
         await self.open()
         if self.unread_results:
             await self._read_late_results()
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
-        attachments, self.attachments = self.attachments, ()
+        await hooking.submit(self, text)
+        thing = named(self.agent.brought, text)
+        if thing is not None:
+            ended = await turn_of(self, thing, text)
+        else:
+            ended = await self.plain_turn(text)
+        return await hooking.end_turn(self, ended)
+
+    async def plain_turn(self, text: str) -> TurnEnded:
+        """A turn whose message is no command. Raises: StorageError."""
+        prompts = self._prompt_entries()
+        notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        if self.extensions is not None:
+            self.attach_outside(*await self.extensions.mentioned(text))
+        attachments, self.attachments = (*self.attachments, *notes), ()
+        planned = self.mode == "plan"
         ended = await run_turn(
             self.agent, self.context, text, self.emit, attachments, self.steering
         )
         self.interrupted = ended.status == "interrupted"
         self.unread_results = ended.status != "success"
         try:
+            self.fresh_plan = planned and keep_plan(self, ended)
             self.checkpoints.end_turn()
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
@@ -216,6 +293,12 @@ class Conversation:
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
+
+    def attach_outside(self, *texts: Outside) -> None:
+        """Lets texts of extensions go with the next turn, as text from outside."""
+        self.attachments += tuple(
+            Text(text=fenced(one.text, one.source), source="outside") for one in texts
+        )
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, so that another takes its place;
@@ -266,7 +349,32 @@ class Conversation:
         await self.open()
         if not is_worth_compacting(self.session):
             return None
-        return await compact(self.agent, self.context, self.emit, wish=wish)
+        return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
+
+    def undo_compaction(self) -> str | None:
+        """`/compact undo`: the model gets again what the last compaction, or the last dropping of
+        old tool output, has taken from it; says so. None when there was none.
+
+        Raises: StorageError.
+        """
+        reductions = [
+            one
+            for one in effective(self.session.entries)
+            if isinstance(one, CompactionEntry | PruneEntry)
+        ]
+        if not reductions:
+            return None
+        self.session.append(RestoreEntry(of=reductions[-1].id))
+        self.context.known_messages, self.context.fruitless = 0, 0
+        size, limit = context_tokens(self.context), self.agent.provider.info.context_window
+        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
+        again = ""
+        if size > limit * self.agent.limits.compact_at:
+            again = (
+                " The next request would compact it again: switch to a model with a larger "
+                "window first (/model), or raise `context.compact_at`."
+            )
+        return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.
@@ -276,7 +384,8 @@ class Conversation:
         if self.session.messages:
             await self.open()
             await self.agent.memory.before_drop(list(self.session.messages), "reset")
-        await self._leave()
+        await self._leave("clear")
+        self.begun_by = "clear"
         self._enter(self._create_session(), resumed=False)
 
     async def resume(self, session_id: str) -> None:
@@ -287,7 +396,7 @@ class Conversation:
         session = load_session(self.home, session_id, self.emit)
         if self.opened and self.session.messages:
             await self.agent.memory.before_drop(list(self.session.messages), "exit")
-        await self._leave()
+        await self._leave("resume")
         self._enter(session, resumed=True)
 
     def use_model(self, model: str, provider: str | None = None) -> None:
@@ -413,7 +522,9 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
-            await self._leave()
+            if self.extensions is not None:
+                await self.extensions.close()
+            await self._leave("exit")
             await self.agent.provider.aclose()
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -422,11 +533,15 @@ class Conversation:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def _leave(self) -> None:
+    async def _leave(self, reason: str) -> None:
         for task in list(self.background):
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         if self.opened:
+            try:
+                await hooking.end_session(self, reason)
+            except StorageError as error:
+                self.emit(Notice(text=str(error), level="error"))
             grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
             await self.agent.memory.close(grace_s)
             try:
@@ -439,14 +554,16 @@ class Conversation:
 
     def _enter(self, session: Session, *, resumed: bool) -> None:
         self.resumed, self.opened, self.interrupted = resumed, False, False
+        self.fresh_plan = False
         self.unread_results = resumed
         self.context = Context(session)
         outputs = paths.outputs_folder(self.home, session.id)
+        plan = paths.plan_file(self.home, session.id)
         self.agent = make_agent(
             self.config,
             self.agent.provider,
             session,
-            replace(self.agent.place, outputs=outputs),
+            replace(self.agent.place, outputs=outputs, plan=plan),
             emit=self.emit,
             ask=self.ask,
             background=self.commands,
@@ -490,8 +607,9 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
+            trust_project=self.trusts_project,
         )
-        return (delegate_tool(self.delegation),)
+        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.

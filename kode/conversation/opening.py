@@ -1,16 +1,18 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from kode import paths
-from kode.assembly import make_agent, make_provider, open_workplace
+from kode.assembly import make_agent, make_extensions, make_provider, open_workplace
 from kode.config import Loaded, flat, resolve_provider
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
+from kode.extensions.mcp_values import Elicit
 from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
@@ -26,10 +28,13 @@ async def open_conversation(
     session_id: str | None = None,
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
+    elicit: Elicit | None = None,
+    trust_project: bool = False,
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
-    `ask` puts a permission question to the person; None where nobody is there to be asked.
+    `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
+    nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
 
     Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
@@ -50,8 +55,12 @@ async def open_conversation(
     commands = BackgroundCommands(emit)
     try:
         place = open_workplace(loaded.config, home, cwd, paths.outputs_folder(home, session.id))
+        place = replace(place, plan=paths.plan_file(home, session.id))
         agent = make_agent(
             loaded.config, provider, session, place, emit=emit, ask=ask, background=commands
+        )
+        extensions = make_extensions(
+            loaded.config, place, emit=emit, ask=ask, elicit=elicit, trust_project=trust_project
         )
     except BaseException:
         session.close()
@@ -63,12 +72,14 @@ async def open_conversation(
         agent=agent,
         context=Context(session),
         commands=commands,
+        extensions=extensions,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
         unread_results=session_id is not None,
     )
     emit(conversation.started())
+    extensions.begin()
     if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):
         emit(no_sandbox(why))
     return conversation

@@ -26,8 +26,9 @@ from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import ToolCall, ToolResult, failure_of
+from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
+from kode.session.messages import text_by_id
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that no result alone can fill a window."""
@@ -41,12 +42,13 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     disk says no, calls that have none yet get one that says so. Raises: StorageError."""
     waiting = {call.id: call for call in calls}
 
-    def record(*results: ToolResult) -> None:
+    def record(*parts: ToolResult | Image) -> None:
         taints = [TaintEntry(source=source) for source in run.untrusted]
-        run.context.session.append(*taints, MessageEntry(role="tool", parts=results))
+        run.context.session.append(*taints, MessageEntry(role="tool", parts=parts))
         run.untrusted.clear()
-        for result in results:
-            waiting.pop(result.call_id, None)
+        for part in parts:
+            if isinstance(part, ToolResult):
+                waiting.pop(part.call_id, None)
 
     try:
         for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
@@ -58,6 +60,14 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     finally:
         if waiting:
             record(*(_cut_short(run, call) for call in waiting.values()))
+
+
+async def run_aside(run: Run, call: ToolCall) -> ToolResult:
+    """Runs a call that the person's own command makes, as if the model had made it: through the
+    gate, seen, its outside sources in `run.untrusted`. The result is recorded nowhere."""
+    results: list[ToolResult] = []
+    await _run_one(run, call, lambda result, *pictures: results.append(result))
+    return results[0]
 
 
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -74,7 +84,7 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
     return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
 
 
-async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None]) -> None:
+async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
     subject, untrusted, refused = "", "", False
     try:
@@ -92,7 +102,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
         untrusted = verdict.untrusted
-        output = await _run_kept(agent, tool, arguments, context, verdict)
+        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
+        output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
@@ -115,7 +126,14 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
-    record(ToolResult(call_id=call.id, name=call.name, text=for_model, is_error=failed))
+    result = ToolResult(
+        call_id=call.id,
+        name=call.name,
+        text=for_model,
+        is_error=failed,
+        lasting=output.lasting,
+    )
+    record(result, *output.pictures)
     run.emit(
         ToolFinished(
             call_id=call.id,
@@ -167,6 +185,8 @@ def _as_output(output: ToolOutput | str) -> ToolOutput:
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The argument that says what a call is about, on one line."""
+    if tool.target is not None:
+        return tool.target(arguments)
     value = arguments.get(tool.subject, "") if tool.subject else ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -207,6 +227,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
         emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
         judged_path=judged_path,
+        earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
     )
 

@@ -3,10 +3,23 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from kode.contracts import Background, Gate, MemorySystem, Provider, Sandbox, Tool
+from kode.contracts import (
+    Around,
+    Background,
+    Gate,
+    MemorySystem,
+    Provider,
+    Sandbox,
+    Tool,
+    ToolContext,
+    ToolOutput,
+)
+from kode.extensions.brought import Brought
+from kode.extensions.hook_moments import Hooks
 from kode.messages import Usage
 from kode.session.keeper import Keeper
 from kode.session.marks import Marks
@@ -59,6 +72,21 @@ class Spend:
         self.cost_usd += cost_usd or 0.0
 
 
+async def directly(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    run: Callable[[], Awaitable[ToolOutput]],
+) -> ToolOutput:
+    """An `Around` that adds nothing."""
+    return await run()
+
+
+async def unchanged(by_person: bool, wish: str) -> str:
+    """What is wanted of a compaction's note is what the person wants."""
+    return wish
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     provider: Provider
@@ -79,6 +107,13 @@ class Agent:
     """Keeps what undo needs, around each change."""
     marks: Marks
     """Which files hold what sessions left there that had taken in outside text."""
+    brought: Brought = field(default_factory=Brought)
+    """Skills, commands and agents that count where it works."""
+    hooks: Hooks | None = None
+    around: Around = directly
+    """Runs each call that the gate has let pass: see `contracts.Around`."""
+    before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged
+    """(whether a person asked for it, what they want of the note) → what is wanted of the note."""
     secrets: tuple[str, ...] = ()
     """Values that are masked in tool results: the key in use."""
     sandbox: Sandbox | None = None

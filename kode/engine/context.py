@@ -4,43 +4,24 @@
 sent is a pure function of the session's entries; what this module decides becomes an entry first.
 
 The context is reduced in two stages. First the output of old tool calls is dropped. Then comes a
-compaction: a summary by the model, the person's own words, lists of files, the latest messages.
+compaction, which keeps the latest messages; what stands for the others is made in `compaction`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kode.contracts import Drop, InjectReason, Request, ToolSpec
+from kode.engine import compaction
 from kode.engine.agent import Agent
-from kode.engine.reply import ask
-from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
-from kode.errors import ContextOverflow, LimitError, ToolError
-from kode.events import ContextReduced, Emit, Working, silent
-from kode.function_tool import parse_arguments
-from kode.messages import (
-    Image,
-    Message,
-    Text,
-    ToolCall,
-    ToolResult,
-    calls_of,
-    results_of,
-    text_of,
-    user_message,
-)
-from kode.prompts import compaction_prompt
-from kode.session.entries import (
-    CompactionEntry,
-    MessageEntry,
-    PruneEntry,
-    SystemEntry,
-    UsageEntry,
-)
+from kode.engine.tokens import tokens_of, tokens_of_text
+from kode.errors import LimitError
+from kode.events import ContextReduced, Emit, Working
+from kode.messages import Message, Text, calls_of, results_of, text_of
+from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
+from kode.session.plan import plan_in_force
 
 MAX_FRUITLESS_COMPACTIONS = 3
-SUMMARY_WORDS = 700
-SUMMARY_TOKENS = 2_000
 KEPT_TAIL_SHARE = 0.1
 """Share of the window that the latest messages may take after a compaction (and at most a quarter
 of what there was, or little would be gained by it)."""
@@ -48,8 +29,6 @@ MIN_COMPACTED_TOKENS = 1_000
 """What a hand-over note with its lists may take."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
-CALL_CHARS = 2_000
-"""Of a call, and of its result, in the transcript that is summarized."""
 
 
 @dataclass
@@ -178,9 +157,11 @@ async def compact(
     emit: Emit,
     drop: Drop | None = None,
     wish: str = "",
+    *,
+    by_person: bool = False,
 ) -> ContextReduced:
-    """Replaces the messages so far by a summary, the person's words, the lists of files and
-    the latest messages, as one entry. `drop` is what memory wants, where it was asked already;
+    """Replaces the messages so far by a summary, what is kept word for word, lists, and the latest
+    messages, as one entry. `drop` is what memory wants, where it was asked already;
     `wish` what the person wants of the summary, where memory does not write it.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
@@ -193,26 +174,32 @@ async def compact(
             "with a larger window."
         )
     emit(Working(what="Compacting the conversation"))
-    window = agent.provider.info.context_window
-    messages = list(context.session.messages)
+    wish = await agent.before_compaction(by_person, wish)
+    window, session = agent.provider.info.context_window, context.session
+    messages = list(session.messages)
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(messages, "window")
-    kept = _kept_from(messages, drop.keep, min(int(window * KEPT_TAIL_SHARE), before_tokens // 4))
-    dropped, tail = messages[:kept], messages[kept:]
+    room = min(int(window * KEPT_TAIL_SHARE), before_tokens // 4)
+    start = compaction.first_kept(messages, drop.keep, room)
+    tail = messages[start:]
+    before = compaction.words_before(session, tail)
     summary = drop.recap
-    words: tuple[str, ...] = ()
     if summary is None:
-        summary = await _summary(agent, context.session, dropped, window, wish)
-        words = _own_words(agent, dropped, window)
-    read, changed = _files(agent, messages)
-    first_kept = tail[0] if tail else None
-    context.session.append(
+        summary = await compaction.summary_of(agent, session, messages[:start], wish)
+    words = compaction.own_words(before, min(agent.limits.keep_user_tokens, window // 5))
+    read, changed = compaction.files_of(agent, [*before, *tail])
+    first = tail[0] if tail else None
+    kept_from = first.id if isinstance(first, MessageEntry) else None
+    session.append(
         CompactionEntry(
             summary=summary,
             user_messages=words,
+            plan=plan_in_force(agent.place.plan),
+            open_items=compaction.open_items([*before, *tail]),
             files_read=read,
             files_changed=changed,
-            kept_from=first_kept.id if isinstance(first_kept, MessageEntry) else None,
+            dropped=compaction.dropped_lines(session, kept_from),
+            kept_from=kept_from,
             tokens_before=before_tokens,
         )
     )
@@ -248,66 +235,6 @@ async def reduce_after_overflow(agent: Agent, context: Context, emit: Emit) -> N
         await compact(agent, context, emit)
 
 
-async def _summary(
-    agent: Agent, session: Session, messages: Sequence[Message], window: int, wish: str
-) -> str:
-    """The model's hand-over note on what is dropped. The transcript goes as text, cut in the
-    middle to half the window, so that the request fits even when the session did not."""
-    if not messages:
-        return ""
-    transcript = clip_middle(transcript_of(messages), chars_of(window / 2))
-    try:
-        message = await _ask_for_summary(agent, transcript, wish)
-    except ContextOverflow:
-        # A window smaller than kode believed: a quarter of the transcript still says the most.
-        part = clip_middle(transcript, len(transcript) // 4)
-        message = await _ask_for_summary(agent, part, wish)
-    if message.usage is not None:
-        cost_usd = agent.cost_usd(message.usage)
-        agent.spend.add(message.usage, cost_usd)
-        session.append(
-            UsageEntry(
-                purpose="compaction",
-                usage=message.usage,
-                cost_usd=cost_usd,
-                model=message.model or agent.provider.model,
-            )
-        )
-    return text_of(message).strip()
-
-
-async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> Message:
-    request = Request(
-        system=compaction_prompt(SUMMARY_WORDS, wish),
-        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
-    )
-    return await ask(agent.provider, request, silent, agent.limits.max_attempts)
-
-
-def transcript_of(messages: Sequence[Message]) -> str:
-    """Messages as plain text, for a model that summarizes them."""
-    lines: list[str] = []
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case Image():
-                    lines.append(f"[{message.role} showed the picture {part.name}]")
-                case Text(source="compaction"):
-                    lines.append(f"[earlier hand-over note]\n{part.text}")
-                case Text():
-                    lines.append(f"[{message.role}] {part.text}")
-                case ToolCall():
-                    arguments = clip_middle(part.arguments, CALL_CHARS)
-                    lines.append(f"[call {part.name}] {arguments}")
-                case ToolResult():
-                    result = clip_middle(part.text, CALL_CHARS)
-                    lines.append(f"[result of {part.name}] {result}")
-                case _:
-                    pass
-    return "\n".join(lines)
-
-
 def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
     """Whether memory wants to take messages in before the model's window is full: user messages
     and final answers count, tool traffic does not."""
@@ -323,60 +250,6 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
 def is_worth_compacting(session: Session) -> bool:
     """Whether a compaction by hand would free anything: a note takes room too."""
     return sum(map(tokens_of, session.messages)) >= MIN_COMPACTED_TOKENS
-
-
-def _kept_from(messages: Sequence[Message], keep: int | None, room: int) -> int:
-    """The index from which messages stay: never a tool message without its call."""
-    start = len(messages)
-    if keep is not None:
-        start = max(0, len(messages) - keep)
-    else:
-        while start > 0 and (room := room - tokens_of(messages[start - 1])) >= 0:
-            start -= 1
-    while start < len(messages) and messages[start].role == "tool":
-        start += 1
-    # Keeping everything would free nothing; an old note is always rewritten.
-    return start if start > 0 else min(1, len(messages))
-
-
-def _own_words(agent: Agent, messages: Sequence[Message], window: int) -> tuple[str, ...]:
-    """The person's messages verbatim, the newest first served; the newest is the present task and
-    is never left out, only cut in the middle when it alone is too large."""
-    room = min(agent.limits.keep_user_tokens, window // 5)
-    words: list[str] = []
-    for message in reversed(messages):
-        said = text_of(message) if message.role == "user" else ""
-        if not said:
-            continue
-        size = tokens_of_text(said)
-        if size > room and words:
-            break
-        words.append(clip_middle(said, chars_of(room)))
-        room -= size
-        if room <= 0:
-            break
-    return tuple(reversed(words))
-
-
-def _files(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files that calls read and changed, in order of first use."""
-    tools = {tool.name: tool for tool in agent.tools}
-    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
-    read: dict[str, None] = {}
-    changed: dict[str, None] = {}
-    for call in (call for message in messages for call in calls_of(message)):
-        tool = tools.get(call.name)
-        if tool is None or tool.subject != "path" or call.id in failed:
-            continue
-        try:
-            path = str(parse_arguments(call).get("path", ""))
-        except ToolError:
-            continue
-        if path and tool.effect == "edit":
-            changed[path] = None
-        elif path and tool.effect == "read":
-            read[path] = None
-    return tuple(read), tuple(changed)
 
 
 def _after(messages: Sequence[Message], boundary: str | None) -> str | None:

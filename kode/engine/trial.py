@@ -107,10 +107,10 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
-    settled = await _settle(command, attempt, changes, may_ask=True)
+    settled = await settle_changes(command, attempt, changes, may_ask=True)
     changed = tuple(one.path for one in settled.made if not one.ignored)
     return replace(
-        _with_notes(output, [*notes, *_about(command.cwd, settled)]),
+        _with_notes(output, [*notes, *about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
         denied=output.denied or settled.denied,
@@ -118,7 +118,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Settled:
+class Settled:
     """What became of a command's changes."""
 
     changes: tuple[FileChange, ...] = ()
@@ -142,12 +142,12 @@ class _Settled:
         return self.reason if self.dropped else ""
 
 
-async def _settle(
+async def settle_changes(
     command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
-) -> _Settled:
+) -> Settled:
     """Makes real what the gate allows; of the rest, ignored files stay for the next command."""
     if not changes:
-        return _Settled()
+        return Settled()
     shown = [one for one in changes if not one.ignored]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
     allowed = await command.agent.gate.check_changes(
@@ -159,7 +159,7 @@ async def _settle(
     dropped = [one for one in changes if one.ignored and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
     whole = all(one.path in real and one.path not in left for one in shown)
-    return _Settled(
+    return Settled(
         changes=changes, made=made, left=left, reason=allowed.reason, diff=diff if whole else ""
     )
 
@@ -191,8 +191,8 @@ def _settle_later(command: Command, attempt: Attempt) -> None:
         await attempt.ended.wait()
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            settled = await _settle(command, attempt, changes, may_ask=False)
-            for note in _about(command.cwd, settled):
+            settled = await settle_changes(command, attempt, changes, may_ask=False)
+            for note in about(command.cwd, settled):
                 emit(Notice(text=note.strip("[]"), level="info"))
         except (SandboxError, OSError) as error:
             emit(Notice(text=f"What a command changed was not kept: {error}"))
@@ -244,7 +244,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _about(cwd: Path, settled: _Settled) -> list[str]:
+def about(cwd: Path, settled: Settled) -> list[str]:
     """What the model has to know of a command's changes."""
     notes = []
     real = [one for one in settled.made if not one.ignored]

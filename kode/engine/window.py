@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from kode.contracts import Effect
 from kode.engine.agent import Agent
+from kode.engine.compaction import SUMMARY_TOKENS
 from kode.engine.context import (
     KEPT_TAIL_SHARE,
-    SUMMARY_TOKENS,
     Context,
     context_tokens,
     fixed_tokens,
@@ -36,6 +36,7 @@ _KIND_OF_EFFECT: Mapping[str, str] = {
     "edit": "files",
     "run": "shell output",
     "fetch": "web pages",
+    "mcp": "MCP servers",
     "delegate": "subagents",
     "memory": "memory",
     "none": "conversation",

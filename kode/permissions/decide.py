@@ -57,6 +57,32 @@ def _fetch(call: Call) -> Decision:
     return ask(f"Fetches a page from {host}.", f"--allow 'fetch({host})'", f"fetch({host})")
 
 
+def _mcp(call: Call) -> Decision:
+    """What a server says of its own tools (read-only, harmless) changes nothing here."""
+    target = call.tool.target(call.arguments) if call.tool.target else ""
+
+    def matches(rule: Rule) -> bool:
+        return grammar.matches_mcp(rule, target)
+
+    ruled = by_rule(call, matches)
+    if call.mode == "plan" and (ruled is None or ruled.outcome != "deny"):
+        return deny_plan("A tool of an MCP server, which may change anything,")
+    if ruled is not None:
+        return ruled
+    if call.mode == "full":
+        return allow("The mode allows it.")
+    if call.first(call.rules.approved, matches):
+        return allow("You allowed it before.")
+    rule = f"mcp({target})"
+    return Decision(
+        outcome="ask",
+        reason=f"What {target.partition(':')[2]} does is known to the MCP server "
+        f"{target.partition(':')[0]} alone.",
+        rules_offered=(rule,),
+        hint=f"--allow '{rule}'",
+    )
+
+
 def _memory_read(call: Call) -> Decision:
     ruled = by_rule(call, lambda rule: True)
     if ruled is not None and ruled.outcome != "allow":
@@ -97,6 +123,7 @@ _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "edit": decide_files.edit,
     "run": decide_commands.run,
     "fetch": _fetch,
+    "mcp": _mcp,
     "memory": _memory,
     "memory-read": _memory_read,
     "memory-remove": _memory_remove,

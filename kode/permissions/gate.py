@@ -15,6 +15,7 @@ from kode.contracts import (
     AtStake,
     FileChange,
     Kept,
+    Opinion,
     PermissionMode,
     Sandbox,
     Tool,
@@ -54,6 +55,10 @@ class Question:
     """Whether "session" and "project" are on offer."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Of the call, as the tool gets them."""
+    until_changed: bool = False
+    """Whether a yes holds until what it is about changes, instead of once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +139,8 @@ class PersonGate:
             if self.keep_first is not None and decision.dangers:
                 kept = await self.keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
-            question = replace(question, reason=f"{question.reason}\n{visible(kept)}".strip())
+            said = question.reason if context.opinion is None else visible(context.opinion.reason)
+            question = replace(question, reason=f"{said}\n{visible(kept)}".strip())
             return self._answered(await self.ask(question), decision)
 
     async def check_changes(
@@ -223,16 +229,22 @@ class PersonGate:
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """A path is judged as written and as the real path the tool is bound to: the links on the
         way may be swapped at any moment, and rules can be about either."""
-        written = decide_call(self._call(tool, arguments))
+        written = decide_call(self._call(tool, arguments, context.opinion))
         path = context.judged_path
         if not path or arguments.get("path") == path:
             return written
-        real = decide_call(self._call(tool, {**arguments, "path": path}))
+        real = decide_call(self._call(tool, {**arguments, "path": path}, context.opinion))
         return max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
 
-    def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Call:
+    def _call(
+        self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
+    ) -> Call:
+        rules = replace(self.rules, approved=(*self._session, *self._approved_before()))
+        if opinion is not None:
+            given = getattr(rules, opinion.outcome)
+            rules = replace(rules, **{opinion.outcome: (*given, Rule(tool.name))})
         return Call(
-            rules=replace(self.rules, approved=(*self._session, *self._approved_before())),
+            rules=rules,
             mode=self.mode,
             tool=tool,
             arguments=arguments,
@@ -264,6 +276,7 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
     ) -> Question:
         value = arguments.get(tool.subject, "") if tool.subject else ""
+        value = tool.target(arguments) if tool.target is not None else value
         subject = value if isinstance(value, str) else repr(value)
         return Question(
             tool=tool.name,
@@ -275,6 +288,7 @@ class PersonGate:
             kind=f"{tool.effect} {decision.risk}".strip(),
             may_always=bool(decision.rules_offered),
             rules=tuple(visible(rule) for rule in decision.rules_offered),
+            arguments=arguments,
         )
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
@@ -301,6 +315,7 @@ _TITLES = {
     "edit": "Change a file",
     "run": "Run a command",
     "fetch": "Fetch a page",
+    "mcp": "Use a tool of an MCP server",
     "memory": "Change memory",
     "memory-remove": "Change memory",
     "delegate": "Start subagents",

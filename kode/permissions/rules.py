@@ -3,7 +3,8 @@
     shell(git push:*)     commands that begin with these words     shell(git status)   exactly these
     edit(src/**)          write_file and edit_file; globs          read(../docs/**)    the readers
     fetch(docs.python.org)  one host; *.python.org for its subdomains
-    shell  edit  read  fetch  memory  delegate  or a tool's name   every call of it
+    mcp(github)           every tool of an MCP server              mcp(github:get_issue)   one
+    shell  edit  read  fetch  mcp  memory  delegate  or a tool's name   every call of it
 
 Globs are relative to the project, absolute, or begin with `~`. One without a slash matches a name
 at any depth. Rules see the words of parsed commands, never the text of a command line.
@@ -23,7 +24,7 @@ from kode.contracts import Effect, Tool
 from kode.errors import ConfigError
 from kode.permissions.sensitive import real
 
-Kind = Literal["shell", "edit", "read", "fetch", "memory", "delegate", "none"]
+Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]
 
 KIND_OF: dict[str, Kind] = {
     "shell": "shell",
@@ -36,12 +37,13 @@ KIND_OF: dict[str, Kind] = {
     "list_files": "read",
     "fetch": "fetch",
     "fetch_url": "fetch",
+    "mcp": "mcp",
     "memory": "memory",
     "delegate": "delegate",
 }
 """What the rules are about whose name stands for a kind of tool, or may have a pattern."""
 
-FAMILIES = frozenset({"shell", "edit", "read", "fetch", "memory", "delegate"})
+FAMILIES = frozenset({"shell", "edit", "read", "fetch", "mcp", "memory", "delegate"})
 """Names that stand for every tool of their kind; any other stands for the tool of that name."""
 
 _FAMILY_OF: Mapping[Effect, str] = {
@@ -55,9 +57,13 @@ LIKE_A_KNOWN_NAME = 0.8
 """How alike two names are at least (of 1) for one to be the other mistyped."""
 
 ALLOWED = (
-    "a tool's name (shell, write_file, ...), edit, read, fetch, memory or delegate alone; "
-    "shell(WORDS) or shell(WORDS:*); edit(GLOB), read(GLOB); fetch(HOST)"
+    "a tool's name (shell, write_file, ...), edit, read, fetch, mcp, memory or delegate alone; "
+    "shell(WORDS) or shell(WORDS:*); edit(GLOB), read(GLOB); fetch(HOST); mcp(SERVER), "
+    "mcp(SERVER:TOOL)"
 )
+
+_OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
+"""A server, or a tool of it, as other agents write it and as the model calls it."""
 
 _SYSTEM_FOLDERS = (
     "/bin/",
@@ -100,6 +106,9 @@ class Rules:
 def parse(text: str) -> Rule:
     """A rule from its text. Raises: ConfigError that names what is allowed."""
     stripped = text.strip()
+    if of_server := _OTHER_NAME_OF_MCP.fullmatch(stripped):
+        server, _, tool = of_server[1].partition("__")
+        return Rule("mcp", f"{server}:{tool}" if tool else server)
     match = re.fullmatch(r"([a-z_]+)(?:\((.*)\))?", stripped, re.DOTALL)
     if match is None or (match[2] is not None and match[1] not in KIND_OF):
         raise ConfigError(f"{text!r} is not a permission rule. Allowed are {ALLOWED}.")
@@ -117,6 +126,8 @@ def parse(text: str) -> Rule:
             return Rule(name, pattern)
         case "fetch":
             return Rule(name, pattern.lower())
+        case "mcp":
+            return Rule(name, pattern)
     raise ConfigError(f"{text!r}: `{name}` takes no parentheses. Write `{name}` alone.")
 
 
@@ -184,6 +195,8 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
             )
         case "fetch":
             return wide.pattern.startswith("*.") and narrow.pattern.endswith(wide.pattern[1:])
+        case "mcp":
+            return matches_mcp(wide, narrow.pattern)
     return False
 
 
@@ -248,6 +261,11 @@ def matches_url(rule: Rule, url: str) -> bool:
     if rule.pattern.startswith("*."):
         return host.endswith(rule.pattern[1:])
     return host == rule.pattern
+
+
+def matches_mcp(rule: Rule, target: str) -> bool:
+    """Whether an mcp rule matches `SERVER:TOOL`."""
+    return rule.pattern in ("", target, target.partition(":")[0])
 
 
 def host_of(url: str) -> str:

@@ -147,7 +147,7 @@ class Attempt:
         masked = sandbox.masked()
         masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
         if alone:
-            write = view.landlock_write(inside)
+            write = view.landlock_write(ground, inside)
         else:
             roots = (one.root for one in self.layers)
             write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]

@@ -221,7 +221,7 @@ class Sandbox:
         fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
         above = [p for p in fixed if not any(p.is_relative_to(f) for f in ground.folders)]
         kept = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
-        fixed_work = [] if layered else [ground.cwd]
+        fixed_work = [] if layered or ground.writable else [ground.cwd]
         return {
             "hidden": [str(path) for path in hidden],
             "fixed": [*map(str, above), *map(str, fixed_work)],
@@ -263,10 +263,14 @@ class Sandbox:
 
 
 def open_sandbox(
-    place: Workplace, *, network: bool, denied: Callable[[str], bool] = lambda path: False
+    place: Workplace,
+    *,
+    network: bool,
+    writable: bool = False,
+    denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
     """A sandbox for a session; nothing is tried yet. `denied` says whether a rule of the person
-    keeps a path from being read."""
+    keeps a path from being read; `writable`, whether the project can be changed for real."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -283,6 +287,7 @@ def open_sandbox(
         readable=tuple(_real(path.parent) / path.name for path in place.readable),
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
+        writable=writable,
     )
     return Sandbox(ground, denied)
 

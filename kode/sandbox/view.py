@@ -35,6 +35,8 @@ MAX_BESIDE = 1000
 """Landlock can only allow, one path at a time. Of a folder with more beside what is hidden,
 nothing is shown: every path costs a command time."""
 
+_RUN_BY_GIT = ("hooks", "config")
+"""What makes git run programs, outside of any sandbox."""
 _HOMES = ("/home", "/root")
 _HOME_SHOWN = ("/home/linuxbrew",)
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -61,6 +63,8 @@ class Ground:
     own: tuple[Path, ...]
     """May be read: what the launcher is made of."""
     network: bool = False
+    writable: bool = False
+    """Whether the folders of work can be changed for real, but for what git runs by itself."""
 
 
 # ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
@@ -83,8 +87,9 @@ def bubblewrap_arguments(
     homes = _hidden_homes(ground)
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
     arguments = ["--ro-bind", "/", "/"]
+    bind = "--bind" if ground.writable else "--ro-bind"
     for folder in wide:
-        arguments += ["--ro-bind", str(folder), str(folder)]
+        arguments += [bind, str(folder), str(folder)]
     arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
     if os.geteuid() == 0:  # settings of the whole machine, which root could change
         arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
@@ -99,7 +104,10 @@ def bubblewrap_arguments(
         arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
     for folder in ground.folders:
         if folder not in wide:
-            arguments += ["--ro-bind", str(folder), str(folder)]
+            arguments += [bind, str(folder), str(folder)]
+    if ground.writable:
+        for path in (folder / ".git" / name for folder in ground.folders for name in _RUN_BY_GIT):
+            arguments += ["--ro-bind-try", str(path), str(path)]
     for path, empty in masks if not store else ():
         arguments += ["--ro-bind-try", empty, str(path)] if empty else _hidden(path)
     for path in _secrets_in_folders(ground):
@@ -151,12 +159,19 @@ def _own_hidden(ground: Ground) -> list[Path]:
 
 def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
     """The folders that a command may write in, real or not."""
-    return [*map(str, layered), *map(str, _hidden_homes(ground)), "/tmp", "/var/tmp", "/dev"]
+    real = ground.folders if ground.writable else ()
+    return [
+        *map(str, (*real, *layered)),
+        *map(str, _hidden_homes(ground)),
+        "/tmp",
+        "/var/tmp",
+        "/dev",
+    ]
 
 
 def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
     """What of these folders it may not change after all."""
-    unlayered = [folder for folder in ground.folders if folder not in layered]
+    unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
     return [*unlayered, *_shown(ground), ground.kode_home]
 
 
@@ -239,9 +254,14 @@ def cannot_hide(ground: Ground) -> str:
     return str(inside[0]) if inside else ""
 
 
-def landlock_write(temporary: str) -> list[tuple[str, bool]]:
+def landlock_write(ground: Ground, temporary: str) -> list[tuple[str, bool]]:
     """May be changed, each with whether it is a folder."""
-    return [(temporary, True), *_of_devices(("null", "zero", "full", "tty"))]
+    work = ground.folders if ground.writable else ()
+    return [
+        (temporary, True),
+        *((str(folder), True) for folder in work),
+        *_of_devices(("null", "zero", "full", "tty")),
+    ]
 
 
 def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, bool]]:

@@ -363,7 +363,10 @@ class Checkpoints:
             whole.insert(0, TurnEnd())
         with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
+            try:
+                durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
+            finally:
+                durable.unlock(file)
         self.written = True
 
     def _is_left_open(self) -> bool:

@@ -8,9 +8,12 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     PruneEntry        the output of tool calls before a message is dropped
     TrimEntry         messages before one are dropped, by hand
     RewindEntry       all from an entry on is taken back
+    RestoreEntry      a compaction or a pruning is undone
+    PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        what memory wants kept
     TaintEntry        outside text was taken in
     UsageEntry        a request to a model that was no reply
+    HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures
 
 Nothing here touches a file: see `log.py`.
@@ -98,8 +101,14 @@ class CompactionEntry(Entry):
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""
+    plan: str = ""
+    """The plan in force, with its ticks; see `plan.py`."""
+    open_items: tuple[str, ...] = ()
+    """What was not done of the todo list."""
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """A line for each text that is no longer sent, oldest first: its id, and what it is."""
     kept_from: str | None = None
     """Id of the first message that stays; None: none stays."""
     tokens_before: int = 0
@@ -128,6 +137,20 @@ class RewindEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RestoreEntry(Entry):
+    of: str
+    """Id of the compaction or the pruning that no longer counts."""
+    type: Literal["restore"] = "restore"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanEntry(Entry):
+    text: str
+    """Markdown; "" where it was dropped."""
+    type: Literal["plan"] = "plan"
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateEntry(Entry):
     system: str
     """The memory system whose state it is."""
@@ -149,6 +172,24 @@ class UsageEntry(Entry):
     cost_usd: float | None = None
     model: str
     type: Literal["usage"] = "usage"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookEntry(Entry):
+    """A run of a hook."""
+
+    event: str
+    name: str
+    origin: str
+    """The settings file it stands in."""
+    exit_code: int | None
+    """None when it did not run to its end."""
+    outcome: str
+    """`allow`, `ask`, `deny`, or "" when it said nothing of that."""
+    detail: str = ""
+    """Its reason, or what went wrong."""
+    duration_ms: int
+    type: Literal["hook"] = "hook"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,26 +218,31 @@ AnyEntry = (
     | PruneEntry
     | TrimEntry
     | RewindEntry
+    | RestoreEntry
+    | PlanEntry
     | StateEntry
     | TaintEntry
     | UsageEntry
+    | HookEntry
     | TurnEntry
 )
 
 KNOWN_TYPES = frozenset(
-    "session message system compaction prune trim rewind memory_state taint usage turn".split()
+    "session message system compaction prune trim rewind restore plan memory_state taint usage "
+    "hook turn".split()
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(
     "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "user_messages files_read files_changed cost_usd cached_tokens cache_write_tokens".split()
+    "lasting user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
+    "cache_write_tokens".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 
 
 _NOT_MASKED = frozenset(
-    "type id at role stop name call_id signature redacted origin model kept_from before to "
-    "media_type kept_in".split()
+    "type id at role stop name event outcome call_id signature redacted origin model kept_from "
+    "before to of media_type kept_in".split()
 )
 """Names and ids, which other entries and the provider refer to."""
 

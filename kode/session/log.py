@@ -42,6 +42,7 @@ from kode.session.messages import (
     unanswered,
     unknown_results,
 )
+from kode.session.plan import read_plan, write_plan
 from kode.session.reading import no_session, read, session_path
 
 
@@ -135,9 +136,7 @@ class Session:
                 durable.remove(self.path)
                 # Pictures that were to go with a first message.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
-            # A child process that is just being started still has the file: closing it here would
-            # leave it locked until that child runs its program.
-            fcntl.flock(file, fcntl.LOCK_UN)
+            durable.unlock(file)
 
     def _with_own_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
         taken = self.ids if len(entries) == 1 else set(self.ids)
@@ -284,6 +283,8 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     folder = paths.images_folder(paths.session_folder(home, session_id))
     for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
         copy_image(image, folder)
+    if plan := read_plan(paths.plan_file(home, source.id)):
+        write_plan(paths.session_folder(home, session_id) / "plan.md", plan)
     durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
     return session_id
 

@@ -6,12 +6,24 @@ It can always be sent: every call has its result, every result its call. Nothing
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, failure_of, results_of
+from kode.messages import (
+    Image,
+    Message,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    failure_of,
+    images_of,
+    results_of,
+)
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RestoreEntry,
     RewindEntry,
     TrimEntry,
 )
@@ -20,6 +32,11 @@ UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
     "before you repeat it.]"
 )
+EARLIER = "session:"
+"""What `read_file` takes in front of the id of an entry, for what a compaction has dropped."""
+LISTED_DROPPED = 40
+"""Lines that a compaction shows of what it dropped; by its own id all of them can be read."""
+
 UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
@@ -39,7 +56,9 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
             case MessageEntry():
                 add_message(messages, answers, entry)
             case CompactionEntry():
-                messages = [compaction_message(entry), *_from(messages, entry.kept_from)]
+                kept = _from(messages, entry.kept_from)
+                lasting = lasting_texts(messages[: len(messages) - len(kept)])
+                messages = [compaction_message(entry, lasting), *kept]
             case TrimEntry():
                 messages = _trimmed(messages, entry)
             case PruneEntry():
@@ -67,8 +86,9 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries without those that a rewind has taken back."""
-    if not any(isinstance(entry, RewindEntry) for entry in entries):
+    """The entries without those that a rewind has taken back, and without compactions and prunings
+    that were undone."""
+    if not any(isinstance(entry, RewindEntry | RestoreEntry) for entry in entries):
         return list(entries)
     kept: list[AnyEntry] = []
     for entry in entries:
@@ -78,7 +98,8 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
                 del kept[ids.index(entry.to) :]
             continue
         kept.append(entry)
-    return kept
+    undone = {entry.of for entry in kept if isinstance(entry, RestoreEntry)}
+    return [entry for entry in kept if entry.id not in undone]
 
 
 def is_turn(entry: AnyEntry) -> bool:
@@ -141,9 +162,9 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
     for answer in answers:
         for result in results_of(answer):
             results.setdefault(result.call_id, result)
-    parts = tuple(
-        results[call_id] for call_id in {call.id: call for call in calls_of(messages[-1])}
-    )
+    asked = {call.id: call for call in calls_of(messages[-1])}
+    pictures = (image for answer in answers for image in images_of(answer))
+    parts: tuple[Part, ...] = (*(results[call_id] for call_id in asked), *pictures)
     if len(answers) == 1 and answers[0].parts == parts:
         messages.append(answers[0])
         return
@@ -151,25 +172,86 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
     messages.append(replace(last, parts=parts))
 
 
-def compaction_message(entry: CompactionEntry) -> Message:
-    """A compaction as the model sees it: one user message that says what it stands for."""
+def lasting_texts(messages: Sequence[Message]) -> list[str]:
+    """The instructions in messages that a summary does not replace, each once, oldest first."""
+    texts: dict[str, None] = {}
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Text(source="instructions", text=text) | ToolResult(lasting=True, text=text):
+                    texts[text] = None
+    return list(texts)
+
+
+def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
+    """A compaction as the model sees it: one user message that says what it stands for, with the
+    instructions that outlast it. Of these the newest stay when all are more than a quarter of what
+    there was."""
     pieces = ["[The conversation so far was shortened to make room.]"]
     if entry.user_messages:
         quoted = "\n".join(f"- {words}" for words in entry.user_messages)
         pieces.append(f"# What the person said, verbatim\n{quoted}")
+    if entry.plan:
+        pieces.append(f"# The plan, verbatim\n{entry.plan}")
+    if entry.open_items:
+        pieces.append(f"# Open in the todo list\n{_list(entry.open_items)}")
     if entry.summary:
         pieces.append(f"# Hand-over note\n{entry.summary}")
     if entry.files_changed:
         pieces.append(f"# Files changed so far\n{_list(entry.files_changed)}")
     if entry.files_read:
         pieces.append(f"# Files read so far\n{_list(entry.files_read)}")
-    pieces.append("Go on from here; read a file again before you edit it.")
+    if entry.dropped:
+        pieces.append(_dropped(entry))
+    pieces.append("Continue from here; read a file again before you edit it.")
     return MessageEntry(
         role="user",
-        parts=(Text(text="\n\n".join(pieces), source="compaction"),),
+        parts=(
+            Text(text="\n\n".join(pieces), source="compaction"),
+            *(Text(text=text, source="instructions") for text in _newest(lasting, entry)),
+        ),
         id=entry.id,
         at=entry.at,
     )
+
+
+def _newest(lasting: Sequence[str], entry: CompactionEntry) -> list[str]:
+    room_chars = entry.tokens_before  # four characters to a token, and a quarter of them
+    kept: list[str] = []
+    for text in reversed(lasting):
+        room_chars -= len(text)
+        if room_chars < 0:
+            break
+        kept.insert(0, text)
+    return kept
+
+
+def _dropped(entry: CompactionEntry) -> str:
+    older = len(entry.dropped) - LISTED_DROPPED
+    lines = [f"# Dropped; `read_file` with `path: {EARLIER}ID` shows it again"]
+    if older > 0:
+        lines.append(f"- {entry.id}: the list of {older} older ones")
+    return "\n".join([*lines, _list(entry.dropped[-LISTED_DROPPED:])])
+
+
+def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
+    """What an entry of the session said in whole, though it is no longer sent: of a message its
+    texts, calls and results, of a compaction the list of what it dropped. None for another id."""
+    entry = next((one for one in entries if one.id == entry_id), None)
+    if isinstance(entry, CompactionEntry):
+        return "\n".join(entry.dropped) or None
+    if not isinstance(entry, MessageEntry):
+        return None
+    texts = []
+    for part in entry.parts:
+        match part:
+            case Text() | ToolResult():
+                texts.append(part.text)
+            case ToolCall():
+                texts.append(f"[call of {part.name}] {part.arguments}")
+            case _:
+                pass
+    return "\n".join(texts)
 
 
 def _from(messages: list[Message], first: str | None) -> list[Message]:
@@ -216,9 +298,12 @@ def _without_output(message: Message) -> Message:
         message,
         parts=tuple(
             replace(part, text=DROPPED_OUTPUT)
-            if isinstance(part, ToolResult) and len(part.text) > len(DROPPED_OUTPUT)
+            if isinstance(part, ToolResult)
+            and not part.lasting
+            and len(part.text) > len(DROPPED_OUTPUT)
             else part
             for part in message.parts
+            if not isinstance(part, Image)
         ),
     )
 

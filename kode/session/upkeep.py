@@ -116,6 +116,7 @@ def in_use(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            durable.unlock(file)
     except BlockingIOError:
         return True
     except OSError:

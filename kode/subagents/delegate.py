@@ -6,17 +6,24 @@ How a child lives is `parent.py`; what is kept of it is `records.py`.
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
+from kode.messages import shorten
 from kode.subagents import records
 from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
+
+AGENT_CHARS = 200
+MAX_AGENTS = 30
+"""That the model is shown; it may name any."""
 
 DESCRIPTION = """\
 Give 1 to 8 independent tasks to subagents that work side by side and report back. Worth it for \
@@ -37,35 +44,54 @@ class TaskArgument(BaseModel):
     guidance: str | None = None
 
 
-def delegate_tool(delegation: Delegation) -> Tool:
-    """The tool for one session."""
+class TaskOfAgent(TaskArgument):
+    """`agent`: the name of the one that does it, where one of them fits."""
+
+    agent: str | None = None
+
+
+def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()) -> Tool:
+    """The tool for one session, with the agents that a task may be given to."""
+    names = [agent.item.name for agent in agents]
+    argument = TaskOfAgent if agents else TaskArgument
 
     async def delegate_tasks(
         context: ToolContext,
-        tasks: list[TaskArgument],
+        tasks: list[argument],  # type: ignore[valid-type]
         description: Annotated[str, "What for, in a few words, for the person"] = "",
     ) -> ToolOutput:
-        given = _checked(tasks)
+        given = _checked(tasks, names)
         children = await run_tasks(delegation, given, context.call_id, context.emit)
         return _output(children, context)
 
     return tool(
-        effect="delegate", subject="description", description=DESCRIPTION, preview=_preview
+        effect="delegate",
+        subject="description",
+        description=_described(agents),
+        preview=partial(_preview, names),
     )(delegate_tasks)
 
 
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+def _described(agents: Sequence[AgentDefinition]) -> str:
+    if not agents:
+        return DESCRIPTION
+    lines = [f"- {one.item.name}: {shorten(one.description, AGENT_CHARS)}" for one in agents]
+    return "\n".join([f"{DESCRIPTION} `agent` may be:", *lines[:MAX_AGENTS]])
+
+
+def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """For the permission question: every task, whole."""
     blocks = []
-    for number, task in enumerate(_checked(arguments["tasks"]), 1):
+    for number, task in enumerate(_checked(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
+        lines += [f"   agent: {task.agent}"] if task.agent else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
         lines += [f"   context: {task.context}"] if task.context else []
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
 
-def _checked(tasks: Sequence[TaskArgument]) -> list[Task]:
+def _checked(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
     if not 1 <= len(tasks) <= MAX_TASKS:
         raise ToolError(
             f"delegate_tasks takes 1 to {MAX_TASKS} tasks, not {len(tasks)}. "
@@ -77,7 +103,12 @@ def _checked(tasks: Sequence[TaskArgument]) -> list[Task]:
             raise ToolError(f"Task {number} has no goal. Say in `goal` what it is to find or do.")
         if len(task.model_dump_json().encode("utf-8", "replace")) > MAX_FILE_BYTES:
             raise ToolError(f"Task {number} is larger than 1 MB. Name files instead of pasting.")
-        checked.append(Task(goal=task.goal, context=task.context, guidance=task.guidance))
+        agent = task.agent if isinstance(task, TaskOfAgent) else None
+        if agent and agent not in agents:
+            raise ToolError(f"There is no agent {agent!r}. The agents are: {', '.join(agents)}.")
+        checked.append(
+            Task(goal=task.goal, context=task.context, guidance=task.guidance, agent=agent or None)
+        )
     return checked
 
 

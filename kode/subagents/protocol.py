@@ -1,6 +1,6 @@
 """The files and lines that cross between a parent and its children, with their limits.
 
-Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?}
+Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events, `used`, questions, last {"type": "result", ...}
 Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhere`; its end means
@@ -55,6 +55,8 @@ class Task(_Given):
     guidance: str | None = None
     permission_mode: PermissionMode | None = None
     model: str | None = None
+    agent: str | None = None
+    """The name of the definition it works by, which the child looks up itself."""
 
 
 class Section(_Given):
@@ -102,6 +104,8 @@ class Start(_Said):
     """Rules the person has approved in the parent's session."""
     tainted: bool = False
     """Whether the parent has taken in untrusted content."""
+    trust_project: bool = False
+    """Whether what the repository brings counts as approved."""
     elsewhere_usd: float = 0.0
     elsewhere_steps: int = 0
     """Spent and asked by the rest of the tree so far."""

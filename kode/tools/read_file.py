@@ -11,6 +11,7 @@ from typing import IO, Annotated
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.session.messages import EARLIER
 from kode.tools import files
 
 MAX_LINES = 2_000
@@ -50,10 +51,22 @@ async def read_file(
     of the file. Up to 2000 lines or 50 KB a call."""
     if offset < 1 or limit < 1:
         raise ToolError("`offset` and `limit` count lines from 1: give positive numbers.")
+    if path.startswith(EARLIER):
+        return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
     # In a thread: a slow disk must not hold up the screen or a Ctrl-C.
     return await asyncio.to_thread(_read, context, real, offset, limit)
+
+
+def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
+    """What a compaction has dropped. No file: it is in the session."""
+    text = context.earlier(entry_id)
+    if text is None:
+        raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
+    window = _converted(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
+    shown, count = _rendered(window, offset, limit)
+    return ToolOutput(text=shown, summary=f"{count:,} line{'s' if count != 1 else ''}")
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutput:

@@ -1,11 +1,12 @@
 """`todo`: the model's list of steps, said back in readable form. The session keeps it: here is
-no state."""
+no state. What is done is ticked off in the plan of the session, where it has one."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.function_tool import tool
+from kode.session.plan import tick_off
 
 _MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
 
@@ -24,8 +25,11 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     if not items:
         return ToolOutput(text="The todo list is empty.", summary="empty")
     done = sum(item.status == "done" for item in items)
+    ticked = tick_off(context.place.plan, [item.text for item in items if item.status == "done"])
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
     return ToolOutput(
-        text="\n".join([f"Todo list, {done} of {len(items)} done:", *lines]),
+        text="\n".join(
+            [f"Todo list, {done} of {len(items)} done:", *lines, *([ticked] if ticked else [])]
+        ),
         summary=f"{done}/{len(items)} done",
     )

@@ -74,8 +74,10 @@ class FakeConversation:
     asked: list[str] = field(default_factory=list)
     cancelled: int = 0
     closed: bool = False
+    fresh_plan: bool = False
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
+    extensions: object = None
     steering: object = tuple
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
@@ -94,7 +96,7 @@ class FakeConversation:
             known=self.model in self.known,
         )
         provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
-        place = SimpleNamespace(outputs=self.home / "outputs")
+        place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
         return SimpleNamespace(provider=provider, place=place)
 
     @property
@@ -121,6 +123,9 @@ class FakeConversation:
     def take_back_last_message(self) -> bool:
         self.taken_back = True
         return True
+
+    def offered(self) -> dict[str, str]:
+        return {}
 
     async def turn(self, text: str) -> TurnEnded:
         self.turns += 1

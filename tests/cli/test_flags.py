@@ -11,6 +11,7 @@ from kode.cli.flags import MODES, add_conversation_flags, config_flags
 from kode.cli.parser import COMMANDS, Parser, nearest
 from kode.contracts import OTHER_MODE_NAMES, PermissionMode
 from kode.errors import ConfigError
+from kode.extensions.tool_names import rules_of
 from kode.permissions.rules import parse
 
 CASES = Path(__file__).parent / "data" / "elsewhere_flags.jsonl"
@@ -36,7 +37,7 @@ def test_a_flag_known_from_elsewhere_sets_what_it_means(case: dict) -> None:
 
 
 def test_the_tools_of_other_agents_are_rules_here() -> None:
-    for rule in elsewhere.rules_of("Bash Edit Glob Grep LS MultiEdit Read Task WebFetch Write"):
+    for rule in rules_of("Bash Edit Glob Grep LS MultiEdit Read Task WebFetch Write"):
         parse(rule)
 
 

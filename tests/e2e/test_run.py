@@ -25,6 +25,7 @@ RESULT_KEYS = {
     "cost_usd",
     "files_changed",
     "checks",
+    "untrusted",
     "denials",
     "duration_ms",
 }

@@ -150,17 +150,24 @@ LIMITS = {
 def bench(tmp_path: Path) -> MakeBench:
     made: list[Session] = []
 
-    def make(*replies: Any, window: int = 100_000, memory: Any = None, **limits: Any) -> Bench:
+    def make(
+        *replies: Any,
+        window: int = 100_000,
+        memory: Any = None,
+        tools: tuple[Tool, ...] = (),
+        plan: Path | None = None,
+        **limits: Any,
+    ) -> Bench:
         provider = Replies(replies, window)
         session = log.create(tmp_path / "home", cwd=tmp_path, model="fake-1", provider="fake")
         made.append(session)
         agent = Agent(
             provider=provider,
-            tools=(echo, fail, crash, wait, touch),
+            tools=(echo, fail, crash, wait, touch, *tools),
             gate=OpenGate(),
             memory=memory or NullMemory(),
             limits=Limits(**LIMITS | limits),
-            place=workplace(tmp_path, home=tmp_path / "home"),
+            place=replace(workplace(tmp_path, home=tmp_path / "home"), plan=plan),
             render_system=lambda section: f"You are a test.\n{section}",
             cost_usd=lambda usage: usage.output_tokens / 1_000,
             spend=Spend(),

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def fake(name, effect, subject=""):
 TOOLS["memory"] = fake("memory", "memory", "action")
 TOOLS["recall"] = fake("recall", "memory-read", "query")
 TOOLS["forget"] = fake("forget", "memory-remove", "id")
+TOOLS["mcp__git__log"] = replace(fake("mcp__git__log", "mcp"), target=lambda arguments: "git:log")
 TOOLS["delegate_tasks"] = fake("delegate_tasks", "delegate")
 
 
@@ -293,3 +295,27 @@ def test_before_a_command_runs_outside_the_tree_and_what_it_names_are_kept(comma
 def test_nothing_is_kept_before_plain_reading_or_in_the_sandbox():
     assert shell("ask", "ls src").at_stake == AtStake()
     assert shell("auto-edit", "mkdir x", sandbox="layered").at_stake == AtStake()
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({}, "ask ask deny allow"),
+        ({"allow": ["mcp"]}, "allow allow deny allow"),
+        ({"allow": ["mcp(git)"]}, "allow allow deny allow"),
+        ({"allow": ["mcp(git:log)"]}, "allow allow deny allow"),
+        ({"allow": ["mcp__git"]}, "allow allow deny allow"),
+        ({"allow": ["mcp__git__log"]}, "allow allow deny allow"),
+        ({"approved": ["mcp(git:log)"]}, "allow allow deny allow"),
+        ({"allow": ["mcp(git:push)", "mcp(gi)", "mcp(git:lo)"]}, "ask ask deny allow"),
+        ({"allow": ["mcp"], "deny": ["mcp(git)"]}, "deny deny deny deny"),
+        ({"ask": ["mcp(git:log)"]}, "ask ask deny ask"),
+    ],
+)
+def test_tools_of_mcp_servers_are_decided_by_server_and_tool(rules, expected):
+    outcomes = [decided(mode, "mcp__git__log", {}, **rules).outcome for mode in MODES]
+    assert " ".join(outcomes) == expected
+
+
+def test_a_question_about_a_tool_of_a_server_offers_this_tool_alone():
+    assert decided("ask", "mcp__git__log", {}).rules_offered == ("mcp(git:log)",)

@@ -1,16 +1,27 @@
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.messages import Message, Text, ToolResult, results_of, text_of, user_message
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    ToolResult,
+    images_of,
+    results_of,
+    text_of,
+    user_message,
+)
 from kode.session import log
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RestoreEntry,
     RewindEntry,
     TrimEntry,
     TurnEntry,
@@ -150,6 +161,23 @@ def test_results_recorded_one_by_one_are_told_as_one_message_in_the_order_asked(
     assert model_messages(s.entries) == said(s.entries) == s.messages
 
 
+def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b"))
+    image = Image(
+        name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i"
+    )
+    shown = results("a", text="x" * 500)
+    s.append_message(replace(shown, parts=(*shown.parts, image)))
+    s.append_message(results("b", text="y"))
+    assert [type(part) for part in s.messages[-1].parts] == [ToolResult, ToolResult, Image]
+
+    after = s.append_message(user_message("and now"))
+    s.append(PruneEntry(before=after.id))
+    assert [images_of(message) for message in s.messages] == [(), (), (), ()]
+
+
 def test_a_result_that_is_there_is_kept_when_another_is_lost() -> None:
     s = session()
     s.append_message(user_message("go"))
@@ -184,7 +212,7 @@ def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            "user answer asks results one_result compact prune trim rewind turn".split()
+            "user answer asks results one_result compact prune trim rewind restore turn".split()
         ),
         st.integers(0, 30),
     ),
@@ -224,6 +252,10 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                 s.append(TrimEntry(kept_from=message_id if choice % 4 else None))
             case "rewind":
                 s.append(RewindEntry(to=entry_id))
+            case "restore":
+                s.append(RestoreEntry(of=entry_id))
+            case "restore":
+                s.append(RestoreEntry(of=entry_id))
             case _:
                 s.append(
                     TurnEntry(

@@ -31,6 +31,7 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "model": setup_checks.model,
     "memory": setup_checks.memory,
     "instructions": setup_checks.instructions,
+    "extensions": setup_checks.extensions,
     "git": diagnosis.git,
     "ripgrep": diagnosis.ripgrep,
     "sandbox": setup_checks.sandbox,

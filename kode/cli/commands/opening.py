@@ -100,6 +100,7 @@ async def _repl(
         # In a thread: what is typed meanwhile is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
         from kode.cli.commands.run import attach_named, read_attachments
+        from kode.cli.screen.form import make_elicit
         from kode.cli.screen.question import make_ask
         from kode.config import load_config
         from kode.conversation import open_conversation
@@ -111,6 +112,8 @@ async def _repl(
             cwd=cwd,
             emit=renderer.emit,
             ask=make_ask(screen),
+            elicit=make_elicit(screen),
+            trust_project=arguments.trust_project,
             session_id=session_id,
             keep_session=not arguments.no_session,
             attachments=read_attachments(

@@ -35,6 +35,7 @@ from kode.events import Emit, Notice, TurnEnded, silent
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
+    from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
 
@@ -86,7 +87,7 @@ async def _run(
 
     cwd = working_directory(arguments)
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
-    emit, ask = _faces(arguments, plain=loaded.config.repl.plain)
+    emit, ask, elicit = _faces(arguments, plain=loaded.config.repl.plain)
     attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
     conversation = await open_conversation(
         loaded,
@@ -96,6 +97,8 @@ async def _run(
         session_id=session_id,
         keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
+        elicit=elicit,
+        trust_project=arguments.trust_project,
     )
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -104,7 +107,10 @@ async def _run(
         task = asyncio.ensure_future(conversation.turn(text))
         with _cancelled_by_signals(task):
             ended = await _ended(task)
-        _print_result(arguments, ended, conversation.session.id, cwd)
+        extensions = conversation.extensions
+        untrusted = extensions.untrusted if extensions is not None else ()
+        plain = loaded.config.repl.plain
+        _print_result(arguments, ended, conversation.session.id, cwd, untrusted, plain=plain)
     finally:
         closing = asyncio.ensure_future(conversation.close())
         with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
@@ -255,13 +261,16 @@ def _read_stdin() -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _faces(arguments: argparse.Namespace, *, plain: bool) -> "tuple[Emit, Ask | None]":
+def _faces(
+    arguments: argparse.Namespace, *, plain: bool
+) -> "tuple[Emit, Ask | None, Elicit | None]":
     """What shows the events, and what asks the person: at a terminal, and not when the output is
     for a program."""
     if arguments.output_format == "stream-json":
-        return stream_printer(), None
+        return stream_printer(), None, None
     if arguments.output_format == "json":
-        return silent, None
+        return silent, None, None
+    from kode.cli.screen.form import make_elicit
     from kode.cli.screen.question import make_ask
     from kode.cli.screen.run_render import ProgressRenderer
 
@@ -273,23 +282,30 @@ def _faces(arguments: argparse.Namespace, *, plain: bool) -> "tuple[Emit, Ask | 
     )
     asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     # One screen for both: a question must not be painted over.
-    ask = make_ask(progress.screen) if asked else None
-    return silent if arguments.quiet else progress.emit, ask
+    emit = silent if arguments.quiet else progress.emit
+    if not asked:
+        return emit, None, None
+    return emit, make_ask(progress.screen), make_elicit(progress.screen)
 
 
 def _print_result(
-    arguments: argparse.Namespace, ended: TurnEnded, session_id: str | None, cwd: Path
+    arguments: argparse.Namespace,
+    ended: TurnEnded,
+    session_id: str | None,
+    cwd: Path,
+    untrusted: tuple[str, ...],
+    *,
+    plain: bool,
 ) -> None:
     match arguments.output_format:
         case "json":
-            print_line(to_json(result_object(ended, session_id, cwd)))
+            print_line(to_json(result_object(ended, session_id, cwd, untrusted)))
         case "stream-json":
-            print_line(to_json({"type": "result", **result_object(ended, session_id, cwd)}))
+            whole = result_object(ended, session_id, cwd, untrusted)
+            print_line(to_json({"type": "result", **whole}))
         case _:
             if ended.result.strip():
-                result = ended.result.rstrip("\n")
-                # A program gets what was said; a terminal must not be controlled by it.
-                print_line(clean(result) if sys.stdout.isatty() else result)
+                _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
             if ended.error:
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
@@ -298,6 +314,19 @@ def _print_result(
                     one_line(relative_path(path, cwd)) for path in ended.files_changed
                 )
                 print(f"changed: {names}", file=sys.stderr)
+
+
+def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:
+    """A program gets what the model said as it is; a person reads it as in the REPL."""
+    if not sys.stdout.isatty():
+        print_line(answer)
+        return
+    from kode.cli.screen.render import Renderer
+    from kode.cli.screen.screen import open_screen
+
+    screen = open_screen(color=False if arguments.no_color else None, plain=plain)
+    Renderer(screen).show_answer(answer)
+    screen.flush()
 
 
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:

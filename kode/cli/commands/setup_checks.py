@@ -170,6 +170,26 @@ def instructions(case: Case) -> Finding:
     return ok(detail)
 
 
+def extensions(case: Case) -> Finding:
+    """What lies in one's own home is trusted unasked, so it is named; what of the project waits for
+    approval is named too."""
+    from kode.extensions import mcp_config, review, trust
+
+    home, project = paths.home(), paths.project_root(case.cwd)
+    approvals = trust.load(home, project)
+    items = review.find_items(home, case.cwd)
+    own = [review.named(one) for one in items if one.scope == "home"]
+    waits = [review.named(one) for one in items if trust.state(one, approvals) != "trusted"]
+    faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
+    detail = f"trusted, from {home}: {', '.join(own)}" if own else "none of your own"
+    if waits:
+        detail += f"; not approved, so not used: {', '.join(waits)}"
+    if said := " ".join(filter(None, faults)):
+        return optional(f"{detail}. {said}", "fix it in the file it names; the others are used")
+    next_step = "`kode trust approve` shows and approves" if waits else ""
+    return Finding(state="ok", detail=detail, next_step=next_step)
+
+
 def sandbox(case: Case) -> Finding:
     from kode.assembly import open_workplace
     from kode.sandbox.sandbox import open_sandbox

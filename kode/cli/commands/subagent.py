@@ -101,10 +101,12 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
     if arguments.task is None:
         if not arguments.goal.strip():
             raise ConfigError("kode subagent: --goal is empty. Say what is to be done.")
-        task = Task(goal=arguments.goal, context=arguments.context)
+        task = Task(goal=arguments.goal, context=arguments.context, agent=arguments.agent)
     else:
         path = cwd / arguments.task
         task = parse_task(_read(path, "--task"), arguments.task)
+        if arguments.agent is not None:
+            task = task.model_copy(update={"agent": arguments.agent})
         if arguments.from_parent:
             voice.result_file = path.parent / "result.json"
     if not arguments.from_parent:
@@ -126,6 +128,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--context", metavar="C", help="with --goal: what it needs to know")
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
     add("--memory-snapshot", metavar="FILE", help="what it may know of memory, as JSON")
+    add("--agent", metavar="NAME", help="the definition it works by; `kode agents` lists them")
     add("--timeout", metavar="S", type=seconds, help="end after so many seconds (120)")
     add("--max-steps", metavar="N", type=whole, help="requests to the model (15)")
     add("--quiet", action="store_true", help="no progress on stderr")

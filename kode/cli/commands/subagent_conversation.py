@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kode.config import Config
     from kode.conversation import Conversation
     from kode.events import Emit
+    from kode.extensions.agents import AgentDefinition
     from kode.session.log import Session
     from kode.subagents.child import ParentLink
     from kode.subagents.protocol import Start, Task
@@ -45,8 +46,13 @@ def child_conversation(
     from kode.session import log
     from kode.session.entries import TaintEntry
 
-    config = _config(setting, start, emit)
+    definition = _definition(setting, start)
+    config = _config(setting, start, definition, emit)
     provider = make_provider(config, resolve_provider(config, os.environ))
+    if definition is not None and definition.model and not provider.info.known:
+        # Names like `opus` are another agent's: the parent's own model is better than none.
+        config = _config(setting, start, replace(definition, model=""), emit)
+        provider = make_provider(config, resolve_provider(config, os.environ))
     folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
     if folder is None:
         session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
@@ -74,6 +80,9 @@ def child_conversation(
         agent=agent,
         context=Context(session),
         keep_session=False,
+        trust_project=start is not None and start.trust_project,
+        agent_type=setting.task.agent or "general-purpose",
+        only_tools=definition.tools if definition is not None else None,
         own_agents_folder=agents_folder(folder) if folder is not None else None,
     )
     if link is not None:
@@ -96,7 +105,19 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     link.on_elsewhere = pass_on
 
 
-def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:
+def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:
+    """The definition that the task names. Raises: UserError for one that is not there, or that
+    nobody has approved."""
+    from kode.conversation.extensions import definition_of
+
+    name = setting.task.agent
+    trusted = start is not None and start.trust_project
+    return definition_of(name, setting.cwd, trust_project=trusted) if name else None
+
+
+def _config(
+    setting: Setting, start: Start | None, definition: AgentDefinition | None, emit: Emit
+) -> Config:
     """The settings of a child: its parent's, or those of this directory, within a child's limits.
 
     A child never gets a wider permission mode than its parent has. On its own the flag counts
@@ -127,11 +148,14 @@ def _config(setting: Setting, start: Start | None, emit: Emit) -> Config:
             emit(Notice(text=warning))
         config, mode = loaded.config, loaded.config.permissions.mode
     limits = config.subagent
+    if definition is not None and definition.mode is not None:
+        mode = _narrower(definition.mode, mode)
+    model = definition.model if definition is not None else ""
     return config.model_copy(
         update={
-            "model": (task.model if start is not None else None) or config.model,
+            "model": model or (task.model if start is not None else None) or config.model,
             "system": template("subagent"),
-            "append_system": "",
+            "append_system": definition.prompt if definition is not None else "",
             "timeout_s": None,
             "max_steps": arguments.max_steps or limits.max_steps,
             "permissions": config.permissions.model_copy(update={"mode": mode}),

@@ -3,7 +3,7 @@
 What may follow a command is `choices`; which files and folders there are is `files`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -24,9 +24,12 @@ class ReplCompleter(Completer):
         commands: Mapping[str, str],
         arguments: Mapping[str, Choices],
         files: FileIndex,
+        more: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`commands`: name → what it does. `arguments`: name → what may follow it."""
+        """`commands`: name → what it does; `more`: those that come and go. `arguments`: name → what
+        may follow it."""
         self.commands = commands
+        self.more = more
         self.arguments = arguments
         self.files = files
 
@@ -48,7 +51,7 @@ class ReplCompleter(Completer):
     def _commands(self, before: str) -> Iterable[Completion]:
         name, space, rest = before.partition(" ")
         if not space:
-            for command, what in self.commands.items():
+            for command, what in {**self.more(), **self.commands}.items():
                 if command.startswith(name):
                     yield Completion(command, start_position=-len(name), display_meta=what)
             return

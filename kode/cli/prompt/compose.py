@@ -52,7 +52,7 @@ async def compose(editor: Editor) -> None:
         path = Path(folder, "message.md")
         path.touch(mode=0o600)
         path.write_text(editor.pastes.unfold(before), encoding="utf-8", errors="replace")
-        saved = await editor.lend_terminal(lambda: _run([*command, str(path)]))
+        saved = await editor.lend_terminal(lambda: run_editor([*command, str(path)]))
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -65,7 +65,8 @@ async def compose(editor: Editor) -> None:
     editor.set_text(text.rstrip("\n"))
 
 
-def _run(command: list[str]) -> bool:
+def run_editor(command: list[str]) -> bool:
+    """Runs an editor to its end; whether it ended well."""
     try:
         return subprocess.run(command, check=False).returncode == 0
     except OSError:

@@ -24,7 +24,7 @@ from prompt_toolkit.widgets import SearchToolbar
 STYLE = Style.from_dict(
     {
         "prompt": "bold ansicyan",
-        "question": "bold ansiyellow",
+        "question": "bold ansicyan",
         "dim": "ansibrightblack",
         "queued": "italic ansibrightblack",
         "toolbar": "ansibrightblack",

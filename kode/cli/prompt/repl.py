@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,7 @@ async def _run_editor(
     folder: Path,
     warm_up: Callable[[], None] | None,
 ) -> None:
+    from kode.cli.prompt.brought import names
     from kode.cli.prompt.choices import choices_of
     from kode.cli.prompt.complete import ReplCompleter
     from kode.cli.prompt.editor import Editor
@@ -83,11 +84,17 @@ async def _run_editor(
     from kode.cli.prompt.history import open_history
     from kode.cli.prompt.keys import bindings
 
+    def commands_of_extensions() -> Mapping[str, str]:
+        from kode.cli.prompt.extensions import commands_of
+
+        return {**names(state), **commands_of(state)}
+
     files = FileIndex(folder)
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},
         arguments=choices_of(state),
         files=files,
+        more=commands_of_extensions,
     )
     editor = state.editor = Editor(
         state,

@@ -14,9 +14,11 @@ from kode.cli import elsewhere
 from kode.cli.flags import MODE_MEANS, MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
+from kode.cli.prompt.brought import shows
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
+from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
@@ -54,13 +56,13 @@ GROUPS = (
     ("/new /resume /sessions", "start a session, open another, list them"),
     ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
     ("/init /review", "write AGENTS.md; review your changes or a branch"),
-    ("/model /permissions /plan", "switch the model or the mode; mode plan"),
+    ("/model /permissions /plan", "switch the model or the mode; plan first"),
     ("/memory /remember", "what is remembered; remember something"),
     ("/status /context /cost", "this session; what fills its context; what it cost"),
-    ("/compact", "summarize the conversation to free context"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
-    ("/copy /export", "copy the last answer, write the session to a file"),
-    ("/config /doctor /login", "settings, checks of this machine, your key"),
+    ("/skills /commands /agents /hooks", "what is there; /NAME runs a skill or command"),
+    ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
+    ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
 """The commands as /help shows them: together they fit a small screen."""
@@ -176,7 +178,12 @@ async def remember(state: PromptState, argument: str) -> None:
 
 
 async def compact(state: PromptState, argument: str) -> None:
-    """Summarizes the conversation now; what follows says what the summary should keep above all."""
+    """Summarizes the conversation now; what follows says what the summary should keep above all.
+    `undo` gives the model back what the last one took from it."""
+    if argument == "undo":
+        undone = state.conversation.undo_compaction()
+        state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
+        return
     reduced = await state.conversation.compact(argument)
     if reduced is None:
         state.screen.print("Nothing to compact yet.", "dim")
@@ -203,11 +210,6 @@ async def permissions(state: PromptState, argument: str) -> None:
         state.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
 
 
-async def plan(state: PromptState, argument: str) -> None:
-    """Switches to mode plan."""
-    await permissions(state, "plan")
-
-
 async def show_details(state: PromptState, argument: str) -> None:
     """The last calls in full, and the thinking: paged, or printed where there is no pager."""
     from kode.cli.screen.pager import show_paged
@@ -232,6 +234,13 @@ async def background(state: PromptState, argument: str) -> None:
     await background.background(state, argument)
 
 
+async def show_servers(state: PromptState, argument: str) -> None:
+    """The MCP servers of this session and what they offer."""
+    from kode.cli.prompt import extensions
+
+    await extensions.show_servers(state, argument)
+
+
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first while something runs in the background."""
     from kode.cli.prompt.background import may_leave
@@ -254,7 +263,7 @@ COMMANDS = {
             permissions,
             while_busy=True,
         ),
-        Command("/plan", "switch to mode plan: nothing is changed", plan, while_busy=True),
+        Command("/plan", "plan first: /plan, then /plan [show|edit|go|drop]", plan),
         Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
         Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
         Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
@@ -262,14 +271,23 @@ COMMANDS = {
         Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
         Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
         Command("/context", "what fills the context, and what frees it", show_context, True),
-        Command("/compact", "summarize the conversation: /compact [WHAT TO KEEP]", compact),
+        Command(
+            "/compact",
+            "summarize the conversation: /compact [WHAT TO KEEP], /compact undo",
+            compact,
+        ),
         Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
         Command("/redo", "redo the last /undo", redo),
         Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
         Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
         Command("/details", "full output of recent tool calls: /details [N]", show_details, True),
         Command("/todos", "the model's todo list", show_todos, while_busy=True),
+        Command("/skills", "skills: what is used, what waits", shows("skills")),
+        Command("/commands", "commands that files define", shows("commands")),
+        Command("/agents", "agents that subagents can work by", shows("agents")),
+        Command("/hooks", "hooks: what is used, what waits", shows("hooks")),
         Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
+        Command("/mcp", "MCP servers: what runs, what is off", show_servers, while_busy=True),
         Command("/copy", "copy the last answer", copy, while_busy=True),
         Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
         Command("/config", "the settings and their sources: /config [PART]", show_config, True),

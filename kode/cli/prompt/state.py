@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kode.cli import elsewhere
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
+from kode.cli.prompt import brought
 from kode.cli.prompt.attach import attach
 from kode.cli.prompt.paste import Pastes
 from kode.cli.screen.lines import clip, one_line, plural
@@ -428,6 +429,11 @@ class PromptState:
             ended = await self.conversation.turn(text)
         finally:
             self.in_turn = False
+        if self.conversation.fresh_plan:
+            from kode.cli.prompt.plan import ask_about_plan
+
+            await ask_about_plan(self)
+            return
         if ended.duration_ms >= LONG_TURN_S * 1000 and self.waiting == []:
             outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
             self.screen.notify(f"{one_line(shown or text)} {outcome}")
@@ -444,10 +450,16 @@ class PromptState:
 
     async def _run(self, name: str, argument: str) -> None:
         """One that does not exist is reported with the nearest. Raises: KodeError."""
+        if name not in self.commands and await brought.run(self, name, argument):
+            return
         begun = [known for known in self.commands if known.startswith(name)]
         command = self.commands.get(name) or (self.commands[begun[0]] if len(begun) == 1 else None)
         if command is not None:
             await command.run(self, argument)
+            return
+        from kode.cli.prompt.extensions import run_extension
+
+        if await run_extension(self, name, argument):
             return
         if said := elsewhere.PROMPT_COMMANDS.get(name):
             self.screen.print(said, "dim")

@@ -21,6 +21,7 @@ from kode.events import (
     ContextReduced,
     MemoryChanged,
     Notice,
+    PlanKept,
     RetryScheduled,
     ToolFinished,
     TurnEnded,
@@ -37,13 +38,24 @@ VERBS = {
     "todo": ("Todo", "Todo"),
     "delegate_tasks": ("Subagents:", "Subagents:"),
     "memory": ("Remembering", "Memory"),
+    "mcp_search": ("Looking for a tool:", "Looked for a tool:"),
 }
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
 
+ENDED_WELL = "exit status 0"
+"""The summary of a command of which there is nothing to say."""
+
+
+def verbs_of(name: str) -> tuple[str, str]:
+    """A tool of an MCP server is named by its subject."""
+    of_server = name.startswith(("mcp__", "mcp_call"))
+    return VERBS.get(name) or (("Calling", "Called") if of_server else (name, name))
+
+
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool does: `Running pytest -q`."""
-    verb = VERBS.get(name, (name, name))[0]
+    verb = verbs_of(name)[0]
     return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
 
 
@@ -53,8 +65,9 @@ def tool_line(event: ToolFinished, width: int) -> str:
     Where it is narrow the subject gives way first: the outcome is what one looks for.
     """
     # What failed was not done.
-    verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
-    outcome = one_line(event.summary) or ("failed" if event.is_error else "")
+    verb = verbs_of(event.name)[0 if event.is_error else 1]
+    summary = "" if event.summary == ENDED_WELL else event.summary
+    outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     end = "".join(f" · {part}" for part in (outcome, time) if part)
     end = clip(end, max(width - len(verb) - 8, width // 2))
@@ -66,7 +79,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
 def refused_line(event: ToolFinished, width: int) -> str:
     """What did not run, since a rule or the mode said no, with the first sentence of the reason."""
     reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
-    verb = VERBS.get(event.name, (event.name, event.name))[0].lower()
+    verb = verbs_of(event.name)[0].lower()
     what = f"{verb} {_subject(event.name, event.subject, width // 2)}".rstrip()
     return clip(f"Denied: {what} · {reason}", width)
 
@@ -74,7 +87,7 @@ def refused_line(event: ToolFinished, width: int) -> str:
 def command_failed(event: ToolFinished) -> bool:
     """Whether a command ran and ended otherwise than well, which is no error of the call."""
     ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
-    return event.name == "shell" and ill and event.summary != "exit status 0"
+    return event.name == "shell" and ill and event.summary != ENDED_WELL
 
 
 def command_output(text: str) -> str:
@@ -142,6 +155,10 @@ def retry_line(event: RetryScheduled, said: str) -> str:
     nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
     return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
+
+
+def plan_line(event: PlanKept) -> str:
+    return f"plan: {plural(event.steps, 'step')}, in {one_line(event.path)}"
 
 
 def reduced_line(event: ContextReduced) -> str:

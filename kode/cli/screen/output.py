@@ -28,8 +28,11 @@ EXIT_CODES: dict[Status, int] = {
 }
 
 
-def result_object(ended: TurnEnded, session_id: str | None, cwd: Path) -> dict[str, Any]:
-    """The result of one task. Changed files are relative to `cwd` where they are inside it."""
+def result_object(
+    ended: TurnEnded, session_id: str | None, cwd: Path, untrusted: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The result of one task. Changed files are relative to `cwd` where they are inside it;
+    `untrusted` names what the repository brings and nobody has approved."""
     return {
         "status": ended.status,
         "result": ended.result,
@@ -41,6 +44,7 @@ def result_object(ended: TurnEnded, session_id: str | None, cwd: Path) -> dict[s
         "files_changed": [relative_path(path, cwd) for path in ended.files_changed],
         "denials": [dataclasses.asdict(denial) for denial in ended.denials],
         "checks": [dataclasses.asdict(check) for check in ended.checks],
+        "untrusted": list(untrusted),
         "duration_ms": ended.duration_ms,
     }
 

@@ -124,7 +124,7 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
 def outcome_line(question: Question, answer: Answer) -> str:
     """What is left of an answered question: one line."""
     said = {
-        "once": "Allowed once",
+        "once": "Approved until it changes" if question.until_changed else "Allowed once",
         "session": "Allowed in this session",
         "project": "Allowed in this project",
         "no": "Denied",
@@ -159,7 +159,9 @@ def _barred(screen: Screen, text: str, width: int) -> list[str]:
 
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     once, session, project = ("yes", "session", "project") if in_words else ("y", "s", "p")
-    choices = [Choice("y", "yes, once", once)]
+    choices = [
+        Choice("y", "yes, until it changes" if question.until_changed else "yes, once", once)
+    ]
     if question.may_always:
         rules = ", ".join(visible(rule) for rule in question.rules)
         what = f": {rules}" if rules else ""

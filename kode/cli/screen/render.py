@@ -24,6 +24,7 @@ from kode.cli.screen.event_lines import (
     mark,
     memory_line,
     notice_line,
+    plan_line,
     reduced_line,
     refused_line,
     retry_line,
@@ -43,6 +44,7 @@ from kode.events import (
     Event,
     MemoryChanged,
     Notice,
+    PlanKept,
     Replied,
     RetryScheduled,
     SessionStarted,
@@ -180,7 +182,9 @@ class Renderer:
             case ToolFinished():
                 self._finished(event)
             case ContextReduced():
-                self._line(reduced_line(event), "dim")
+                self._line(f"{reduced_line(event)} · /compact undo", "dim")
+            case PlanKept():
+                self._line(plan_line(event), "dim")
             case TurnEnded():
                 self._ended(event)
             case MemoryChanged(of_session=True):

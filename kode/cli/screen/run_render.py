@@ -16,6 +16,7 @@ from kode.cli.screen.event_lines import (
     indented,
     mark,
     notice_line,
+    plan_line,
     reduced_line,
     retry_line,
     same_beginning,
@@ -31,6 +32,7 @@ from kode.events import (
     Event,
     MemoryChanged,
     Notice,
+    PlanKept,
     Replied,
     RetryScheduled,
     StepStarted,
@@ -122,6 +124,8 @@ class ProgressRenderer:
                 self.screen.print(f"{sign} {agent_line(event, max(self.screen.width - 2, 60))}")
             case ContextReduced():
                 self.screen.print(reduced_line(event), "dim")
+            case PlanKept():
+                self.screen.print(plan_line(event), "dim")
             case MemoryChanged() if self.verbose or not event.of_session:
                 self.screen.print(f"memory: {one_line(event.text)}", "dim")
                 self._memory = event.text

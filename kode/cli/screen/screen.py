@@ -35,9 +35,9 @@ SGR = {
     "removed_part": "7;31",
     "place": "36",
     "keyword": "94",
-    "builtin": "96",
+    "builtin": "36",
     "decorator": "95",
-    "string": "33",
+    "string": "35",
     "comment": "2",
 }
 """Style name → the parameters of its escape sequence: the terminal's own colours, so that light

@@ -45,7 +45,7 @@ class Room:
         return self.text
 
     async def settled(self):
-        while self.state.busy or self.state.beside:
+        while self.state.busy or self.state.beside or self.state.waiting:
             await asyncio.sleep(0.001)
 
     async def running(self):

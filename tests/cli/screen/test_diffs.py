@@ -76,9 +76,9 @@ def test_the_old_and_the_new_lines_are_each_read_as_code_of_their_own():
 
     painted = painted_diff(screen(color=True), diff)
 
-    assert '\x1b[31;33m"""a\x1b[0m' in painted
+    assert '\x1b[31;35m"""a\x1b[0m' in painted
     assert "\x1b[32;94m1\x1b[0m" in painted
-    assert '\x1b[33mend"""\x1b[0m' in painted
+    assert '\x1b[35mend"""\x1b[0m' in painted
 
 
 @pytest.mark.parametrize("name", ["notes", "x.unknown", "/dev/null"])

@@ -326,7 +326,7 @@ def test_memory_and_context_are_one_quiet_line_each():
     )
 
     assert 'memory: merged into env "uses pytest" · /memory undo c1\n' in text
-    assert "context: old tool output dropped, 90k → 40k tokens\n" in text
+    assert "context: old tool output dropped, 90k → 40k tokens · /compact undo\n" in text
 
 
 @pytest.mark.parametrize(

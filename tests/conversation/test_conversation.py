@@ -1,10 +1,8 @@
 """A conversation over its life: turns, undo, another session, another model."""
 
 import asyncio
-import json
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +14,11 @@ from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
 from kode.events import Event, Notice, Working, silent
 from kode.messages import results_of, text_of
-from kode.permissions.gate import Answer, Ask, Question
+from kode.permissions.gate import Answer, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
+from tests.conversation.conftest import Open
 from tests.needs import needs
-
-Open = Callable[..., Awaitable[Conversation]]
-
-
-@pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
-async def opened(tmp_path: Path, events: list[Event]) -> Any:
-    project = tmp_path / "project"
-    project.mkdir()
-    made: list[Conversation] = []
-
-    async def make(
-        *replies: dict[str, Any],
-        session_id: str | None = None,
-        mode: str = "auto-edit",
-        ask: Ask | None = None,
-    ) -> Conversation:
-        script = tmp_path / f"script-{len(made)}.json"
-        script.write_text(json.dumps(replies))
-        flags = {
-            "provider": "scripted",
-            "script": str(script),
-            "permissions.mode": mode,
-            "memory.enabled": False,
-        }
-        loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)
-        conversation = await open_conversation(
-            loaded, cwd=project, emit=events.append, ask=ask, session_id=session_id
-        )
-        made.append(conversation)
-        return conversation
-
-    yield make
-    for conversation in made:
-        await conversation.close()
 
 
 def said(conversation: Conversation) -> list[str]:

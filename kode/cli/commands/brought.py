@@ -1,0 +1,154 @@
+"""`kode skills`, `kode commands`, `kode agents`, `kode hooks`: what there is of them here; and
+hooks tried by hand.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.cli.screen.output import to_json
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.extensions.listing import Kind, as_json, lines_of, rows_of
+from kode.permissions.gate import visible
+
+ABOUT: dict[Kind, str] = {
+    "skills": "Skills of this project and of your home: where from, whether used.",
+    "commands": "Commands of the prompt that Markdown files define: where from, whether used.",
+    "agents": "Agents that a subagent can work by: where from, whether used.",
+    "hooks": "Programs that run at moments of a session: where from, whether used.",
+}
+
+
+def _list(kind: Kind, argv: Sequence[str]) -> int:
+    parser = Parser(f"kode {kind}", ABOUT[kind])
+    _add_list(parser)
+    return _print(kind, as_list=parser.parse(argv).json)
+
+
+skills = partial(_list, "skills")
+commands = partial(_list, "commands")
+agents = partial(_list, "agents")
+
+
+def hooks(argv: Sequence[str]) -> int:
+    """Runs `kode hooks ...` and returns its exit code. Raises: ConfigError."""
+    from kode.extensions.hooks import EVENTS
+
+    parser = Parser("kode hooks", ABOUT["hooks"])
+    called = parser.add_subparsers(dest="command", metavar="COMMAND")
+    about = "all hooks (--json: one list)"
+    listed = called.add_parser("list", help=about, description=about)
+    _add_list(listed)
+    about = "run the hooks of an event, and say what they answer"
+    tried = called.add_parser("test", help=about, description=about)
+    tried.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
+    tried.add_argument("--input", metavar="FILE", help="what they are told, as JSON")
+    arguments = parser.parse(argv)
+    if arguments.command == "test":
+        return asyncio.run(_test(arguments.event, arguments.input))
+    return _print("hooks", as_list=getattr(arguments, "json", False))
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+
+
+def _print(kind: Kind, *, as_list: bool) -> int:
+    found = _found(_cwd())
+    rows = rows_of(found, kind)
+    if as_list:
+        print(to_json(as_json(rows)))
+        return EXIT_OK
+    for line in lines_of(rows, kind):
+        print(clean(visible(line)))
+    for problem in found.problems:
+        print(clean(visible(f"kode: {problem}")), file=sys.stderr)
+    return EXIT_OK
+
+
+def _cwd() -> Path:
+    return working_directory(argparse.Namespace(cwd=None))
+
+
+def _found(cwd: Path) -> Any:
+    from kode.extensions import brought, trust
+    from kode.extensions.places import surroundings
+
+    home = paths.home()
+    around = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    return brought.find(around, trust.load(home, around.project))
+
+
+async def _test(event: Any, name: str | None) -> int:
+    """Runs the hooks of an event as a session would; what they change is dropped."""
+    from kode.assembly import open_sandbox, open_workplace
+    from kode.config import load_config
+    from kode.conversation.hooking import run_hook
+    from kode.extensions.hook_answer import answer_of
+    from kode.extensions.hook_input import TOPICS, line_of, other_names
+
+    cwd, home = _cwd(), paths.home()
+    given = _given(name)
+    names = tuple(str(given[topic]) for topic in TOPICS if topic in given)
+    names = tuple(known for name in names for known in other_names(name))
+    config = load_config(home, cwd, environ=os.environ, flags={}).config
+    place = open_workplace(config, home, cwd, paths.outputs_folder(home, None))
+    sandbox = open_sandbox(config, place)
+    common = {
+        "session_id": "test",
+        "transcript_path": "",
+        "cwd": str(cwd),
+        "permission_mode": "default",
+    }
+    failed = False
+    found = [one for one in _found(cwd).hooks if one.thing.event == event]
+    for one in found:
+        hook = one.thing
+        if one.standing != "used":
+            print(clean(visible(f"{hook.item.name}: not run, it is {one.standing} (kode trust)")))
+            continue
+        if not hook.matches(names):
+            print(clean(visible(f"{hook.item.name}: not about {', '.join(names)}")))
+            continue
+        ran = await run_hook(hook, line_of(event, common, given), place, sandbox)
+        answer = answer_of(hook, ran)
+        failed |= bool(answer.message) or ran.exit_code not in (0, 2)
+        ended = ran.fault or f"exit code {ran.exit_code}"
+        print(clean(visible(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})")))
+        for label, text in (
+            ("decides", answer.outcome),
+            ("because", answer.reason),
+            ("for the model", answer.context),
+            ("for you", answer.message),
+            ("stderr", ran.stderr.strip()),
+        ):
+            if text:
+                print(clean(visible(f"  {label}: {text}")))
+    if not found:
+        print(f"No hooks for {event} here. `kode hooks list` names all.")
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def _given(name: str | None) -> dict[str, Any]:
+    """What `--input` holds. Raises: ConfigError."""
+    if name is None:
+        return {}
+    try:
+        value = json.loads(Path(name).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"--input {name}: {error.strerror}. Name a file to read.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--input {name}: {error}. Give one JSON object.") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"--input {name}: it holds no JSON object.")
+    return value

@@ -1,0 +1,269 @@
+"""`kode mcp`: the MCP servers of this directory: list, add, remove, look at, approve, test."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kode import paths
+from kode.cli.commands.trust import ask_to_approve
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.cli.screen.output import to_json
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
+from kode.extensions import mcp_config, review, trust
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_server import pins_of
+from kode.extensions.mcp_values import Connection
+from kode.extensions.trust import Item
+from kode.permissions.gate import visible
+
+LOGIN_TIMEOUT_S = 300.0
+"""How long a start may take here, where a person may have to log in meanwhile."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode mcp ...` and returns its exit code. Raises: KodeError."""
+    arguments = _parsed(argv)
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    match arguments.command:
+        case "add":
+            return _add(arguments, cwd)
+        case "remove":
+            return _remove(arguments.name, cwd)
+        case "list":
+            return _list(cwd, as_json=arguments.json)
+        case "get":
+            return _get(_entry(arguments.name, cwd))
+        case "approve":
+            return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
+        case "test":
+            return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
+    raise AssertionError(arguments.command)
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    # What follows `--` is the server's command line, flags of its own included.
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    words, command = words[:at], words[at + 1 :]
+    parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name: str, about: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=about, description=about)
+        if name != "list":
+            one.add_argument("name", metavar="NAME", help="the server")
+        return one
+
+    add("list", "all servers, where from and whether trusted").add_argument(
+        "--json", action="store_true", help="one JSON list"
+    )
+    new = add("add", "add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND ARG...`")
+    new.add_argument("url", metavar="URL", nargs="?", help="of a server that is reached by HTTP")
+    new.add_argument("--scope", choices=("home", "project"), default="home", help="default: home")
+    pair: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
+    new.add_argument("--env", help="a variable the server gets; ${VAR} is taken from yours", **pair)
+    new.add_argument("--header", help="a header of its requests", **pair)
+    new.add_argument("--write", action="store_true", help="let it change the project")
+    new.add_argument("--network", action="store_true", help="let it use the network")
+    add("remove", "remove one from the file it is in")
+    add("get", "one server: its entry, its tools as approved")
+    add("approve", "approve a server of the project, and tools that have changed").add_argument(
+        "--yes", action="store_true", help="without a question"
+    )
+    add("test", "start or reach one, and say what it offers; logs in where that is needed")
+    arguments = parser.parse(words)
+    arguments.server_command = command
+    return arguments
+
+
+def _add(arguments: argparse.Namespace, cwd: Path) -> int:
+    values: dict[str, Any] = {}
+    if arguments.server_command:
+        values["command"], *words = arguments.server_command
+        values |= {"args": words} if words else {}
+    if arguments.url:
+        values |= {"type": "http", "url": arguments.url}
+    for key, given in (("env", arguments.env), ("headers", arguments.header)):
+        if given:
+            values[key] = dict(_pair(text) for text in given)
+    for key in ("write", "network"):
+        values |= {key: True} if getattr(arguments, key) else {}
+    project = paths.project_root(cwd)
+    of_project = arguments.scope == "project"
+    path = project / ".mcp.json" if of_project else paths.config_file(paths.home())
+    mcp_config.add(path, arguments.name, values)
+    if of_project:  # whoever adds it here has seen it
+        trust.approve(paths.home(), project, [_entry(arguments.name, cwd).item])
+    print(clean(f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."))
+    return EXIT_OK
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigError(f"{text!r} is not NAME=VALUE.")
+    return name, value
+
+
+def _remove(name: str, cwd: Path) -> int:
+    entry = _entry(name, cwd)
+    mcp_config.remove(entry.origin, name)
+    print(clean(f"Removed {name} from {entry.origin}."))
+    return EXIT_OK
+
+
+def _list(cwd: Path, *, as_json: bool) -> int:
+    found = mcp_config.find_servers(paths.home(), cwd)
+    rows = [_row(entry) for entry in found.entries]
+    if as_json:
+        print(to_json(rows))
+    for row in rows if not as_json else ():
+        tools = f"{row['tools']} tools, {row['tokens']} tokens" if row["tools"] else "not seen yet"
+        print(
+            clean(
+                visible(
+                    f"{row['state']:<8}  {row['name']:<16}  {row['hash'][:12]}  {tools}  "
+                    f"{row['runs']}  ({row['origin']})"
+                )
+            )
+        )
+    if not rows and not as_json:
+        print("No MCP servers here. `kode mcp add NAME -- COMMAND` or `kode mcp add NAME URL`.")
+    for fault in found.faults:
+        print(clean(f"kode: {fault}"), file=sys.stderr)
+    return EXIT_FAILED if found.faults and not rows else EXIT_OK
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    item = entry.item
+    pins = [one for one in _approvals(entry).items if one.name.startswith(f"{entry.name}:")]
+    values = entry.values
+    return {
+        "name": entry.name,
+        "scope": entry.scope,
+        "state": trust.state(item, _approvals(entry)),
+        "origin": str(entry.origin),
+        "hash": trust.digest(item),
+        "runs": values.get("url") or " ".join((values["command"], *values.get("args", ()))),
+        "write": values.get("write") is True,
+        "network": values.get("network") is True,
+        "variables": list(mcp_config.variables_of(entry)),
+        "tools": len(pins),
+        "tokens": sum(len(one.content) for one in pins) // 4,
+    }
+
+
+def _get(entry: Entry) -> int:
+    print(clean(visible(review.shown(entry.item, _approvals(entry)))))
+    for one in _approvals(entry).items:
+        if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
+            about = json.loads(one.content).get("description", "")
+            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}")))
+    return EXIT_OK
+
+
+async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
+    """First the entry: nothing of it is started before that; then its tools as they are now."""
+    if not _approved(entry, [entry.item], unasked=unasked):
+        return EXIT_FAILED
+    async with _opened(entry, cwd) as connection:
+        found = {one.name: one for one in await connection.tools()}
+    items = pins_of(entry, found)
+    return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
+
+
+def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
+    """Shows what is new or changed and keeps the person's yes; False for a no."""
+    approvals = _approvals(entry)
+    pending = [
+        item
+        for item in items
+        if (trust.pinned if item.kind == "mcp-tool" else trust.state)(item, approvals) != "trusted"
+    ]
+    for item in pending:
+        body = trust.diff(item, approvals) or item.content
+        print(clean(visible(f"{review.named(item)}\n{body}")))
+    names = visible(", ".join(map(review.named, pending)))
+    if pending and not unasked and not ask_to_approve(names):
+        return False
+    if pending:
+        trust.approve(paths.home(), entry.root, pending)
+        print(clean(f"Approved until it changes: {names}"))
+    return True
+
+
+async def _test(entry: Entry, cwd: Path) -> int:
+    """Raises: ConfigError for a server that nobody approved; ServerError."""
+    if trust.state(entry.item, _approvals(entry)) != "trusted":
+        raise ConfigError(
+            f"The MCP server {entry.name} is the project's, and nobody approved it as it is now: "
+            f"`kode mcp approve {entry.name}` shows it."
+        )
+    async with _opened(entry, cwd) as connection:
+        found = {one.name: one for one in await connection.tools()}
+        lines = [f"{entry.name} answers."]
+        lines += [connection.instructions] if connection.instructions else []
+        for item, one in zip(pins_of(entry, found), found.values(), strict=True):
+            held = trust.pinned(item, _approvals(entry)) == "changed"
+            mark = " (changed since it was approved: off)" if held else ""
+            lines.append(f"  tool      {one.name}{mark}: {one.description.partition(chr(10))[0]}")
+        for resource in await connection.resources():
+            lines.append(f"  resource  @{entry.name}:{resource.key}: {resource.description}")
+        for prompt in await connection.prompts():
+            words = " ".join((*prompt.arguments, prompt.description))
+            lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
+    print(clean("\n".join(map(visible, lines))))
+    return EXIT_OK
+
+
+@asynccontextmanager
+async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
+    """Raises: ServerError, ConfigError."""
+    from kode.assembly import open_workplace
+    from kode.cli.screen.form import make_elicit
+    from kode.config import load_config
+    from kode.extensions.mcp_open import opener
+
+    config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
+    place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
+    sandboxed = config.sandbox.enabled is not False
+    elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
+    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+                connection = await stack.enter_async_context(open_entry(entry))
+        except TimeoutError as error:
+            raise ServerError(
+                f"The MCP server {entry.name} did not start within {LOGIN_TIMEOUT_S:g} s."
+            ) from error
+        yield connection
+
+
+def _show_login(page: str) -> None:
+    print(clean(f"Log in at this page, on this machine:\n\n{visible(page)}\n"), flush=True)
+
+
+def _approvals(entry: Entry) -> trust.Approvals:
+    return trust.load(paths.home(), entry.root)
+
+
+def _entry(name: str, cwd: Path) -> Entry:
+    """Raises: ConfigError."""
+    found = mcp_config.find_servers(paths.home(), cwd)
+    for entry in found.entries:
+        if entry.name == name:
+            return entry
+    raise ConfigError(
+        " ".join(
+            (f"There is no MCP server {name!r} here. `kode mcp list` names all.", *found.faults)
+        )
+    )

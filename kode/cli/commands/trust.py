@@ -1,0 +1,140 @@
+"""`kode trust`: what of this repository a person approved, what changed since, and what waits."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.cli.screen.output import to_json
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.extensions import review, trust
+from kode.extensions.trust import Approvals, Approved, Item
+from kode.permissions.gate import visible
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode trust ...` and returns its exit code. Raises: ConfigError, StorageError."""
+    parser = Parser("kode trust", "What of this repository you approved, and what waits.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    about = "approved, changed and new; --json: one list"
+    listed = commands.add_parser("list", help=about, description=about)
+    listed.add_argument("--json", action="store_true", help="one JSON list")
+    for name, about in (
+        ("show", "all of one, or what changed in it"),
+        ("approve", "approve one, or all that waits"),
+        ("revoke", "take an approval back"),
+    ):
+        one = commands.add_parser(name, help=about, description=about)
+        one.add_argument("name", metavar="NAME", nargs="?" if name == "approve" else None)
+        if name == "approve":
+            one.add_argument("--yes", action="store_true", help="without a question")
+    arguments = parser.parse(argv)
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    home, project = paths.home(), paths.project_root(cwd)
+    approvals = trust.load(home, project)
+    if approvals.problem:
+        print(clean(f"kode: {approvals.problem}"), file=sys.stderr)
+    items = review.find_items(home, cwd)
+    match arguments.command:
+        case "list":
+            return _list(items, approvals, as_json=arguments.json)
+        case "show":
+            return _show(_named(items, arguments.name), approvals)
+        case "approve":
+            wanted = _named(items, arguments.name) if arguments.name else list(items)
+            return _approve(wanted, approvals, home, project, unasked=arguments.yes)
+    return _revoke(arguments.name, approvals, home, project)
+
+
+def ask_to_approve(what: str) -> bool:
+    """Whether the person at the terminal says yes. Raises: ConfigError where nobody is there."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(f"Nobody is here to be asked about {what}: --yes approves it unasked.")
+    try:
+        return input(f"Approve {what}? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
+def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
+    rows = [
+        {
+            "kind": item.kind,
+            "name": item.name,
+            "scope": item.scope,
+            "state": trust.state(item, approvals),
+            "origin": str(item.origin),
+            "hash": trust.digest(item),
+        }
+        for item in items
+    ]
+    known = {(item.kind, item.name, str(item.origin)) for item in items}
+    rows += [
+        {
+            "kind": one.kind,
+            "name": one.name,
+            "scope": "project",
+            "state": "approved" if one.kind == "mcp-tool" else "gone",
+            "origin": one.origin,
+            "hash": one.digest,
+        }
+        for one in approvals.items
+        if (one.kind, one.name, one.origin) not in known
+    ]
+    if as_json:
+        print(to_json(rows))
+        return EXIT_OK
+    for row in rows:
+        line = f"{row['state']:<8}  {row['kind']:<8}  {row['name']}  {row['hash'][:12]}  "
+        print(clean(visible(f"{line}{row['origin']}")))
+    if not rows:
+        print("This project brings nothing that needs approval.")
+    return EXIT_OK
+
+
+def _show(items: Sequence[Item], approvals: Approvals) -> int:
+    for item in items:
+        print(clean(visible(review.shown(item, approvals, lines=sys.maxsize))))
+    return EXIT_OK
+
+
+def _approve(
+    items: Sequence[Item], approvals: Approvals, home: Path, project: Path, *, unasked: bool
+) -> int:
+    pending = [item for item in items if trust.state(item, approvals) != "trusted"]
+    if not pending:
+        print("Nothing waits for approval.")
+        return EXIT_OK
+    for item in pending:
+        print(clean(visible(review.shown(item, approvals))))
+    names = visible(", ".join(map(review.named, pending)))
+    if not unasked and not ask_to_approve(names):
+        return EXIT_FAILED
+    trust.approve(home, project, pending)
+    print(clean(f"Approved until it changes: {names}"))
+    return EXIT_OK
+
+
+def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
+    gone = [one for one in approvals.items if _is_about(one, name)]
+    if not gone:
+        raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` says what is.")
+    trust.revoke(home, project, gone)
+    print(clean(visible(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")))
+    return EXIT_OK
+
+
+def _is_about(one: Approved, name: str) -> bool:
+    """With a server its tools go too."""
+    return one.name == name or (one.kind == "mcp-tool" and one.name.startswith(f"{name}:"))
+
+
+def _named(items: Sequence[Item], name: str) -> list[Item]:
+    found = [item for item in items if item.name == name]
+    if not found:
+        raise ConfigError(f"There is nothing called {name!r} here. `kode trust list` names all.")
+    return found

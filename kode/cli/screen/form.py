@@ -1,0 +1,104 @@
+"""A form of an MCP server (elicitation), put to the person one field after another.
+
+Every text in it is the server's: hidden characters are shown, and a bar stands before each line.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from kode.cli.screen.lines import clean, one_line, wrap
+from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.screen import Screen, open_screen
+from kode.extensions.mcp_values import Elicit, Field, Form
+from kode.permissions.gate import visible
+
+MAX_FIELDS = 20
+
+
+def make_elicit(screen: Screen | None = None) -> Elicit:
+    """An `Elicit` that shows one form at a time on `screen`; without one, on stderr."""
+    shown = screen or open_screen(stream=sys.stderr)
+    one_at_a_time = asyncio.Lock()
+
+    async def elicit(form: Form) -> Mapping[str, Any] | None:
+        async with one_at_a_time:
+            await shown.quiet()
+            shown.notify(f"the MCP server {visible(form.server)} asks something")
+            answer = await _fill(shown, form)
+            shown.print("Declined." if answer is None else "Sent to the server.", "dim")
+            return answer
+
+    return elicit
+
+
+async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
+    screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "title")
+    for line in wrap(clean(visible(form.message)), screen.width - 2):
+        screen.print(f"│ {line}")
+    if form.url:
+        screen.print(f"│ {one_line(visible(form.url))}")
+        agreed = await _choose(screen, "Have you opened this page, or will you?", ("yes", "no"))
+        return {} if agreed == "yes" else None
+    if len(form.fields) > MAX_FIELDS:
+        screen.print(f"It has {len(form.fields)} fields, which is no form for a person.", "warning")
+        return None
+    if await _choose(screen, "Answer it?", ("yes", "no")) != "yes":
+        return None
+    answers: dict[str, Any] = {}
+    for field in form.fields:
+        value = await _ask(screen, field)
+        if value is None and field.required:
+            return None
+        if value is not None:
+            answers[field.name] = value
+    return answers
+
+
+async def _ask(screen: Screen, field: Field) -> Any:
+    """The value of one field; None where nothing was typed and there is no default."""
+    title = one_line(visible(field.title))
+    if field.kind == "boolean":
+        said = await _choose(screen, title, ("yes", "no"))
+        return None if said is None else said == "yes"
+    if field.kind == "choice":
+        return await _choose(screen, title, field.options)
+    shown = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
+    default = f" [{visible(str(field.default))}]" if field.default is not None else ""
+    while True:
+        line = await screen.read_answer(f"{title}{shown}{default}: ")
+        text = clean(line or "").strip()
+        if not text:
+            return field.default
+        value = _value(field, text)
+        if value is not None:
+            return value
+        screen.print(f"That is no answer of kind {field.kind}. Nothing skips it.", "warning")
+
+
+async def _choose(screen: Screen, title: str, options: tuple[str, ...]) -> str | None:
+    """One of the options; None for anything else."""
+    screen.print(title, "bold")
+    choices = [Choice(one, visible(one), one[:1] if len(options) == 2 else "") for one in options]
+    if screen.editor is None:
+        screen.print("\n".join(f"  [{n}] {one.text}" for n, one in enumerate(choices, 1)))
+    menu = Menu(choices, selected=len(choices) - 1)
+    said = clean(await screen.read_answer("answer: ", menu) or "").strip()
+    if said.isdecimal() and 0 < int(said) <= len(options):
+        return options[int(said) - 1]
+    fits = [one for one in options if said and one.lower().startswith(said.lower())]
+    return said if said in options else fits[0] if len(fits) == 1 else None
+
+
+def _value(field: Field, text: str) -> Any:
+    """The typed text as the field wants it; None when it does not fit."""
+    if field.kind == "choices":
+        chosen = [part.strip() for part in text.split(",") if part.strip()]
+        return chosen if all(one in field.options for one in chosen) else None
+    try:
+        if field.kind == "integer":
+            return int(text)
+        return float(text) if field.kind == "number" else text
+    except ValueError:
+        return None

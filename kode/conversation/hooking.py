@@ -1,0 +1,155 @@
+"""Hooks of a conversation: how one is run, and the moments at which a conversation calls them.
+
+Those around calls and questions are `kode.extensions.hook_moments`' business.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kode.contracts import Attempt, Sandbox, ToolContext
+from kode.engine.agent import Agent
+from kode.engine.trial import Command, about, settle_changes
+from kode.errors import KodeError, UserError
+from kode.events import Emit, TurnEnded
+from kode.extensions.hook_input import Event
+from kode.extensions.hook_moments import Hooks, RunHook
+from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
+from kode.extensions.program import Keep, Ran, run_program
+from kode.messages import Text
+from kode.tools.shell import shell
+from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
+
+SHELL = ("/bin/bash", "-c")
+CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+"""Events whose hooks may change the project, as formatters do: each change is decided like one of
+a command. At other moments nobody waits for changes, and they are dropped."""
+
+AT_END_S = 5.0
+"""For all that runs when a session ends: nobody wants to wait for it."""
+
+MAX_GOING_ON = 5
+"""So often hooks may have a turn go on; then it has ended, whatever they say."""
+
+
+def hook_runner(agent: Callable[[], Agent], emit: Emit) -> RunHook:
+    """How the hooks of a session are run: in the sandbox where there is one, with named variables
+    only. A hook that is not to run there is the person's own, and says so."""
+
+    async def run(hook: Hook, given: bytes) -> Ran:
+        now = agent()
+        keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
+        return await run_hook(hook, given, now.place, now.sandbox, keep)
+
+    return run
+
+
+async def run_hook(
+    hook: Hook, given: bytes, place: Workplace, sandbox: Sandbox | None, keep: Keep | None = None
+) -> Ran:
+    """Runs a hook; what it changed is dropped unless `keep` makes it real. Never raises but
+    CancelledError."""
+    if not hook.sandboxed or (sandbox and not await asyncio.to_thread(sandbox.holds)):
+        sandbox = None
+    return await run_program(
+        (*SHELL, hook.command),
+        cwd=place.cwd,
+        environment=environment_of(place),
+        timeout_s=min(hook.timeout_s, _longest_s(hook)),
+        given=given,
+        sandbox=sandbox,
+        keep=keep,
+    )
+
+
+def _longest_s(hook: Hook) -> float:
+    return AT_END_S if hook.event == "SessionEnd" else MAX_TIMEOUT_S
+
+
+def environment_of(place: Workplace) -> dict[str, str]:
+    """The variables that hooks get: those of every command, and where the project is."""
+    project = str(place.project)
+    return {**place.environment, "CLAUDE_PROJECT_DIR": project, "KODE_PROJECT_DIR": project}
+
+
+def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
+    async def keep(attempt: Attempt) -> tuple[str, ...]:
+        context = ToolContext(
+            place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
+        )
+        command = Command(
+            agent=agent, tool=shell, arguments={"command": hook.command}, context=context
+        )
+        try:
+            changes = await asyncio.to_thread(attempt.changes)
+            settled = await settle_changes(command, attempt, changes, may_ask=True)
+        except (KodeError, OSError) as error:
+            return (f"[Nothing of what the hook {hook.item.name} changed was kept: {error}]",)
+        return tuple(about(agent.place.cwd, settled))
+
+    return keep
+
+
+async def begin_session(talk: "Conversation", source: str) -> None:
+    """The hooks of a session's start; what they say goes with the first message."""
+    told = {"source": source, "model": talk.agent.provider.model}
+    answer = await _hooks(talk).at("SessionStart", told, (source,))
+    _attach(talk, answer.context)
+
+
+async def submit(talk: "Conversation", text: str) -> None:
+    """The hooks of a message. Raises: UserError when one refuses it: nothing of it was done."""
+    answer = await _hooks(talk).at("UserPromptSubmit", {"prompt": text})
+    if answer.outcome == "deny":
+        raise UserError(f"{answer.reason} The message was not sent.")
+    _attach(talk, answer.context)
+
+
+async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
+    """The hooks of a turn's end, which may have it go on with what they say is missing."""
+    event: Event = "Stop" if talk.agent_type is None else "SubagentStop"
+    for number in range(MAX_GOING_ON):
+        if ended.status != "success":
+            return ended
+        told = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
+        if talk.agent_type is not None:
+            told["agent_type"] = talk.agent_type
+        answer = await _hooks(talk).at(event, told, (talk.agent_type,) if talk.agent_type else ())
+        if answer.outcome != "deny" or answer.stops:
+            return ended
+        ended = _together(ended, await talk.plain_turn(answer.reason))
+    return ended
+
+
+async def end_session(talk: "Conversation", reason: str) -> None:
+    """The hooks of a session's end."""
+    await _hooks(talk).at("SessionEnd", {"reason": reason}, (reason,))
+
+
+def _hooks(talk: "Conversation") -> Hooks:
+    assert talk.agent.hooks is not None
+    return talk.agent.hooks
+
+
+def _attach(talk: "Conversation", context: str) -> None:
+    if context:
+        talk.attachments += (Text(text=f"[hook] {context}", source="note"),)
+
+
+def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+    """Two turns as one: what came of the second, and what both took."""
+    unknown = before.cost_usd is None or after.cost_usd is None
+    return replace(
+        after,
+        steps=before.steps + after.steps,
+        usage=before.usage + after.usage,
+        cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
+        files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
+        denials=(*before.denials, *after.denials),
+        checks=(*before.checks, *after.checks),
+        duration_ms=before.duration_ms + after.duration_ms,
+    )

@@ -1,0 +1,75 @@
+"""The plan of a conversation: made in mode `plan`, edited by the person, approved, worked through.
+
+How a plan looks, and its file, is `kode.session.plan`.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kode.contracts import PermissionMode
+from kode.errors import UserError
+from kode.events import PlanKept, TurnEnded
+from kode.messages import Message, Text
+from kode.prompts import template
+from kode.session.entries import PlanEntry
+from kode.session.messages import effective
+from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
+
+
+def notes_before_turn(talk: "Conversation", last: Message | None) -> tuple[Text, ...]:
+    """What the model must know of mode and plan, beside the person's message: `last` is their
+    message before this one. Raises: StorageError."""
+    notes = []
+    plan = read_plan(talk.agent.place.plan)
+    if without_ticks(plan) != without_ticks(_known(talk)):
+        talk.session.append(PlanEntry(text=plan))
+        notes.append(
+            f"[The person edited the plan. It now reads:]\n\n{plan}"
+            if plan.strip()
+            else "[The person dropped the plan.]"
+        )
+    if talk.mode == "plan":
+        notes.append(template("plan"))
+    elif last is not None and any(
+        isinstance(part, Text) and part.text == template("plan") for part in last.parts
+    ):
+        notes.append(f"[The mode is now {talk.mode}: changes are possible again.]")
+    return tuple(Text(text=note, source="note") for note in notes)
+
+
+def keep_plan(talk: "Conversation", ended: TurnEnded) -> bool:
+    """After a turn in mode `plan`: keeps the plan that its answer ends with; whether there is one.
+    Raises: StorageError."""
+    path, plan = talk.agent.place.plan, plan_in(ended.result)
+    if ended.status != "success" or not plan or path is None:
+        return False
+    write_plan(path, plan)
+    talk.session.append(PlanEntry(text=plan))
+    talk.emit(PlanKept(path=str(path), steps=len(steps_of(plan))))
+    return True
+
+
+async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
+    """Switches to `mode`; returns the text that begins the work, with the plan as it is on disk.
+
+    Raises: UserError where there is no plan; StorageError.
+    """
+    plan = await asyncio.to_thread(read_plan, talk.agent.place.plan)
+    if not steps_of(plan):
+        raise UserError("There is no plan yet: /plan switches to mode plan, then say what to do.")
+    if plan != _known(talk):
+        talk.session.append(PlanEntry(text=plan))
+    talk.set_permission_mode(mode)
+    note = template("plan_approved").replace("{mode}", mode).replace("{plan}", plan.strip())
+    talk.attachments += (Text(text=note, source="note"),)
+    return "Go ahead with the plan."
+
+
+def _known(talk: "Conversation") -> str:
+    """The plan as the model knows it."""
+    entries = effective(talk.session.entries)
+    plans = (one.text for one in reversed(entries) if isinstance(one, PlanEntry))
+    return next(plans, "")

@@ -1,0 +1,103 @@
+"""`/name words` at the start of a message: the text of a command or a skill goes with it.
+
+What a command runs first, and the files it names after `@`, go through the gate as calls of the
+model do, and are seen like those. Which commands there are is `kode.extensions`' business.
+"""
+
+import json
+import secrets
+from typing import TYPE_CHECKING
+
+from kode.engine.act import run_aside
+from kode.engine.run import Run
+from kode.events import Notice, TurnEnded
+from kode.extensions.brought import Brought
+from kode.extensions.commands import Command, files_named, pieces, reread
+from kode.extensions.skill_tool import as_pinned
+from kode.extensions.skills import Skill
+from kode.messages import Text, ToolCall
+from kode.session.entries import TaintEntry
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
+
+
+def named(brought: Brought, message: str) -> Command | Skill | None:
+    """The command or skill that a message begins with, `/name`; None for any other message."""
+    word = message.split(maxsplit=1)[0] if message.startswith("/") and message[1:].strip() else "/"
+    name = word[1:]
+    things: tuple[Command | Skill, ...] = (*brought.used_commands, *brought.used_skills)
+    exact = [thing for thing in things if thing.item.name == name]
+    last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
+    return exact[0] if exact else last[0] if len(last) == 1 else None
+
+
+def names_offered(brought: Brought) -> dict[str, str]:
+    """The names that a message may begin with, and what each does."""
+    known = {one.item.name: one.description for one in brought.used_skills}
+    for command in brought.used_commands:
+        hint = f"{command.argument_hint} " if command.argument_hint else ""
+        known[command.item.name] = f"{hint}{command.description}"
+    return known
+
+
+async def turn_of(conversation: "Conversation", thing: Command | Skill, message: str) -> TurnEnded:
+    """A turn whose message names a command or a skill, within its limits and with its model.
+
+    Raises: ToolError for one that has changed since it was approved; StorageError.
+    """
+    talk, arguments = conversation, message.partition(" ")[2].strip()
+    if isinstance(thing, Skill):
+        text = as_pinned(thing, talk.agent.place.project).instructions()
+        text += f"\n\nARGUMENTS: {arguments}" if arguments else ""
+        talk.attachments += (Text(text=text, source="instructions"),)
+        return await talk.plain_turn(message)
+    command = reread(thing, talk.agent.place.project)
+    before, status = talk.gate.only, talk.status()
+    talk.gate.only = command.allowed
+    try:
+        run = Run(agent=talk.agent, context=talk.context, emit=talk.emit)
+        talk.attachments += (await _filled_in(command, arguments, run),)
+        if command.model:
+            _use_model_of(talk, command)
+        return await talk.plain_turn(message)
+    finally:
+        talk.gate.only = before
+        if talk.status().model != status.model:
+            talk.use_model(status.model, status.provider)
+
+
+def _use_model_of(talk: "Conversation", command: Command) -> None:
+    """The model that a command wants, where kode knows it; else the one in use, with a word."""
+    before = talk.status()
+    talk.use_model(command.model)
+    if not talk.agent.provider.info.known:
+        talk.use_model(before.model, before.provider)
+        wanted = f"/{command.item.name} asks for the model {command.model}"
+        talk.emit(Notice(text=f"{wanted}, which kode does not know: {before.model} is used."))
+
+
+async def _filled_in(command: Command, arguments: str, run: Run) -> Text:
+    """What a command says, with the output of what it runs and the files it names. Raises:
+    StorageError."""
+    said = []
+    for piece in pieces(command.body, arguments):
+        said.append(await _output(run, piece.text) if piece.runs else piece.text)
+    for path in files_named(command.body, arguments, run.agent.place.cwd):
+        said.append(f"\n\n[{path}]\n{await _result(run, 'read_file', {'path': path})}")
+    text = f"[Command /{command.item.name}, from {command.item.origin}]\n{''.join(said)}"
+    return Text(text=text, source="instructions")
+
+
+async def _output(run: Run, command: str) -> str:
+    return await _result(run, "shell", {"command": command})
+
+
+async def _result(run: Run, tool: str, arguments: dict[str, str]) -> str:
+    call = ToolCall(
+        id=f"prepared-{secrets.token_hex(4)}", name=tool, arguments=json.dumps(arguments)
+    )
+    result = await run_aside(run, call)
+    run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
+    run.untrusted.clear()
+    return result.text

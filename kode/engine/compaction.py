@@ -1,0 +1,222 @@
+"""What stands for the messages that a compaction drops: the model's hand-over note, and what is
+kept word for word beside it. When the context is reduced is `context`'s business.
+
+The lists are made from the whole session, so that nothing fades from one compaction to the next.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from kode.contracts import Request
+from kode.engine.agent import Agent
+from kode.engine.reply import ask
+from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
+from kode.errors import ContextOverflow
+from kode.events import silent
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    results_of,
+    shorten,
+    text_of,
+    user_message,
+)
+from kode.prompts import compaction_prompt
+from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
+from kode.session.log import Session
+from kode.session.messages import EARLIER, effective, said
+
+SUMMARY_WORDS = 700
+SUMMARY_TOKENS = 2_000
+CALL_CHARS = 2_000
+"""Of a call, and of its result, in the transcript that is summarized."""
+LISTED_FILES = 100
+SUBJECT_CHARS = 60
+
+
+async def summary_of(agent: Agent, session: Session, messages: Sequence[Message], wish: str) -> str:
+    """The model's hand-over note on what is dropped. The transcript goes as text, cut in the
+    middle to half the window, so that the request fits even when the session did not.
+
+    Raises: ProviderError; StorageError.
+    """
+    if not messages:
+        return ""
+    half = agent.provider.info.context_window / 2
+    transcript = clip_middle(transcript_of(messages), chars_of(half))
+    try:
+        message = await _ask_for_summary(agent, transcript, wish)
+    except ContextOverflow:
+        # A window smaller than kode believed: a quarter of the transcript still says the most.
+        part = clip_middle(transcript, len(transcript) // 4)
+        message = await _ask_for_summary(agent, part, wish)
+    if message.usage is not None:
+        cost_usd = agent.cost_usd(message.usage)
+        agent.spend.add(message.usage, cost_usd)
+        session.append(
+            UsageEntry(
+                purpose="compaction",
+                usage=message.usage,
+                cost_usd=cost_usd,
+                model=message.model or agent.provider.model,
+            )
+        )
+    return text_of(message).strip()
+
+
+async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> Message:
+    request = Request(
+        system=compaction_prompt(SUMMARY_WORDS, wish),
+        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
+        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
+    )
+    return await ask(agent.provider, request, silent, agent.limits.max_attempts)
+
+
+def transcript_of(messages: Sequence[Message]) -> str:
+    """Messages as plain text, for a model that summarizes them."""
+    lines: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case Image():
+                    lines.append(f"[{message.role} showed the picture {part.name}]")
+                case Text(source="instructions"):
+                    pass  # they outlast the summary
+                case Text(source="compaction"):
+                    lines.append(f"[earlier hand-over note]\n{part.text}")
+                case Text():
+                    lines.append(f"[{message.role}] {part.text}")
+                case ToolCall():
+                    arguments = clip_middle(part.arguments, CALL_CHARS)
+                    lines.append(f"[call {part.name}] {arguments}")
+                case ToolResult():
+                    result = clip_middle(part.text, CALL_CHARS)
+                    lines.append(f"[result of {part.name}] {result}")
+                case _:
+                    pass
+    return "\n".join(lines)
+
+
+def first_kept(messages: Sequence[Message], keep: int | None, room: int) -> int:
+    """The index from which messages stay: the last `keep` of them, or as many as fit `room`
+    tokens; never a tool message without its call."""
+    start = len(messages)
+    if keep is not None:
+        start = max(0, len(messages) - keep)
+    else:
+        while start > 0 and (room := room - tokens_of(messages[start - 1])) >= 0:
+            start -= 1
+    while start < len(messages) and messages[start].role == "tool":
+        start += 1
+    # Keeping everything would free nothing; an old note is always rewritten.
+    return start if start > 0 else min(1, len(messages))
+
+
+def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
+    """The person's messages verbatim, oldest first; where they do not fit `room` tokens, the newest
+    of them. The newest is the present task: it is only cut in the middle when it alone is too
+    large."""
+    words: list[str] = []
+    for text in reversed([text_of(one) for one in messages if one.role == "user"]):
+        size = tokens_of_text(text)
+        if size > room and words:
+            break
+        if text:
+            words.append(clip_middle(text, chars_of(room)))
+        room -= size
+        if room <= 0:
+            break
+    return tuple(reversed(words))
+
+
+def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that calls read and changed, in order of first use; the newest where there are
+    many."""
+    effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
+    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
+    read: dict[str, None] = {}
+    changed: dict[str, None] = {}
+    for call in (call for message in messages for call in calls_of(message)):
+        path = _arguments(call).get("path")
+        if call.id in failed or not isinstance(path, str) or path.startswith(EARLIER):
+            continue
+        if effects.get(call.name) == "edit":
+            changed[path] = None
+        elif effects.get(call.name) == "read":
+            read[path] = None
+    return tuple(read)[-LISTED_FILES:], tuple(changed)[-LISTED_FILES:]
+
+
+def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
+    """What the todo list, as it was last written, has that is not done."""
+    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
+    for message in reversed(messages):
+        for call in reversed(calls_of(message)):
+            if call.name == "todo" and call.id not in failed:
+                items = _arguments(call).get("items")
+                return tuple(
+                    f"{one.get('text')} ({one.get('status')})"
+                    for one in (items if isinstance(items, list) else ())
+                    if isinstance(one, dict) and one.get("status") != "done"
+                )
+    return ()
+
+
+def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
+    """A line for each text that is sent until now and no longer once `kept_from` (None: nothing)
+    is the first message that stays: `id: what it is (tokens)`."""
+    entries = effective(session.entries)
+    sent = {one.id for one in session.messages if isinstance(one, MessageEntry)}
+    first = next((at for at, one in enumerate(entries) if one.id in sent), len(entries))
+    calls: dict[str, ToolCall] = {}
+    lines: list[str] = []
+    for entry in entries[first:]:
+        if isinstance(entry, CompactionEntry) and entry.dropped and entry.id in sent:
+            lines.append(f"{entry.id}: the list of what was dropped before")
+        if entry.id == kept_from:
+            break
+        if not isinstance(entry, MessageEntry):
+            continue
+        calls |= {call.id: call for call in calls_of(entry)}
+        if what := _what(entry, calls):
+            lines.append(f"{entry.id}: {what} ({tokens_of(entry):,} tokens)")
+    return tuple(lines)
+
+
+def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
+    results = results_of(entry)
+    if results:
+        return ", ".join(_call(calls.get(one.call_id), one.name) for one in results)
+    text = shorten(text_of(entry), SUBJECT_CHARS)
+    speaker = "the person" if entry.role == "user" else "you"
+    return f"{speaker}: {text}" if text else ""
+
+
+def _call(call: ToolCall | None, name: str) -> str:
+    """What a call was about: its first argument that is a text."""
+    given = _arguments(call).values() if call is not None else ()
+    subject = next((one for one in given if isinstance(one, str)), "")
+    return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
+
+
+def _arguments(call: ToolCall) -> dict[str, object]:
+    try:
+        value = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def words_before(session: Session, kept: Sequence[Message]) -> list[Message]:
+    """All that was said in the session before the messages that stay."""
+    stay = {one.id for one in kept if isinstance(one, MessageEntry)}
+    return [
+        one
+        for one in said(session.entries)
+        if not (isinstance(one, MessageEntry) and one.id in stay)
+    ]

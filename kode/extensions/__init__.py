@@ -1,0 +1,1 @@
+"""What others bring: MCP servers, skills, commands, hooks, agents; whether a person trusts it."""

@@ -1,0 +1,78 @@
+"""Definitions of agents: Markdown files that say what a subagent is for, which tools it has, and
+how it works. How one is started is the business of `kode.subagents`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.errors import ConfigError
+from kode.extensions import front_matter
+from kode.extensions.places import Place, Surroundings, files_below, places, read_text
+from kode.extensions.tool_names import tools_of
+from kode.extensions.trust import Item
+from kode.messages import shorten
+
+FAMILIES = (".kode", ".claude")
+MAX_DESCRIPTION_CHARS = 400
+INHERIT = ("", "inherit")
+
+_MODES: dict[str, PermissionMode] = {
+    **OTHER_MODE_NAMES,
+    **{"ask": "ask", "auto-edit": "auto-edit", "plan": "plan", "full": "full"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentDefinition:
+    item: Item
+    description: str
+    """When to use it, for the model."""
+    prompt: str
+    tools: frozenset[str] | None = None
+    """The names of the only tools it has; None: those of every subagent."""
+    model: str = ""
+    """"": the one in use."""
+    mode: PermissionMode | None = None
+    """Narrows the parent's; it never widens it."""
+
+
+def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
+    """The agents there are, the nearest first, and a sentence for each that cannot be used."""
+    found: list[AgentDefinition] = []
+    problems: list[str] = []
+    for place in places(around, "agents", FAMILIES):
+        for path in files_below(place.folder, ".md"):
+            try:
+                found.append(_agent(path, place))
+            except ConfigError as error:
+                problems.append(f"The agent {path.stem} was left out: {str(error).rstrip('.')}.")
+    return found, problems
+
+
+def _agent(path: Path, place: Place) -> AgentDefinition:
+    """Raises: ConfigError that says in a few words why it cannot be used."""
+    text = read_text(path, place)
+    document = front_matter.read(text)
+    if document.problem:  # without its limits it would do more than it was written for
+        raise ConfigError(f"{path}: {document.problem}")
+    description = document.text("description")
+    if not description or not document.body:
+        raise ConfigError(f"{path} has no {'prompt' if description else 'description'}")
+    name = document.text("name") or path.stem
+    model = document.text("model")
+    return AgentDefinition(
+        item=Item(kind="agent", name=name, origin=path, scope=place.scope, content=text),
+        description=shorten(description, MAX_DESCRIPTION_CHARS),
+        prompt=document.body,
+        tools=_tools(document),
+        model="" if model in INHERIT else model,
+        mode=_MODES.get(document.text("permissionMode")),
+    )
+
+
+def _tools(document: front_matter.Document) -> frozenset[str] | None:
+    given = document.text("tools")
+    if "tools" not in document.fields or given == "*":
+        return None
+    return tools_of(given)

@@ -1,0 +1,124 @@
+"""All that others bring to a working directory, and what of it counts: found, held against what a
+person approved, and by name the nearest.
+
+What each is, and how it is read, is in `skills`, `commands`, `agents` and `hooks`.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, Protocol, TypeVar
+
+from kode.extensions import trust
+from kode.extensions.agents import AgentDefinition, find_agents
+from kode.extensions.commands import Command, find_commands
+from kode.extensions.hooks import Hook, find_hooks
+from kode.extensions.places import Surroundings, surroundings
+from kode.extensions.skills import Skill, find_skills
+from kode.extensions.trust import Approvals, Item
+
+Standing = Literal["used", "new", "changed", "shadowed"]
+"""`new` and `changed` are off until a person approves them; `shadowed` has a nearer namesake."""
+
+
+class Thing(Protocol):
+    @property
+    def item(self) -> Item: ...
+
+
+T = TypeVar("T", bound=Thing, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Generic[T]):
+    thing: T
+    standing: Standing
+    by: Path | None = None
+    """Where the namesake is that shadows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brought:
+    """What there is, in the order in which it counts."""
+
+    skills: tuple[Found[Skill], ...] = ()
+    commands: tuple[Found[Command], ...] = ()
+    agents: tuple[Found[AgentDefinition], ...] = ()
+    hooks: tuple[Found[Hook], ...] = ()
+    """All that are trusted count: none shadows another."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each that cannot be used."""
+
+    @property
+    def used_skills(self) -> tuple[Skill, ...]:
+        return used(self.skills)
+
+    @property
+    def used_commands(self) -> tuple[Command, ...]:
+        return used(self.commands)
+
+    @property
+    def used_agents(self) -> tuple[AgentDefinition, ...]:
+        return used(self.agents)
+
+    @property
+    def used_hooks(self) -> tuple[Hook, ...]:
+        return used(self.hooks)
+
+    def items(self) -> tuple[Item, ...]:
+        """All of it, whether it counts or not: what a person may be asked about."""
+        found: tuple[Found[Thing], ...] = (
+            *self.skills,
+            *self.commands,
+            *self.agents,
+            *self.hooks,
+        )
+        return tuple(one.thing.item for one in found)
+
+
+def used(found: Iterable[Found[T]]) -> tuple[T, ...]:
+    """Those that count."""
+    return tuple(one.thing for one in found if one.standing == "used")
+
+
+def items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """All that is there for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
+    around = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    return find(around, Approvals()).items()
+
+
+def find(around: Surroundings, approvals: Approvals) -> Brought:
+    """Looks for all that is brought to the working directory. Never raises."""
+    skills, of_skills = find_skills(around)
+    commands, of_commands = find_commands(around)
+    agents, of_agents = find_agents(around)
+    hooks, of_hooks = find_hooks(around)
+    return Brought(
+        skills=_standing(skills, approvals),
+        commands=_standing(commands, approvals),
+        agents=_standing(agents, approvals),
+        hooks=tuple(Found(thing=hook, standing=_off(hook, approvals) or "used") for hook in hooks),
+        problems=(*of_skills, *of_commands, *of_agents, *of_hooks),
+    )
+
+
+def _standing(things: Sequence[T], approvals: Approvals) -> tuple[Found[T], ...]:
+    """Only what is trusted shadows: what a repository brings unasked takes no name away."""
+    taken: dict[str, Path] = {}
+    found = []
+    for thing in things:
+        item = thing.item
+        if off := _off(thing, approvals):
+            found.append(Found(thing=thing, standing=off))
+        elif item.name in taken:
+            found.append(Found(thing=thing, standing="shadowed", by=taken[item.name]))
+        else:
+            taken[item.name] = item.origin
+            found.append(Found(thing=thing, standing="used"))
+    return tuple(found)
+
+
+def _off(thing: Thing, approvals: Approvals) -> Literal["new", "changed"] | None:
+    state = trust.state(thing.item, approvals)
+    return None if state == "trusted" else state

@@ -1,0 +1,156 @@
+"""Commands of a prompt, written as Markdown: `/review 12` stands for the text of `review.md`.
+
+What a text runs first, between !` and `, goes through the gate like any command; that is the
+business of `kode.conversation.prepared`.
+"""
+
+import contextlib
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.errors import ConfigError, ToolError
+from kode.extensions import front_matter
+from kode.extensions.places import Place, Surroundings, files_below, places, read_text
+from kode.extensions.tool_names import rules_of
+from kode.extensions.trust import Item
+from kode.messages import shorten
+from kode.permissions.rules import parse
+
+FAMILIES = (".kode", ".claude")
+MAX_DESCRIPTION_CHARS = 200
+MAX_FILES = 20
+"""That a command may bring along after `@`."""
+
+_ARGUMENT = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+_RUN = re.compile(r"(?:^|(?<=[\s(]))!`([^`\n]+)`", re.MULTILINE)
+_FILE = re.compile(r"(?:^|(?<=[\s(`\"']))@((?:~/)?[\w./-]*\w)")
+_NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    item: Item
+    description: str
+    body: str
+    argument_hint: str = ""
+    model: str = ""
+    """For the turn it begins; "": the one in use."""
+    allowed: tuple[str, ...] | None = None
+    """Rules that name the only calls its turn may make; None: no such limit. They allow nothing."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of what a command says."""
+
+    text: str
+    runs: bool = False
+    """Whether it is a command line whose output takes its place."""
+
+
+def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
+    """The commands there are, the nearest first, and a sentence for each that cannot be used."""
+    found: list[Command] = []
+    problems: list[str] = []
+    for place in places(around, "commands", FAMILIES):
+        for path in files_below(place.folder, ".md"):
+            name = path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":")
+            try:
+                found.append(_command(name, place, path))
+            except ConfigError as error:
+                problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
+    return found, problems
+
+
+def _command(name: str, place: Place, path: Path) -> Command:
+    """Raises: ConfigError that says in a few words why it cannot be used."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{path} has a name that cannot be typed as a command")
+    text = read_text(path, place)
+    document = front_matter.read(text)
+    if document.problem:  # without its limits it would do more than it was written for
+        raise ConfigError(f"{path}: {document.problem}")
+    first_line = document.body.partition("\n")[0].lstrip("# ")
+    return Command(
+        item=Item(kind="command", name=name, origin=path, scope=place.scope, content=text),
+        description=shorten(document.text("description") or first_line, MAX_DESCRIPTION_CHARS),
+        body=document.body,
+        argument_hint=document.text("argument-hint"),
+        model=document.text("model"),
+        allowed=_allowed(document),
+    )
+
+
+def reread(command: Command, top: Path) -> Command:
+    """The command as it is on disk now.
+
+    Raises: ToolError when it is no longer what it was when this session began.
+    """
+    item = command.item
+    place = Place(folder=item.origin.parent, scope=item.scope, top=top)
+    try:
+        now = _command(item.name, place, item.origin)
+    except ConfigError as error:
+        raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
+    if item.scope == "project" and now.item.content != item.content:
+        raise ToolError(
+            f"The command /{item.name} has changed since this session began, so it is off until "
+            "you approve it again: `kode trust list`."
+        )
+    return now
+
+
+def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
+    """The files that a command names after `@`, relative to the working directory; what is no file
+    is just a word."""
+    text = _filled(_RUN.sub("", body), arguments, _words(arguments))
+    names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
+    return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
+
+
+def _allowed(document: front_matter.Document) -> tuple[str, ...] | None:
+    """What `allowed-tools` leaves; a word in it that is no rule leaves nothing of its own. Raises
+    nothing."""
+    if "allowed-tools" not in document.fields:
+        return None
+    kept = []
+    for text in rules_of(document.text("allowed-tools")):
+        with contextlib.suppress(ConfigError):
+            kept.append(str(parse(text)))
+    return tuple(kept)
+
+
+def pieces(body: str, arguments: str) -> list[Piece]:
+    """What a body says with these arguments, in order. Words that replace `$ARGUMENTS` and
+    `$1` to `$9` are never looked through again. Arguments without a place follow at the end."""
+    words = _words(arguments)
+    found: list[Piece] = []
+    position = 0
+    for match in _RUN.finditer(body):
+        found.append(Piece(_filled(body[position : match.start()], arguments, words)))
+        found.append(Piece(_filled(match[1], arguments, words), runs=True))
+        position = match.end()
+    found.append(Piece(_filled(body[position:], arguments, words)))
+    if arguments and not _ARGUMENT.search(body):
+        found.append(Piece(f"\n\nARGUMENTS: {arguments}"))
+    return [piece for piece in found if piece.text]
+
+
+def _filled(text: str, arguments: str, words: Sequence[str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return arguments
+        number = int(match[1])
+        return words[number - 1] if number <= len(words) else ""
+
+    return _ARGUMENT.sub(value, text)
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # a quote that is not closed, as in "don't"
+        return arguments.split()

@@ -1,0 +1,259 @@
+"""After an edit: what a checker of the language finds newly wrong, for the model.
+
+Checkers are those that are on the machine or in the project's own environment; nothing is
+downloaded. They run in the sandbox like every command that nobody was asked about: on the file as
+it was and as it is now, and what both have is not said. Errors only, within `LIMIT_S`.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kode.contracts import Sandbox, Tool, ToolContext, ToolOutput
+from kode.extensions.program import run_program
+from kode.messages import shorten
+from kode.programs import find_program
+from kode.workplace import Workplace
+
+LIMIT_S = 1.5
+ENDS_AFTER_S = 1.3
+"""When a checker is ended, so that its end is within the limit too."""
+MAX_LINES = 10
+MAX_LINE_CHARS = 200
+MAX_FILE_BYTES = 1_000_000
+
+_FINDING = re.compile(
+    r"^(?:ERROR )?(?P<path>[^\s(][^(\n]*?)[:(](?P<line>\d+)[:,]\d+(?:-\d+)?\)?:? "
+    r"(?P<message>\S.*)$",
+    re.MULTILINE,
+)
+"""`a.py:4:7: F821 ...`, `ERROR a.py:4:7-16: ...`, `a.ts(1,7): error TS2322: ...`."""
+
+_WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
+"""For `sh -c`: puts stdin into a file of the throw-away copy, then runs a program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checker:
+    """A program that checks one language."""
+
+    program: str
+    suffixes: tuple[str, ...]
+    arguments: tuple[str, ...]
+    """`{path}` stands for the file."""
+    reads_stdin: bool = False
+    """Whether it takes the file's text from stdin; else it reads the project on disk, which needs
+    a copy where the text can be put."""
+    needs: str = ""
+    """A file that must be in a folder above; "" for none."""
+    errors_have: str = ""
+    """What a line has that is an error; "" where all are."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    path: str
+    """Relative to the working directory."""
+    line: str
+    message: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What stays the same when lines move."""
+        return self.path, self.message
+
+
+CHECKERS = (
+    Checker(
+        program="ruff",
+        suffixes=(".py", ".pyi"),
+        arguments=(
+            *("check", "--no-cache", "--quiet", "--no-fix", "--output-format", "concise"),
+            # What does not run: syntax, undefined names, comparisons that are always true.
+            *("--select", "E9,F63,F7,F82", "--stdin-filename", "{path}", "-"),
+        ),
+        reads_stdin=True,
+    ),
+    Checker(
+        program="ty",
+        suffixes=(".py", ".pyi"),
+        arguments=("check", "--output-format", "concise", "{path}"),
+        errors_have=" error[",
+    ),
+    Checker(
+        program="pyrefly",
+        suffixes=(".py", ".pyi"),
+        arguments=("check", "--output-format", "min-text", "{path}"),
+        errors_have="ERROR ",
+    ),
+    Checker(program="gofmt", suffixes=(".go",), arguments=("-e", "-l"), reads_stdin=True),
+    Checker(
+        program="tsc",
+        suffixes=(".ts", ".tsx", ".mts", ".cts"),
+        arguments=("--noEmit", "--pretty", "false"),
+        needs="tsconfig.json",
+        errors_have=" error ",
+    ),
+    Checker(
+        program="cargo",
+        suffixes=(".rs",),
+        arguments=("check", "--offline", "--quiet", "--message-format", "short"),
+        needs="Cargo.toml",
+        errors_have=" error",
+    ),
+)
+SUFFIXES = frozenset(suffix for checker in CHECKERS for suffix in checker.suffixes)
+INSTEAD_OF = {"pyrefly": "ty"}
+"""A checker that is not asked where the other is there."""
+
+OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
+"""Where a project has its checkers. They run in the sandbox only."""
+
+
+@dataclass(kw_only=True)
+class Diagnostics:
+    """The checkers of one session."""
+
+    place: Workplace
+    sandbox: Sandbox | None
+    _programs: dict[str, str | None] = field(default_factory=dict)
+
+    async def around(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        run: Callable[[], Awaitable[ToolOutput]],
+    ) -> ToolOutput:
+        """See `contracts.Around`: adds what is newly wrong to the result of an edit."""
+        path = Path(context.judged_path)
+        if tool.effect != "edit" or path.suffix not in SUFFIXES or not await self._may_run():
+            return await run()
+        before = await asyncio.to_thread(_text, path)
+        output = await run()
+        if str(path) not in output.files_changed or before is None:
+            return output
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                found = await self._newly_wrong(path, before)
+        except TimeoutError:
+            return output
+        return replace(output, text=output.text + found)
+
+    async def _newly_wrong(self, path: Path, before: bytes) -> str:
+        after = await asyncio.to_thread(_text, path)
+        if after is None:
+            return ""
+        found = await asyncio.gather(
+            *(self._difference(checker, path, before, after) for checker in self._checkers(path))
+        )
+        return "".join(found)
+
+    async def _may_run(self) -> bool:
+        """Where the person turned the sandbox off, programs of the machine run without one; where
+        it cannot be had, none does."""
+        return self.sandbox is None or await asyncio.to_thread(self.sandbox.holds)
+
+    async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
+        """What a checker finds in a file that it did not find before; "" when it cannot say."""
+        old, new = await asyncio.gather(
+            self._findings(checker, path, before), self._findings(checker, path, after)
+        )
+        if old is None or new is None:
+            return ""
+        fresh = Counter(one.key for one in new) - Counter(one.key for one in old)
+        lines = []
+        for one in new:
+            if fresh[one.key] > 0:
+                fresh[one.key] -= 1
+                lines.append(f"{one.path}:{one.line}: {one.message}")
+        if not lines:
+            return ""
+        more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
+        shown = "\n".join((*lines[:MAX_LINES], *more))
+        return f"\n\n[{checker.program}: wrong since this edit]\n{shown}"
+
+    async def _findings(self, checker: Checker, path: Path, text: bytes) -> list[Finding] | None:
+        """The errors with this text in the file; None when the checker did not end in time."""
+        program = self._program(checker)
+        if program is None:
+            return None
+        words = [word.replace("{path}", str(path)) for word in checker.arguments]
+        argv: Sequence[str] = (program, *words)
+        if not checker.reads_stdin:
+            argv = ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path), *argv)
+        ran = await run_program(
+            argv,
+            cwd=self.place.cwd,
+            environment={**self.place.environment, "NO_COLOR": "1"},
+            timeout_s=ENDS_AFTER_S,
+            given=text,
+            sandbox=self.sandbox,
+            gently=False,
+        )
+        if ran.exit_code is None:
+            return None
+        found = []
+        for match in _FINDING.finditer(f"{ran.stdout}\n{ran.stderr}"):
+            if checker.errors_have in f" {match[0]}":
+                where = match["path"] if not checker.reads_stdin else str(path)
+                message = shorten(match["message"], MAX_LINE_CHARS)
+                found.append(Finding(self._shown(where), match["line"], message))
+        return found
+
+    def _shown(self, path: str) -> str:
+        real = os.path.normpath(os.path.join(self.place.cwd, path))
+        return os.path.relpath(real, self.place.cwd)
+
+    def _checkers(self, path: Path) -> list[Checker]:
+        """Those that can check this file here."""
+        known = [one for one in CHECKERS if path.suffix in one.suffixes and self._program(one)]
+        names = {one.program for one in known}
+        return [
+            one
+            for one in known
+            if INSTEAD_OF.get(one.program) not in names
+            and (one.reads_stdin or self._has_copy())
+            and (not one.needs or _above(path, one.needs, self.place.project))
+        ]
+
+    def _has_copy(self) -> bool:
+        return self.sandbox is not None and self.sandbox.holds() and self.sandbox.layered()
+
+    def _program(self, checker: Checker) -> str | None:
+        """Where the program is. What a project brings along runs in a sandbox or not at all."""
+        name = checker.program
+        if name not in self._programs:
+            found = None
+            if self.sandbox is not None and self.sandbox.holds():
+                folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
+                own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
+                found = shutil.which(name, path=own)
+            self._programs[name] = found or find_program(name, self.place.roots)
+        return self._programs[name]
+
+
+def _above(path: Path, name: str, top: Path) -> bool:
+    return any(
+        (folder / name).is_file()
+        for folder in path.parents
+        if folder == top or top in folder.parents
+    )
+
+
+def _text(path: Path) -> bytes | None:
+    """The bytes of a file; of none that is there yet, none; None for one that is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return None
+    return data if len(data) <= MAX_FILE_BYTES else None

@@ -1,0 +1,112 @@
+"""What a hook answers, by its exit code and what it prints, and what becomes of several answers.
+
+exit 0      what it prints may be a JSON object; else, at the start of a session and of a turn,
+            it is context
+exit 2      it blocks; what it prints to stderr says why
+any other   a fault of its own: what it watches goes on, unless it is a guard
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kode.extensions.hooks import Hook
+from kode.extensions.program import Ran
+
+Outcome = Literal["", "allow", "ask", "deny"]
+_WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
+_BLOCKS = 2
+PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
+"""Events at which plain output is meant for the model."""
+MAX_REASON_CHARS = 4_000
+MAX_CONTEXT_CHARS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookAnswer:
+    outcome: Outcome = ""
+    reason: str = ""
+    """Why, for the model or the person."""
+    context: str = ""
+    """For the model."""
+    message: str = ""
+    """For the person."""
+    stops: bool = False
+    """Whether it wants the agent to stop (`"continue": false`)."""
+
+
+def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
+    """What a hook that has run says. Never raises."""
+    name = hook.item.name
+    if ran.exit_code == _BLOCKS:
+        said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
+        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}")
+    fault = _fault(ran)
+    value: Any = None
+    if not fault and ran.stdout.lstrip().startswith("{"):
+        try:
+            value = json.loads(ran.stdout)
+        except (ValueError, RecursionError):
+            fault = "printed what begins as JSON and is none"
+    if fault:
+        hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
+        message = f"The hook {name} {fault}{hit}."
+        if hook.guard:
+            return HookAnswer(outcome="deny", reason=f"{message} Without it nothing goes on.")
+        return HookAnswer(message=message)
+    if isinstance(value, dict):
+        return _from_object(name, value)
+    printed = ran.stdout.strip() if hook.event in PRINTS_CONTEXT else ""
+    return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])
+
+
+def joined(answers: Iterable[HookAnswer]) -> HookAnswer:
+    """Several answers as one: deny beats ask beats allow; all context counts."""
+    answers = list(answers)
+    outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index, default="")
+    return HookAnswer(
+        outcome=outcome,
+        reason="\n".join(one.reason for one in answers if one.outcome == outcome and one.reason),
+        context="\n\n".join(one.context for one in answers if one.context),
+        message="\n".join(one.message for one in answers if one.message),
+        stops=any(one.stops for one in answers),
+    )
+
+
+def _fault(ran: Ran) -> str:
+    if ran.fault or ran.exit_code == 0:
+        return ran.fault
+    said = ran.stderr.strip().rpartition("\n")[2][:200]
+    missing = ": its program was not found" if ran.exit_code == 127 else ""
+    return f"failed with exit code {ran.exit_code}{missing}{f' ({said})' if said else ''}"
+
+
+def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
+    specific = value.get("hookSpecificOutput")
+    specific = specific if isinstance(specific, dict) else {}
+    asked = specific.get("decision")
+    asked = asked.get("behavior") if isinstance(asked, dict) else None
+    said = specific.get("permissionDecision") or asked or value.get("decision")
+    words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
+    outcome: Any = words.get(said, "") if isinstance(said, str) else ""
+    reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
+    stops = value.get("continue") is False
+    if "updatedInput" in specific and outcome != "deny":
+        # Run as it was, the call would do what the hook meant to prevent.
+        wanted = json.dumps(specific["updatedInput"], ensure_ascii=False)
+        outcome, reason = "deny", f"it wants this input instead: {wanted}"
+    if stops:
+        outcome, reason = "deny", _text(value.get("stopReason")) or reason
+    verb = {"deny": "refused it", "ask": "wants you to decide", "allow": "allowed it"}.get(outcome)
+    return HookAnswer(
+        outcome=outcome,
+        reason=f"The hook {name} {verb}: {reason or 'no reason given'}" if verb else "",
+        context=_text(specific.get("additionalContext"))[:MAX_CONTEXT_CHARS],
+        message=_text(value.get("systemMessage")),
+        stops=stops,
+    )
+
+
+def _text(value: Any) -> str:
+    return value.strip()[:MAX_REASON_CHARS] if isinstance(value, str) else ""

@@ -1,0 +1,147 @@
+"""What a hook is told: one JSON object on its stdin, in the words of the agent it was written for.
+
+So `edit_file` is `Edit` with `old_string`, and a path is absolute. A matcher may also name kode's
+own tools.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.contracts import PermissionMode, Tool, ToolOutput
+from kode.extensions.tool_names import TOOLS
+
+Event = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreCompact",
+    "Stop",
+    "SubagentStop",
+    "Notification",
+    "SessionEnd",
+]
+
+MAX_TEXT_CHARS = 100_000
+"""Of a tool's output."""
+
+MODES: Mapping[PermissionMode, str] = {
+    "ask": "default",
+    "auto-edit": "acceptEdits",
+    "plan": "plan",
+    "full": "bypassPermissions",
+}
+
+_NAMES: Mapping[str, str] = {
+    "shell": "Bash",
+    "edit_file": "Edit",
+    "write_file": "Write",
+    "read_file": "Read",
+    "search_files": "Grep",
+    "list_files": "Glob",
+    "fetch_url": "WebFetch",
+    "delegate_tasks": "Task",
+    "todo": "TodoWrite",
+    "skill": "Skill",
+}
+
+TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
+"""What a matcher is held against, by event: at most one of these is told."""
+
+_TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
+
+
+def line_of(event: Event, common: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
+    """What a hook gets on its stdin."""
+    value = {**common, "hook_event_name": event, **fields}
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What hooks call a tool: `Bash`; one they know nothing of is called as it is."""
+    if tool == "edit_file" and arguments.get("edits"):
+        return "MultiEdit"
+    return _NAMES.get(tool, tool)
+
+
+def other_names(name: str) -> tuple[str, ...]:
+    """A tool's name with those that mean the same: `Bash` and `shell`."""
+    return tuple(dict.fromkeys((name, _NAMES.get(name, name), TOOLS.get(name, name))))
+
+
+def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a matcher may have for it."""
+    return tuple(dict.fromkeys((name_of(tool, arguments), _NAMES.get(tool, tool), tool)))
+
+
+def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
+    """`tool_name` and `tool_input` of a call."""
+    given = {key: _plain(value) for key, value in arguments.items() if value is not None}
+    return {"tool_name": name_of(tool, arguments), "tool_input": _input(tool, given, cwd)}
+
+
+def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
+    """`tool_response` of a call that has ended."""
+    text = text[:MAX_TEXT_CHARS]
+    if tool.effect == "run":
+        return {"tool_response": {"stdout": text, "stderr": "", "exit_code": output.exit_status}}
+    files = output.files_changed or output.files_read
+    response = {"success": True, "text": text, **({"filePath": files[0]} if files else {})}
+    return {"tool_response": response}
+
+
+def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    if "path" in given:
+        path = os.path.expanduser(str(given["path"]))
+        given["path"] = os.path.normpath(os.path.join(cwd, path))
+    match tool:
+        case "shell":
+            timeout_ms = int(given.pop("timeout_s", 0) * 1000)
+            return {**given, "timeout": timeout_ms} if timeout_ms else given
+        case "read_file" | "write_file":
+            return {("file_path" if key == "path" else key): v for key, v in given.items()}
+        case "edit_file":
+            edits = [_edit(edit) for edit in given.get("edits") or ()]
+            return {"file_path": given["path"], **({"edits": edits} if edits else _edit(given))}
+        case "search_files":
+            given["-i"] = given.pop("ignore_case", False)
+            return given
+        case "todo":
+            items: Any = given.get("items", ())
+            return {"todos": [_todo(item["text"], item["status"]) for item in items]}
+        case "delegate_tasks":
+            tasks: Any = given.get("tasks", ())
+            prompt = "\n\n".join(str(task["goal"]) for task in tasks)
+            agents = [str(task["agent"]) for task in tasks if task.get("agent")]
+            kind = agents[0] if agents else "general-purpose"
+            about = {"description": given.get("description", ""), "subagent_type": kind}
+            return {**about, "prompt": prompt, "tasks": tasks}
+        case "fetch_url":
+            return {"prompt": "", **given}
+    return given
+
+
+def _todo(text: str, status: str) -> dict[str, str]:
+    return {"content": text, "activeForm": text, "status": _TODO[status]}
+
+
+def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "old_string": given.get("old_text", ""),
+        "new_string": given.get("new_text", ""),
+        "replace_all": bool(given.get("replace_all")),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Arguments are checked by then: models of pydantic among them become plain again."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,194 @@
+"""When hooks run, and what their answers do: around calls, at questions, at the beginnings and ends
+of turns and sessions. Each run is an entry of the session.
+
+How a hook is run in the sandbox is given from outside; what it is told is `hook_input`'s business,
+what it answers `hook_answer`'s.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
+from kode.errors import StorageError, ToolError, ToolRefused
+from kode.events import Emit, Notice
+from kode.extensions.hook_answer import HookAnswer, answer_of, joined
+from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
+from kode.extensions.hooks import Hook
+from kode.extensions.program import Ran
+from kode.permissions.gate import Answer, Ask, Question
+from kode.session.entries import HookEntry
+from kode.workplace import Workplace
+
+RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
+"""`await run(hook, stdin)` runs a hook. Never raises but CancelledError."""
+
+CHANGED = "has changed since this session began, so it is off until you approve it again"
+
+
+@dataclass(kw_only=True)
+class Hooks:
+    """The hooks of one session."""
+
+    place: Workplace
+    common: Callable[[], Mapping[str, Any]]
+    """What every hook is told: the session, its file, the mode."""
+    record: Callable[[HookEntry], None]
+    """Raises: StorageError."""
+    emit: Emit
+    secrets: Callable[[], Sequence[str]] = tuple
+    """Values that are masked in what hooks are told."""
+    run: RunHook | None = None
+    hooks: tuple[Hook, ...] = ()
+    """Those that count: set when the conversation opens."""
+    is_current: Callable[[Hook], bool] = lambda hook: True
+    """Whether a hook is still what was approved."""
+    _context: dict[str, str] = field(default_factory=dict)
+    """Call id → what hooks before the call have to say to the model."""
+    _beside: set["asyncio.Task[HookAnswer]"] = field(default_factory=set)
+
+    async def at(
+        self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
+    ) -> HookAnswer:
+        """Runs the hooks of a moment that is about something with these names, one after the other;
+        the first that refuses is the last. Raises: StorageError when a run cannot be recorded."""
+        answers = []
+        for hook in self.hooks:
+            if hook.event == event and hook.matches(names):
+                answers.append(await self._run(hook, event, fields))
+                if answers[-1].outcome == "deny":
+                    break
+        answer = joined(answers)
+        if answer.message:
+            self.emit(Notice(text=answer.message))
+        return answer
+
+    async def before_call(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict | Opinion | None:
+        """What hooks say of a call before it is decided: a refusal, an opinion, or nothing."""
+        if not self._has("PreToolUse"):
+            return None
+        told = call_fields(tool.name, arguments, self.place.cwd)
+        told["tool_use_id"] = context.call_id
+        answer = await self.at("PreToolUse", told, names_of(tool.name, arguments))
+        if answer.context:
+            self._context[context.call_id] = answer.context
+        match answer.outcome:
+            case "deny":
+                return Verdict(allowed=False, reason=answer.reason)
+            case "allow" | "ask" as outcome:
+                return Opinion(outcome=outcome, reason=answer.reason)
+        return None
+
+    async def around(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        run: Callable[[], Awaitable[ToolOutput]],
+    ) -> ToolOutput:
+        """See `contracts.Around`: what hooks say after a call goes to the model with its result."""
+        before = self._context.pop(context.call_id, "")
+        if not before and not self._has("PostToolUse", "PostToolUseFailure"):
+            return await run()
+        told = call_fields(tool.name, arguments, self.place.cwd)
+        told["tool_use_id"] = context.call_id
+        names = names_of(tool.name, arguments)
+        try:
+            output = await run()
+        except (ToolRefused, StorageError):
+            raise
+        except ToolError as error:
+            fault = {"error": self._masked(str(error)), "is_interrupt": False}
+            answer = await self.at("PostToolUseFailure", {**told, **fault}, names)
+            note = _note(before, answer)
+            raise ToolError(f"{error}{note}", untrusted=error.untrusted) from error
+        text = self._masked(output.text)
+        if output.exit_status:
+            fault = {"error": text, "is_interrupt": False}
+            answer = await self.at("PostToolUseFailure", {**told, **fault}, names)
+        else:
+            told |= output_fields(tool, output, text)
+            answer = await self.at("PostToolUse", told, names)
+        return replace(output, text=output.text + _note(before, answer))
+
+    def asking(self, ask: Ask) -> Ask:
+        """An `Ask` whose questions hooks may answer; a yes of theirs counts only where a saved rule
+        could have said it."""
+
+        async def hooked(question: Question) -> Answer:
+            if not self._has("PermissionRequest", "Notification"):
+                return await ask(question)
+            told = call_fields(question.tool, question.arguments, self.place.cwd)
+            names = names_of(question.tool, question.arguments)
+            answer = await self.at("PermissionRequest", told, names)
+            if answer.outcome == "deny":
+                return Answer(choice="no", message=answer.reason)
+            if answer.outcome == "allow" and question.may_always:
+                return Answer(choice="once")
+            self._start(
+                "Notification",
+                {"message": question.title, "notification_type": "permission_prompt"},
+                ("permission_prompt",),
+            )
+            return await ask(question)
+
+        return hooked
+
+    async def before_compaction(self, by_person: bool, wish: str) -> str:
+        """What is wanted of a compaction's note, with what hooks add. They cannot prevent it."""
+        trigger = "manual" if by_person else "auto"
+        told = {"trigger": trigger, "custom_instructions": wish}
+        answer = await self.at("PreCompact", told, (trigger,))
+        return "\n".join(filter(None, (wish, answer.context)))
+
+    def _start(self, event: Event, fields: Mapping[str, Any], names: Sequence[str]) -> None:
+        """Runs hooks beside what goes on: nobody waits for them."""
+        if self._has(event):
+            task = asyncio.ensure_future(self.at(event, fields, names))
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+
+    def _has(self, *events: Event) -> bool:
+        return any(hook.event in events for hook in self.hooks)
+
+    async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
+        given = self._masked_line(line_of(event, self.common(), fields))
+        if not await asyncio.to_thread(self.is_current, hook):
+            ran = Ran(exit_code=None, fault=CHANGED)
+        elif self.run is None:
+            ran = Ran(exit_code=None, fault="could not be run here")
+        else:
+            ran = await self.run(hook, given)
+        answer = answer_of(hook, ran)
+        if ran.notes:
+            answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
+        self.record(
+            HookEntry(
+                event=event,
+                name=hook.item.name,
+                origin=str(hook.item.origin),
+                exit_code=ran.exit_code,
+                outcome=answer.outcome,
+                detail=answer.reason or answer.message,
+                duration_ms=ran.duration_ms,
+            )
+        )
+        return answer
+
+    def _masked(self, text: str) -> str:
+        for secret in self.secrets():
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def _masked_line(self, line: bytes) -> bytes:
+        return self._masked(line.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _note(before: str, answer: HookAnswer) -> str:
+    """What hooks have to say about a call, behind its result."""
+    refused = answer.reason if answer.outcome == "deny" else ""
+    said = [text for text in (before, refused, answer.context) if text]
+    return "".join(f"\n\n[hook] {text}" for text in said)

@@ -1,0 +1,192 @@
+"""Hooks: programs that run at moments of a session, as the settings of this directory name them.
+
+The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type":
+"command", "command": "...", "timeout": 60}]}]}}`. What kode adds: `guard`, for a hook without which
+nothing goes on, and `sandbox`, which only the person's own file may set to false.
+
+When they run is `hook_moments`' business; what they are told `hook_input`'s, what they answer
+`hook_answer`'s.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from kode.errors import ConfigError
+from kode.extensions.hook_input import Event
+from kode.extensions.places import Place, Surroundings, project_folders, read_text
+from kode.extensions.trust import Item, folder_content
+
+EVENTS: tuple[str, ...] = get_args(Event)
+FILES = (".claude/settings.local.json", ".claude/settings.json", "kode.json")
+DEFAULT_TIMEOUT_S = 60.0
+MAX_TIMEOUT_S = 600.0
+
+_AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
+_WITHOUT_QUOTES = str.maketrans("", "", "\"'")
+_VARIABLE = re.compile(r"^\$\{?\w+\}?/")
+_PLAIN_NAMES = re.compile(r"[\w|]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    item: Item
+    event: str
+    matcher: str
+    command: str
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    guard: bool = False
+    """Whether what it watches does not happen when it cannot run to its end."""
+    sandboxed: bool = True
+
+    def matches(self, names: Sequence[str]) -> bool:
+        """Whether it is about something with these names. A matcher is a list of names with `|`
+        between, or else a regular expression; "" and `*` match all."""
+        if self.matcher in ("", "*") or not names:
+            return True
+        if _PLAIN_NAMES.fullmatch(self.matcher):
+            return bool(set(self.matcher.split("|")) & set(names))
+        return any(re.search(self.matcher, name) for name in names)
+
+
+def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
+    """The hooks there are, those of the project first, and a sentence for each that cannot be
+    used."""
+    found: list[Hook] = []
+    problems: list[str] = []
+    for path, place in _files(around):
+        if not path.is_file():
+            continue
+        try:
+            settings = json.loads(read_text(path, place))
+        except (ConfigError, ValueError, RecursionError) as error:
+            problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
+            continue
+        for name, event, matcher, entry in _entries(settings, path, problems):
+            try:
+                folders = (place.folder, around.cwd, around.project)
+                found.append(_hook(name, event, matcher, entry, path, place, folders))
+            except ConfigError as error:
+                problems.append(
+                    f"The hook {name} of {path} was left out: {str(error).rstrip('.')}."
+                )
+    return found, problems
+
+
+def is_current(hook: Hook, around: Surroundings) -> bool:
+    """Whether it is still what it was when this session began: its settings, and the programs of
+    the project that it names."""
+    if hook.item.scope != "project":
+        return True
+    return any(one.item == hook.item for one in find_hooks(around)[0])
+
+
+def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
+    for folder in project_folders(around):
+        if folder == Path(os.path.realpath(around.user_home)):
+            continue  # its `.claude` is the person's own
+        for name in FILES:
+            yield folder / name, Place(folder=folder, scope="project", top=around.project)
+    own = Place(folder=around.user_home, scope="home", top=around.user_home)
+    yield around.user_home / ".claude" / "settings.json", own
+    yield around.home / "config.json", own
+
+
+def _entries(
+    settings: Any, path: Path, problems: list[str]
+) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """(name, event, matcher, entry) of each hook of a settings file."""
+    counts: Counter[str] = Counter()
+    events = settings.get("hooks", {}) if isinstance(settings, dict) else {}
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        if event not in EVENTS:
+            problems.append(f"{path}: kode has no event {event!r} for hooks.")
+            continue
+        for group in groups if isinstance(groups, list) else ():
+            matcher = group.get("matcher") or "" if isinstance(group, dict) else ""
+            entries = group.get("hooks") if isinstance(group, dict) else None
+            for entry in entries if isinstance(entries, list) else ():
+                named = f"{event}:{matcher}" if matcher else event
+                counts[named] += 1
+                name = named if counts[named] == 1 else f"{named}:{counts[named]}"
+                yield name, event, str(matcher), entry if isinstance(entry, dict) else {}
+
+
+def _hook(
+    name: str,
+    event: str,
+    matcher: str,
+    entry: dict[str, Any],
+    path: Path,
+    place: Place,
+    folders: Sequence[Path],
+) -> Hook:
+    """`folders` are those in which its command may name programs. Raises: ConfigError."""
+    kind, command = entry.get("type", "command"), entry.get("command")
+    if kind != "command":
+        raise ConfigError(f"kode runs hooks of type command only, not {kind!r}")
+    if not isinstance(command, str) or not command.strip():
+        raise ConfigError("it has no command")
+    try:
+        re.compile(matcher)
+    except re.error as error:
+        if matcher != "*":
+            raise ConfigError(f"its matcher is no regular expression ({error})") from None
+    timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise ConfigError("its timeout is no number of seconds")
+    if place.scope == "project" and entry.get("sandbox") is False:
+        raise ConfigError("only hooks of your own files may run outside the sandbox")
+    content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
+    if place.scope == "project":
+        content += "".join(f"\n{part}" for part in _programs(command, folders, place.top))
+    return Hook(
+        item=Item(kind="hook", name=name, origin=path, scope=place.scope, content=content),
+        event=event,
+        matcher=matcher,
+        command=command,
+        timeout_s=min(float(timeout), MAX_TIMEOUT_S),
+        guard=entry.get("guard") is True,
+        sandboxed=entry.get("sandbox") is not False,
+    )
+
+
+def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[str]:
+    """The files of the project that a command line names, whole; with one that lies among files
+    for agents, all that lie beside it: scripts there load each other. Raises: ConfigError."""
+    pinned: set[Path] = set()
+    for path in _files_named(command, folders):
+        if top not in path.parents or path in pinned:
+            continue
+        pinned.add(path)
+        if _AGENT_FOLDERS & set(path.relative_to(top).parts[:-1]):
+            if path.parent not in pinned:
+                pinned.add(path.parent)
+                yield folder_content(path.parent)
+        else:
+            place = Place(folder=top, scope="project", top=top)
+            yield f"=== {path.relative_to(top)}\n{read_text(path, place)}\n"
+
+
+def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
+    """The files that words of a command line may mean. How a shell would read it is not known
+    here: what begins with a variable, or with the output of a command, is looked for in all of
+    the folders."""
+    with contextlib.suppress(ValueError):
+        words = shlex.split(command)
+        command = "\n".join((command.translate(_WITHOUT_QUOTES), *words))
+    for word in dict.fromkeys((*command.split("\n"), *_BETWEEN_WORDS.split(command))):
+        name = _VARIABLE.sub("", word)
+        for folder in folders:
+            for path in (folder / name, folder / name.lstrip("/")) if name else ():
+                real = Path(os.path.realpath(path)) if "\0" not in name else folder
+                if real.is_file():
+                    yield real

@@ -1,0 +1,112 @@
+"""Lists for a person: what there is of skills, commands, agents and hooks, where it comes from,
+whether it counts, and what it costs in tokens.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from kode.extensions import trust
+from kode.extensions.agents import AgentDefinition
+from kode.extensions.brought import Brought, Found, Thing
+from kode.extensions.commands import Command
+from kode.extensions.hooks import Hook
+from kode.extensions.skills import Skill
+from kode.messages import shorten
+
+Kind = Literal["skills", "commands", "agents", "hooks"]
+
+CHARS_PER_TOKEN = 4
+HASH_CHARS = 12
+ABOUT_CHARS = 100
+
+NONE: Mapping[Kind, str] = {
+    "skills": "No skills here. kode reads .agents/skills, .claude/skills and .kode/skills, of the "
+    "project and of your home.",
+    "commands": "No commands here. kode reads .claude/commands and .kode/commands, of the project "
+    "and of your home.",
+    "agents": "No agents here. kode reads .claude/agents and .kode/agents, of the project and of "
+    "your home.",
+    "hooks": "No hooks here. kode reads `hooks` in .claude/settings.json and kode.json, of the "
+    "project and of your home.",
+}
+"""What is said where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    name: str
+    state: str
+    """`used`, `new`, `changed` or `shadowed`."""
+    scope: str
+    origin: str
+    hash: str
+    """SHA-256 of what an approval covers."""
+    tokens: int
+    """About what it takes of a model's window when it is used."""
+    about: str
+    remarks: tuple[str, ...] = ()
+
+
+def rows_of(found: Brought, kind: Kind) -> list[Row]:
+    """All of one kind, in the order in which they count."""
+    things: Sequence[Found[Thing]] = getattr(found, kind)
+    return [_row(one) for one in things]
+
+
+def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows for a program."""
+    return [asdict(row) for row in rows]
+
+
+def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
+    """The rows for a person, and what to do about those that wait."""
+    if not rows:
+        return [NONE[kind]]
+    widest = max(len(row.name) for row in rows)
+    lines = []
+    for row in rows:
+        cost = f"{row.tokens} tokens  " if kind != "hooks" else ""
+        lines.append(
+            f"{row.state:<8}  {row.name:<{widest}}  {row.hash[:HASH_CHARS]}  {cost}"
+            f"{shorten(row.about, ABOUT_CHARS)}  ({row.origin})"
+        )
+        lines += [f"          {remark}" for remark in row.remarks]
+    if any(row.state in ("new", "changed") for row in rows):
+        lines.append("`kode trust show NAME` shows what waits, `kode trust approve NAME` approves.")
+    return lines
+
+
+def _row(one: Found[Thing]) -> Row:
+    thing = one.thing
+    item = thing.item
+    about, text, remarks = _about(thing)
+    if one.by is not None:
+        remarks = (*remarks, f"shadowed by {one.by}")
+    return Row(
+        name=item.name,
+        state=one.standing,
+        scope=item.scope,
+        origin=str(item.origin),
+        hash=trust.digest(item),
+        tokens=len(text) // CHARS_PER_TOKEN,
+        about=about,
+        remarks=remarks,
+    )
+
+
+def _about(thing: Thing) -> tuple[str, str, tuple[str, ...]]:
+    """What it is, what a model gets of it, and what is to be said of it."""
+    match thing:
+        case Skill():
+            return thing.description, thing.body, thing.remarks
+        case Command():
+            hint = f"{thing.argument_hint}  " if thing.argument_hint else ""
+            return f"{hint}{thing.description}", thing.body, ()
+        case AgentDefinition():
+            return thing.description, thing.prompt, ()
+        case Hook():
+            marks = [name for name, on in (("guard", thing.guard),) if on]
+            marks += ["outside the sandbox"] if not thing.sandboxed else []
+            return thing.command, "", tuple(marks)
+    raise AssertionError(thing)

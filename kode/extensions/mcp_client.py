@@ -1,0 +1,320 @@
+"""The one door to the SDK of the Model Context Protocol: a server becomes a `Connection`. Its parts
+are `mcp_transport`, `mcp_contents` and `mcp_login`.
+
+The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
+two: import it in a thread, and only where a server is to be started.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.shared.exceptions import MCPError
+
+from kode import __version__
+from kode.contracts import Wrapped
+from kode.errors import ServerError
+from kode.extensions import mcp_process, mcp_transport
+from kode.extensions.mcp_config import Server
+from kode.extensions.mcp_contents import content_of, form_of
+from kode.extensions.mcp_login import Tell, login
+from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progress
+
+MAX_PAGES = 50
+MAX_LISTED = 1_000
+"""Of a list a server gives page by page; one that never ends is cut there."""
+LIST_TIMEOUT_S = 30.0
+MAX_CALL_TIMEOUTS = 20
+"""Progress lets a call wait longer, up to so many times its time limit."""
+
+# It would write what servers do wrong to the terminal.
+logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+
+
+@asynccontextmanager
+async def connect(
+    server: Server,
+    *,
+    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    cwd: Path,
+    home: Path,
+    tell: Tell | None = None,
+    elicit: Elicit | None = None,
+) -> AsyncIterator["SdkConnection"]:
+    """Starts or reaches a server, agrees on a version with it, and gives the connection.
+
+    `wrap` puts its command into the sandbox; None from it: it runs outside. `tell` shows a person
+    the page at which they log in; None: nobody can. Tokens are kept in `home`.
+
+    Raises: ServerError.
+    """
+    failed: Exception | None = None
+    try:
+        # Left in order, so that the SDK, which cancels this task when a connection breaks, also
+        # takes its cancellation back.
+        async with contextlib.AsyncExitStack() as links:
+            connection = await _connected(links, server, wrap, cwd, home, tell, elicit)
+            try:
+                yield connection
+            except Exception as error:
+                failed = error
+    except Exception as error:
+        innermost = _innermost(error)
+        if isinstance(innermost, ServerError):
+            raise innermost from error
+        if failed is None:
+            raise ServerError(f"its connection broke ({_said(innermost)})") from error
+    if failed is not None:
+        raise failed
+
+
+async def _connected(
+    links: contextlib.AsyncExitStack,
+    server: Server,
+    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    cwd: Path,
+    home: Path,
+    tell: Tell | None,
+    elicit: Elicit | None,
+) -> "SdkConnection":
+    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    with _as_server_errors(server.name, closed=closed):
+        if server.url:
+            given = {name.lower() for name in server.headers}
+            auth = None if "authorization" in given else login(server, home, tell)
+            transport = mcp_transport.http(server, auth)
+        else:
+            process = await mcp_process.start(
+                server.name,
+                server.command,
+                wrapped=wrap(server.command),
+                environment=server.environment,
+                cwd=cwd,
+            )
+            links.push_async_callback(process.end)
+            transport = mcp_transport.stdio(process, closed)
+        client = Client(
+            transport,
+            client_info=types.Implementation(name="kode", version=__version__),
+            message_handler=_news_handler(news),
+            elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+        )
+        await links.enter_async_context(client)
+    listening = asyncio.ensure_future(_listen(client, news))
+    links.callback(listening.cancel)
+    return SdkConnection(server=server, client=client, news=news, closed=closed)
+
+
+@dataclass
+class SdkConnection:
+    """A `mcp_values.Connection`."""
+
+    server: Server
+    client: Client
+    news: asyncio.Event
+    closed: "asyncio.Future[str]"
+
+    @property
+    def instructions(self) -> str:
+        return self.client.instructions or ""
+
+    async def tools(self) -> tuple[Definition, ...]:
+        if not self._offers("tools"):
+            return ()
+        found = await self._listed(self.client.list_tools, lambda page: page.tools)
+        return tuple(
+            Definition(
+                name=tool.name,
+                description=tool.description or "",
+                parameters=tool.input_schema,
+                whole=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
+            )
+            for tool in found
+        )
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
+        limit_s = self.server.call_timeout_s
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
+        with self._guarded(limit_s):
+            async with asyncio.timeout(limit_s) as deadline:
+
+                async def on_progress(
+                    progress: float, total: float | None, message: str | None
+                ) -> None:
+                    deadline.reschedule(min(latest, loop.time() + limit_s))
+                    share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                    report(f"{message[:200]} ({share})" if message else share)
+
+                result = await self.client.call_tool(
+                    tool, dict(arguments), progress_callback=on_progress
+                )
+        content = content_of(result.content)
+        if not content.text and not content.pictures and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
+            content = Content(text=text)
+        return Content(text=content.text, pictures=content.pictures, is_error=bool(result.is_error))
+
+    async def resources(self) -> tuple[Named, ...]:
+        if not self._offers("resources"):
+            return ()
+        found = await self._listed(self.client.list_resources, lambda page: page.resources)
+        return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in found)
+
+    async def read(self, uri: str) -> Content:
+        with self._guarded(LIST_TIMEOUT_S):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                result = await self.client.read_resource(uri)
+        parts = [types.EmbeddedResource(type="resource", resource=one) for one in result.contents]
+        return content_of(parts)
+
+    async def prompts(self) -> tuple[Named, ...]:
+        if not self._offers("prompts"):
+            return ()
+        found = await self._listed(self.client.list_prompts, lambda page: page.prompts)
+        return tuple(
+            Named(
+                key=prompt.name,
+                description=prompt.description or "",
+                arguments=tuple(
+                    f"{one.name}!" if one.required else one.name for one in prompt.arguments or ()
+                ),
+            )
+            for prompt in found
+        )
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
+        with self._guarded(LIST_TIMEOUT_S):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                result = await self.client.get_prompt(name, dict(arguments))
+        return content_of(message.content for message in result.messages)
+
+    async def wait_for_news(self) -> None:
+        await self.news.wait()
+        self.news.clear()
+
+    async def wait_closed(self) -> str:
+        return await asyncio.shield(self.closed)
+
+    @contextlib.contextmanager
+    def _guarded(self, limit_s: float) -> Iterator[None]:
+        """Around a request. One by HTTP is how it shows that a server is gone: nothing else would
+        tell, and it has to be reached again."""
+        try:
+            with _as_server_errors(self.server.name, limit_s, self.closed):
+                yield
+        except ServerError as error:
+            if self.server.url and not self.closed.done() and _is_of_connection(error.__cause__):
+                self.closed.set_result(str(error.__cause__) or "its connection broke")
+            raise
+
+    def _offers(self, what: str) -> bool:
+        return getattr(self.client.server_capabilities, what) is not None
+
+    async def _listed(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = None
+        with self._guarded(LIST_TIMEOUT_S):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                for _ in range(MAX_PAGES):
+                    page = await page_of(cursor=cursor, cache_mode="bypass")
+                    found += items_of(page)
+                    cursor = page.next_cursor
+                    if cursor is None or len(found) >= MAX_LISTED:
+                        break
+        return found[:MAX_LISTED]
+
+
+# ── what servers say unasked ─────────────────────────────────────────────────────────────────
+
+
+def _news_handler(news: asyncio.Event) -> Any:
+    changes = (
+        types.ToolListChangedNotification,
+        types.PromptListChangedNotification,
+        types.ResourceListChangedNotification,
+    )
+
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, changes):
+            news.set()
+        await asyncio.sleep(0)
+
+    return handle
+
+
+async def _listen(client: Client, news: asyncio.Event) -> None:
+    """Servers of the newer era tell of changes only to those who listen; others cannot be listened
+    to, which is no fault."""
+    with contextlib.suppress(Exception):
+        async with client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        ) as changes:
+            async for _ in changes:
+                news.set()
+
+
+def _elicitor(name: str, elicit: Elicit) -> Any:
+    async def ask(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        form = form_of(name, params)
+        filled = await elicit(form)
+        if filled is None:
+            return types.ElicitResult(action="decline")
+        content = None if form.url else dict(filled)
+        return types.ElicitResult(action="accept", content=content)
+
+    return ask
+
+
+# ── faults ───────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def _as_server_errors(
+    name: str, limit_s: float = 0.0, closed: "asyncio.Future[str] | None" = None
+) -> Iterator[None]:
+    """Whatever goes wrong with a server is a ServerError that says so in a sentence."""
+    try:
+        yield
+    except ServerError as error:
+        raise ServerError(f"The MCP server {name} failed: {error}", untrusted=name) from error
+    except TimeoutError as error:
+        raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
+    except MCPError as error:
+        if closed is not None and closed.done():
+            raise ServerError(f"The MCP server {name} failed: {closed.result()}.") from error
+        said = " ".join(str(error).split())[:500]
+        raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
+    except Exception as error:
+        said = closed.result() if closed is not None and closed.done() else _said(error)
+        raise ServerError(f"The MCP server {name} failed: {said}", untrusted=name) from error
+
+
+def _is_of_connection(cause: BaseException | None) -> bool:
+    """Whether an error says that the connection, or the session on it, has ended."""
+    if isinstance(cause, MCPError):
+        return cause.code == types.CONNECTION_CLOSED or str(cause) == "Session terminated"
+    return not isinstance(cause, TimeoutError)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What is at the bottom of groups of exceptions."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _said(error: BaseException) -> str:
+    innermost = _innermost(error)
+    return " ".join(f"{type(innermost).__name__}: {innermost}".split())[:300]

@@ -1,0 +1,250 @@
+"""Which MCP servers are configured, and by whom: `.mcp.json` of the project, and `mcpServers` in
+`kode.json` and in `$KODE_HOME/config.json`. An entry is read as others write it; its variables are
+replaced only when its server is started, so that nothing expanded is kept, hashed or shown.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kode import durable, paths
+from kode.config import project_file
+from kode.config.files import read_layer
+from kode.errors import ConfigError
+from kode.extensions.trust import Item, Scope
+
+SECTION = "mcpServers"
+START_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 300.0
+"""How long a server may take to start, and to answer a call, where its entry does not say."""
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A server as somebody wrote it down."""
+
+    name: str
+    origin: Path
+    scope: Scope
+    project: Path
+    values: Mapping[str, Any]
+
+    @property
+    def item(self) -> Item:
+        """What a person approves: the entry with its variables unreplaced, and the contents of the
+        project's files that its command names."""
+        written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
+        content = "\n".join((written, *self._files_of_command())) + "\n"
+        return Item(
+            kind="mcp", name=self.name, origin=self.origin, scope=self.scope, content=content
+        )
+
+    @property
+    def root(self) -> Path:
+        """What approvals about it are kept under: the project, or for one's own the home."""
+        return self.project if self.scope == "project" else paths.home()
+
+    def _files_of_command(self) -> list[str]:
+        words = (self.values.get("command"), *_listed(self.values.get("args")))
+        lines = []
+        for word in dict.fromkeys(word for word in words if isinstance(word, str)):
+            path = (self.project / word).resolve()
+            if path.is_relative_to(self.project) and path.is_file():
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                lines.append(f"{word} has the SHA-256 {digest}")
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server ready to be started or reached: either `command` or `url` is set."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str]
+    url: str = ""
+    headers: Mapping[str, str]
+    write: bool = False
+    """Whether its process may change the project."""
+    network: bool = False
+    """Whether its process may use the network."""
+    deferred: bool = False
+    call_timeout_s: float = CALL_TIMEOUT_S
+    client_id: str = ""
+    """Under which kode is registered with the server for logins; "" where it registers itself."""
+    client_secret: str = ""
+    callback_port: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """What was found in all places."""
+
+    entries: tuple[Entry, ...] = ()
+    faults: tuple[str, ...] = ()
+    """What cannot be used, and what is hidden by another of its name; a sentence each."""
+
+
+def find_servers(home: Path, cwd: Path) -> Configured:
+    """The servers configured for `cwd`. The person's own hide those of the project with the same
+    name, and `.mcp.json` those of `kode.json`. Never raises: what is wrong is in `faults`."""
+    project = paths.project_root(cwd)
+    places: list[tuple[Path, Scope]] = [
+        (paths.config_file(home), "home"),
+        (project / ".mcp.json", "project"),
+    ]
+    if (own := project_file(cwd)) is not None:
+        places.append((own, "project"))
+    entries: dict[str, Entry] = {}
+    faults: list[str] = []
+    for path, scope in places:
+        try:
+            found = _entries_in(path)
+        except ConfigError as error:
+            faults.append(str(error))
+            continue
+        for name, values in found.items():
+            fault = _fault(path, name, values)
+            if not fault and name in entries:
+                fault = f"{path}: the MCP server {name} is hidden by {entries[name].origin}."
+            if fault:
+                faults.append(fault)
+            elif not values.get("disabled"):
+                entries[name] = Entry(
+                    name=name, origin=path, scope=scope, project=project, values=values
+                )
+    return Configured(entries=tuple(entries.values()), faults=tuple(faults))
+
+
+def items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """The servers of `cwd` as what a person approves."""
+    return tuple(entry.item for entry in find_servers(home, cwd).entries)
+
+
+def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
+    """The server of an entry, its variables replaced. Raises: ConfigError that names a variable
+    that is not set."""
+
+    def expand(value: Any) -> str:
+        def variable(match: re.Match[str]) -> str:
+            name, default = match.groups()
+            if name in environ:
+                return environ[name]
+            if default is None:
+                raise ConfigError(
+                    f"{entry.origin}: the MCP server {entry.name} uses ${{{name}}}, which is not "
+                    f"set. Set {name} in the environment, or write ${{{name}:-DEFAULT}}."
+                )
+            return str(default)
+
+        return _VARIABLE.sub(variable, str(value))
+
+    values, oauth = entry.values, entry.values.get("oauth", {})
+    timeout_ms = values.get("timeout")
+    return Server(
+        name=entry.name,
+        command=tuple(map(expand, (values["command"], *_listed(values.get("args")))))
+        if "command" in values
+        else (),
+        environment={name: expand(value) for name, value in values.get("env", {}).items()},
+        url=expand(values.get("url", "")),
+        headers={name: expand(value) for name, value in values.get("headers", {}).items()},
+        write=values.get("write") is True,
+        network=values.get("network") is True,
+        deferred=values.get("deferred") is True,
+        call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
+        client_id=expand(oauth.get("clientId", "")),
+        client_secret=expand(oauth.get("clientSecret", "")),
+        callback_port=oauth.get("callbackPort"),
+    )
+
+
+def variables_of(entry: Entry) -> tuple[str, ...]:
+    """The environment variables that an entry takes, for the person who is to approve it."""
+    text = json.dumps(entry.values, ensure_ascii=False)
+    return tuple(dict.fromkeys(match[1] for match in _VARIABLE.finditer(text)))
+
+
+def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
+    """Writes an entry into a config file, which is created when missing; all else in it stays.
+
+    Raises: ConfigError for a name that is taken or an entry that cannot be used; StorageError.
+    """
+    if fault := _fault(path, name, values):
+        raise ConfigError(fault)
+    document = _document(path)
+    section = document.setdefault(SECTION, {})
+    if name in section:
+        raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
+    section[name] = values
+    _write(path, document)
+
+
+def remove(path: Path, name: str) -> None:
+    """Takes an entry out of a config file. Raises: ConfigError, StorageError."""
+    document = _document(path)
+    if name not in document.get(SECTION, {}):
+        raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` names them.")
+    del document[SECTION][name]
+    _write(path, document)
+
+
+def _entries_in(path: Path) -> Mapping[str, Any]:
+    layer = read_layer(path)
+    found = layer.values.get(SECTION, {}) if layer is not None else {}
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
+    return found
+
+
+def _fault(path: Path, name: str, values: Any) -> str:
+    """What is wrong with an entry, a sentence; "" when nothing is. Keys that kode does not know are
+    other programs' and left alone."""
+    about = f"{path}: the MCP server {name[:40]!r}"
+    if not _NAME.fullmatch(name):
+        return f"{about} needs a name of up to 40 letters, digits, `-`, `.` and single `_`."
+    if not isinstance(values, dict):
+        return f"{about} must be a section: {{...}}."
+    kind = values.get("type", "stdio" if "command" in values else "http")
+    if kind not in ("stdio", "http", "streamable-http"):
+        return f"{about} has the type {kind!r}; kode speaks stdio and http (Streamable HTTP)."
+    if ("command" in values) == ("url" in values):
+        return f"{about} needs either a `command` or a `url`."
+    if not isinstance(values.get("command", values.get("url")), str):
+        return f"{about} needs a text as its `command` or `url`; arguments go into `args`."
+    if not all(isinstance(word, str) for word in _listed(values.get("args"))):
+        return f"{about} needs a list of texts as its `args`."
+    for section in ("env", "headers"):
+        held = values.get(section, {})
+        if not isinstance(held, dict) or not all(isinstance(v, str) for v in held.values()):
+            return f"{about} needs texts in its `{section}`."
+    oauth = values.get("oauth", {})
+    if not isinstance(oauth, dict) or not isinstance(oauth.get("callbackPort", 1), int):
+        return f"{about} needs a section as its `oauth`, with a number as `callbackPort`."
+    return ""
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else () if value is None else (None,)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    layer = read_layer(path)
+    document = dict(layer.values) if layer is not None else {}
+    if not isinstance(document.get(SECTION, {}), dict):
+        raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
+    return document
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    durable.make_folder(path.parent)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    durable.replace(path, text.encode(), mode=mode)

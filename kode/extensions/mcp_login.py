@@ -1,0 +1,172 @@
+"""Logging in to an MCP server (OAuth): tokens kept 0600 under `$KODE_HOME`, one file a server; the
+browser comes back to this machine. The protocol is the SDK's: PKCE, issuer, resource, registration.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth.oauth2 import OAuthClientProvider
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from pydantic import AnyUrl, ValidationError
+
+from kode import durable, paths
+from kode.errors import ServerError
+from kode.extensions.mcp_config import Server
+
+CALLBACK = "/kode/callback"
+_FIRST_PORT, _PORTS = 49_152, 16_000
+_PAGE = b"You are logged in. You can close this page and return to kode."
+
+Tell = Callable[[str], None]
+"""Shows the person the page at which they log in."""
+
+
+def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
+    """What authorizes requests to a server. Where a person has to log in, `tell` shows them where;
+    without it, the request fails with a ServerError that says how to."""
+    key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
+    returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
+    here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
+    known = None
+    if server.client_id:
+        known = OAuthClientInformationFull(
+            client_id=server.client_id,
+            client_secret=server.client_secret or None,
+            token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
+            redirect_uris=[here],
+        )
+
+    async def redirect(page: str) -> None:
+        if tell is None:
+            raise ServerError(f"it wants you to log in: `kode mcp test {server.name}`")
+        await returns.listen()
+        tell(page)
+
+    return OAuthClientProvider(
+        server_url=server.url,
+        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[here]),
+        storage=_Tokens(paths.mcp_tokens_file(home, key), server.url, known),
+        redirect_handler=redirect,
+        callback_handler=returns.wait,
+    )
+
+
+@dataclass
+class _Tokens:
+    """The SDK's `TokenStorage`, in one file. A damaged one is set aside: then one logs in again."""
+
+    path: Path
+    url: str
+    known: OAuthClientInformationFull | None
+    """How kode is registered with the server, where its entry says so."""
+
+    async def get_tokens(self) -> OAuthToken | None:
+        found: OAuthToken | None = self._read("tokens", OAuthToken)
+        return found
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if self.known is not None:
+            return self.known
+        found: OAuthClientInformationFull | None = self._read("client", OAuthClientInformationFull)
+        return found
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    def _read(self, part: str, kind: Any) -> Any:
+        held = self._document().get(part)
+        try:
+            return None if held is None else kind.model_validate(held)
+        except ValidationError:
+            durable.set_aside(self.path)
+            return None
+
+    def _write(self, part: str, value: Any) -> None:
+        with durable.locked(self.path.parent):
+            document = {**self._document(), "url": self.url, part: value}
+            durable.replace(self.path, json.dumps(document, indent=2).encode() + b"\n")
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            found = None
+        # The name is a short hash: tokens of another server are never sent to this one.
+        if isinstance(found, dict) and found.get("url") == self.url:
+            return found
+        durable.set_aside(self.path)
+        return {}
+
+
+@dataclass
+class _Return:
+    """Waits on the loopback for the browser to come back. The port is the same at each login, since
+    some servers let nobody come back to another."""
+
+    port: int
+    _server: asyncio.Server | None = None
+    _result: "asyncio.Future[AuthorizationCodeResult] | None" = None
+
+    async def listen(self) -> None:
+        """Raises: ServerError where the port is taken."""
+        self._result = asyncio.get_running_loop().create_future()
+        try:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        except OSError as error:
+            raise ServerError(
+                f"port {self.port} is taken, to which the login would return: {error.strerror}"
+            ) from error
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """Raises: ServerError when the person or the server said no."""
+        assert self._result is not None
+        assert self._server is not None
+        try:
+            return await self._result
+        finally:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError, asyncio.LimitOverrunError):
+            words = (await reader.readline()).decode("ascii", "replace").split()
+            target = urlsplit(words[1] if len(words) > 1 else "")
+            given = {name: values[0] for name, values in parse_qs(target.query).items()}
+            ours = target.path == CALLBACK and ("code" in given or "error" in given)
+            status = b"200 OK" if ours else b"404 Not Found"
+            page = _PAGE if ours and "code" in given else b"The login failed; see kode."
+            writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\n")
+            writer.write(b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
+            await writer.drain()
+            if ours and self._result is not None and not self._result.done():
+                self._settle(given)
+        writer.close()
+
+    def _settle(self, given: dict[str, str]) -> None:
+        assert self._result is not None
+        if "code" not in given:
+            said = given.get("error_description") or given["error"]
+            self._result.set_exception(ServerError(f"the login was refused: {said[:200]}"))
+            return
+        self._result.set_result(
+            AuthorizationCodeResult(
+                code=given["code"], state=given.get("state"), iss=given.get("iss")
+            )
+        )

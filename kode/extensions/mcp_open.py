@@ -1,0 +1,69 @@
+"""From a configured entry to an open connection: variables, sandbox, login. The SDK is imported
+here, in a thread, and only when a server is about to be started.
+"""
+
+import asyncio
+import importlib
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from kode.contracts import WrapCommand, Wrapped
+from kode.errors import ConfigError, SandboxError
+from kode.extensions.mcp_config import Entry, Server, resolve
+from kode.extensions.mcp_server import Open
+from kode.extensions.mcp_values import Connection, Elicit
+from kode.workplace import Workplace
+
+
+def opener(
+    place: Workplace,
+    *,
+    sandboxed: bool,
+    denied: Callable[[str], bool] = lambda path: False,
+    elicit: Elicit | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Open:
+    """What opens the servers of a session that works in `place`. `sandboxed` is False where the
+    person has turned the sandbox off. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
+    `mcp_client.connect`."""
+
+    # Entries are written for the project's root, wherever in it the session works.
+    place = replace(place, cwd=place.project)
+
+    @asynccontextmanager
+    async def open_entry(entry: Entry) -> AsyncIterator[Connection]:
+        server = resolve(entry, os.environ)
+        wrap: WrapCommand | None = None
+        if server.command and sandboxed:
+            wrap = await asyncio.to_thread(_confined, place, server, denied)
+        client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
+        async with client.connect(
+            server,
+            wrap=wrap or _outside,
+            cwd=place.project,
+            home=place.home,
+            tell=tell,
+            elicit=elicit,
+        ) as connection:
+            yield connection
+
+    return open_entry
+
+
+def _confined(place: Workplace, server: Server, denied: Callable[[str], bool]) -> WrapCommand:
+    """Raises: ConfigError where there is no sandbox: then it is not started at all."""
+    from kode.sandbox.confine import confine
+
+    try:
+        return confine(place, writable=server.write, network=server.network, denied=denied)
+    except SandboxError as error:
+        raise ConfigError(
+            f"{error}, and without one it is not started. `kode doctor` says what is missing; "
+            "set `sandbox.enabled` to false in your config to start servers without."
+        ) from error
+
+
+def _outside(argv: tuple[str, ...]) -> Wrapped | None:
+    return None

@@ -1,0 +1,160 @@
+"""The process of an MCP server: started in the sandbox, its output cut into lines, ended with all
+it started. What the lines mean is `mcp_client`'s business.
+
+Nothing a server writes can cost more than the limits here: a line that never ends, or a flood of
+them, ends the server; what it writes to its standard error is dropped but for the end.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode.contracts import Wrapped
+from kode.errors import ServerError
+from kode.tools import processes
+from kode.tools.processes import WATCH
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Of one message."""
+MAX_UNASKED_BYTES = 32 * 1024 * 1024
+MAX_UNASKED_LINES = 10_000
+"""Of all that a server sends between two messages to it."""
+GRACE_S = 0.5
+"""How long it may take to end by itself once its standard input is closed."""
+
+_READ_BYTES = 65_536
+_KEPT_ERRORS_BYTES = 2_000
+
+INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables every server gets; all others are named by its entry."""
+
+
+@dataclass
+class ServerProcess:
+    """A server that runs. Made by `start`; whoever does so calls `end`."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    wrapped: Wrapped | None
+    mark: str
+    fault: str = ""
+    """Why its output was given up on; "" while it was not."""
+    _errors: bytes = b""
+    _unasked_bytes: int = 0
+    _unasked_lines: int = 0
+    _reading_errors: "asyncio.Task[None] | None" = field(default=None)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it says, a line at a time, until it ends or floods."""
+        assert self.process.stdout is not None
+        rest = bytearray()
+        while data := await self.process.stdout.read(_READ_BYTES):
+            self._unasked_bytes += len(data)
+            self._unasked_lines += data.count(b"\n")
+            rest += data
+            if len(rest) > MAX_LINE_BYTES or self._unasked_bytes > MAX_UNASKED_BYTES:
+                self.fault = f"it sent {self._unasked_bytes >> 20} MB that nobody asked for"
+                return
+            if self._unasked_lines > MAX_UNASKED_LINES:
+                self.fault = f"it sent {self._unasked_lines:,} messages that nobody asked for"
+                return
+            if b"\n" not in data:
+                continue
+            *lines, rest = rest.split(b"\n")
+            for line in filter(bytearray.strip, lines):
+                yield bytes(line)
+
+    async def send(self, line: bytes) -> None:
+        """Raises: OSError when it has gone."""
+        assert self.process.stdin is not None
+        self._unasked_bytes = self._unasked_lines = 0
+        self.process.stdin.write(line + b"\n")
+        await self.process.stdin.drain()
+
+    @property
+    def last_words(self) -> str:
+        """Of the end of its standard error the last line that names an error, else the last; ""
+        for none."""
+        lines = self._errors.decode(errors="replace").strip().splitlines()
+        named = [line for line in lines if "error" in line.lower()]
+        return [*lines, *named][-1].strip()[:200] if lines else ""
+
+    async def end(self) -> None:
+        """Ends it with all it started: asked first, then killed."""
+        try:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended_quietly(), GRACE_S)
+            await processes.end(self.process.pid, self.mark)
+            with contextlib.suppress(TimeoutError):
+                # What is left in the pipe keeps it open.
+                await asyncio.wait_for(self._drop_output(), GRACE_S)
+            await self.process.wait()
+        finally:
+            processes.kill(self.process.pid, self.mark)
+            if self._reading_errors is not None:
+                self._reading_errors.cancel()
+            WATCH.is_over(self.mark)
+            if self.wrapped is not None:
+                self.wrapped.settle()
+
+    async def _ended_quietly(self) -> None:
+        # Not `wait`, which also waits for the pipes, that a child of it may hold open.
+        while self.process.returncode is None:
+            await asyncio.sleep(0.01)
+
+    async def _drop_output(self) -> None:
+        assert self.process.stdout is not None
+        while await self.process.stdout.read(_READ_BYTES):
+            pass
+
+    async def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        while data := await self.process.stderr.read(_READ_BYTES):
+            self._errors = (self._errors + data)[-_KEPT_ERRORS_BYTES:]
+
+
+async def start(
+    name: str,
+    argv: tuple[str, ...],
+    *,
+    wrapped: Wrapped | None,
+    environment: Mapping[str, str],
+    cwd: Path,
+) -> ServerProcess:
+    """Starts a server. `wrapped` is what runs `argv` in the sandbox; None: it runs outside.
+
+    Raises: ServerError when there is no such program.
+    """
+    mark = secrets.token_hex(12)
+    inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
+    WATCH.begins(mark)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(wrapped.argv if wrapped is not None else argv),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd,
+            env={**inherited, **environment, **processes.marked(mark)},
+            start_new_session=True,
+            pass_fds=wrapped.descriptors if wrapped is not None else (),
+        )
+    except BaseException as error:
+        # A cancellation while it was being started leaves no process here, but maybe there.
+        processes.kill(processes.NO_GROUP, mark)
+        WATCH.is_over(mark)
+        if wrapped is not None:
+            wrapped.settle()
+        if isinstance(error, OSError | ValueError):
+            raise ServerError(f"{argv[0]} could not be started: {error}.") from error
+        raise
+    WATCH.runs(mark, process.pid)
+    started = ServerProcess(name=name, process=process, wrapped=wrapped, mark=mark)
+    started._reading_errors = asyncio.ensure_future(started._read_errors())
+    return started

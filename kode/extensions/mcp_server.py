@@ -1,0 +1,182 @@
+"""One MCP server in a session: started, watched, started again; its tools held to what was pinned.
+
+Whatever it does costs a line for the person and an error for the call that wanted it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode.errors import KodeError, ServerError, StorageError
+from kode.events import Emit, Notice
+from kode.extensions import trust
+from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
+from kode.extensions.mcp_values import Connection, Definition, Named
+from kode.extensions.trust import Item
+
+BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
+"""Between one end and the next start; after the last it stays off."""
+STEADY_S = 300.0
+"""A server that ran so long begins with the first pause again."""
+RELIST_PAUSE_S = 1.0
+"""Between two looks at lists that a server says have changed: it may say so without end."""
+
+Open = Callable[[Entry], AbstractAsyncContextManager[Connection]]
+"""Starts or reaches the server of an entry. Entering raises ServerError, ConfigError."""
+
+
+@dataclass
+class McpServer:
+    """A server of this session. `start` it, then look at `definitions`."""
+
+    entry: Entry
+    home: Path
+    open: Open
+    emit: Emit
+    pins: bool = True
+    """Whether definitions are pinned; not where a process trusts the project as a whole."""
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    """The tools that may be used, by name."""
+    held: tuple[str, ...] = ()
+    """Tools that are off, since they are not what was approved."""
+    prompts: tuple[Named, ...] = ()
+    resources: tuple[Named, ...] = ()
+    fault: str = ""
+    """Why it does not run; "" while it does, or is being started."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it has come up, or failed to, for the first time."""
+    _connection: Connection | None = None
+    _life: "asyncio.Task[None] | None" = None
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def runs(self) -> bool:
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Starts it in the background. A second call does nothing."""
+        if self._life is None:
+            self._life = asyncio.ensure_future(self._live())
+
+    async def stop(self) -> None:
+        """Ends it with all it started."""
+        if self._life is not None:
+            self._life.cancel()
+            await asyncio.gather(self._life, return_exceptions=True)
+            self._life = None
+
+    def connection(self) -> Connection:
+        """Raises: ServerError that says why there is none, and what comes next."""
+        if self._connection is not None:
+            return self._connection
+        why = f" ({self.fault})" if self.fault else ""
+        over = self._life is None or self._life.done()
+        then = "It stays off in this session." if over else "It is being started: try again later."
+        raise ServerError(f"The MCP server {self.name} does not run{why}. {then}")
+
+    async def _live(self) -> None:
+        pauses = list(BACKOFF_S)
+        while True:
+            began = time.monotonic()
+            try:
+                await self._run()
+            except KodeError as error:
+                self._report(str(error))
+            except Exception as error:  # a fault of the SDK ends no session
+                self._report(f"{type(error).__name__}: {error}")
+            finally:
+                self._connection = None
+            self.settled.set()
+            if time.monotonic() - began > STEADY_S:
+                pauses = list(BACKOFF_S)
+            if not pauses:
+                return
+            await asyncio.sleep(pauses.pop(0))
+
+    async def _run(self) -> None:
+        """From its start to its end. Raises: ServerError, ConfigError, with the reason."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    connection = await stack.enter_async_context(self.open(self.entry))
+                    await self._look_at(connection)
+            except TimeoutError as error:
+                raise ServerError(f"it did not start within {START_TIMEOUT_S:g} s") from error
+            self._connection, self.fault = connection, ""
+            self.settled.set()
+            closed = asyncio.ensure_future(connection.wait_closed())
+            try:
+                while not closed.done():
+                    news = asyncio.ensure_future(connection.wait_for_news())
+                    await asyncio.wait((closed, news), return_when=asyncio.FIRST_COMPLETED)
+                    news.cancel()
+                    if not closed.done():
+                        await self._look_at(connection)
+                        await asyncio.sleep(RELIST_PAUSE_S)
+                raise ServerError(closed.result())
+            finally:
+                closed.cancel()
+
+    async def _look_at(self, connection: Connection) -> None:
+        found: dict[str, Definition] = {}
+        for one in await connection.tools():
+            found.setdefault(one.name, one)  # a second one of a name would hide the first
+        self.prompts = await connection.prompts()
+        self.resources = await connection.resources()
+        held = await asyncio.to_thread(self._held, found)
+        self.definitions = {name: one for name, one in found.items() if name not in held}
+        if held and held != self.held:
+            self.emit(
+                Notice(
+                    text=f"The MCP server {self.name} has changed what you approved: "
+                    f"{', '.join(held)}. What changed is off until `kode mcp approve {self.name}`."
+                )
+            )
+        self.held = held
+
+    def _held(self, found: Mapping[str, Definition]) -> tuple[str, ...]:
+        """The tools that are not as they were approved. The first definitions that a server shows
+        are pinned: it was approved itself, and there is nothing to compare them with."""
+        if not self.pins:
+            return ()
+        approvals = trust.load(self.home, self.entry.root)
+        if approvals.problem:
+            self.emit(Notice(text=approvals.problem))
+            return tuple(found)
+        items = pins_of(self.entry, found)
+        if not any(one.name.startswith(f"{self.name}:") for one in approvals.items):
+            try:
+                trust.approve(self.home, self.entry.root, items)
+            except (StorageError, KodeError) as error:
+                self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
+            return ()
+        return tuple(
+            name
+            for name, item in zip(found, items, strict=True)
+            if trust.pinned(item, approvals) != "trusted"
+        )
+
+    def _report(self, fault: str) -> None:
+        if fault != self.fault:
+            self.emit(Notice(text=f"The MCP server {self.name} is off: {fault}"))
+        self.fault = fault
+
+
+def pins_of(entry: Entry, found: Mapping[str, Definition]) -> tuple[Item, ...]:
+    """What is pinned of a server's tools, in their order."""
+    return tuple(
+        Item(
+            kind="mcp-tool",
+            name=f"{entry.name}:{name}",
+            origin=entry.origin,
+            scope=entry.scope,
+            content=one.content,
+        )
+        for name, one in found.items()
+    )

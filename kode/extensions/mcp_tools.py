@@ -1,0 +1,227 @@
+"""The tools of MCP servers as the model gets them: `mcp__server__tool` each, or the pair
+`mcp_search` and `mcp_call` that stands for all. What they return is text from outside.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from kode import durable, images, paths
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.credentials import redact
+from kode.errors import ServerError, StorageError, ToolError, UserError
+from kode.events import ToolOutput as OutputEvent
+from kode.extensions.mcp_server import McpServer
+from kode.extensions.mcp_values import Content, Definition
+from kode.function_tool import tool
+from kode.messages import Image
+from kode.permissions.gate import visible
+
+MAX_RESULT_CHARS = 50_000
+"""At most 25,000 tokens, whatever the text is: of the densest, two characters are one. The rest is
+in a file."""
+MAX_DESCRIPTION_CHARS = 2_000
+MAX_NAME_CHARS = 64
+FOUND = 8
+
+_HALF = MAX_RESULT_CHARS // 2
+
+
+def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+    """One tool for each that may be used, in the order of the servers."""
+    tools: list[Tool] = []
+    for server in servers:
+        for definition in server.definitions.values():
+            taken = {one.name for one in tools}
+            tools.append(_tool(server, definition, _tool_name(server.name, definition.name, taken)))
+    return tuple(tools)
+
+
+def tokens_of(tools: Sequence[Tool]) -> int:
+    """About how much of a window their definitions take."""
+    chars = sum(
+        len(one.name) + len(one.description) + len(json.dumps(one.parameters())) for one in tools
+    )
+    return chars // 4
+
+
+def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+    """The two tools that stand for all of these servers, whatever their tools come to be."""
+    names = ", ".join(one.name for one in servers)
+
+    @tool(
+        effect="none",
+        subject="query",
+        name="mcp_search",
+        description=f"Find tools of the MCP servers {names}: what they do and their parameters. "
+        "Call them with mcp_call.",
+    )
+    async def search(
+        context: ToolContext, query: Annotated[str, "What the tool should do"]
+    ) -> ToolOutput:
+        return _search(servers, query)
+
+    def target(arguments: Mapping[str, Any]) -> str:
+        return f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
+
+    @tool(
+        effect="mcp",
+        name="mcp_call",
+        description="Call a tool that mcp_search has found.",
+        target=target,
+    )
+    async def call(
+        context: ToolContext,
+        server: str,
+        tool: str,
+        arguments: Annotated[dict[str, Any], "As its parameters say"] = {},  # noqa: B006
+    ) -> ToolOutput:
+        for one in servers:
+            if one.name == server:
+                return await _call(one, tool, context, arguments)
+        raise ToolError(f"There is no MCP server {server!r} here. The servers are: {names}.")
+
+    return (search, call)
+
+
+def source(name: str) -> str:
+    """How a server is named as the outside source of a text."""
+    return f"the MCP server {name}"
+
+
+def _tool_name(server: str, name: str, taken: set[str]) -> str:
+    """The name for the model: of the letters and the length that every provider takes."""
+    plain = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, name))
+    if len(plain) <= MAX_NAME_CHARS and plain not in taken:
+        return plain
+    mark = hashlib.sha256(f"{server}:{name}".encode()).hexdigest()[:6]
+    return f"{plain[: MAX_NAME_CHARS - 7]}_{mark}"
+
+
+def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
+        return await _call(server, definition.name, context, arguments)
+
+    return Tool(
+        name=name,
+        description=f"[MCP server {server.name}] {_description(definition)}",
+        effect="mcp",
+        subject="",
+        target=lambda arguments: f"{server.name}:{definition.name}",
+        parallel=False,
+        parameters=lambda: _schema(definition),
+        check=lambda arguments: arguments,  # the server knows best, and says what is wrong
+        run=run,
+    )
+
+
+def _description(definition: Definition) -> str:
+    """Its own words, with what a person would not see in them spelt out."""
+    text = visible(definition.description).strip()
+    return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
+
+
+def _schema(definition: Definition) -> Mapping[str, Any]:
+    schema = _shown(definition.parameters)
+    return {"properties": {}, **schema, "type": "object"}
+
+
+def _shown(node: Any) -> Any:
+    if isinstance(node, str):
+        return visible(node)
+    if isinstance(node, list):
+        return [_shown(one) for one in node]
+    if isinstance(node, dict):
+        return {visible(key): _shown(value) for key, value in node.items()}
+    return node
+
+
+async def _call(
+    server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
+) -> ToolOutput:
+    """Raises: ToolError with the server's own words where it failed."""
+    if name in server.held:
+        raise ToolError(
+            f"{name} of the MCP server {server.name} has changed since the person approved it, "
+            f"and is off until they run `kode mcp approve {server.name}`. Do without it."
+        )
+    try:
+        connection = server.connection()
+        if name not in server.definitions:
+            known = ", ".join(map(visible, server.definitions))
+            raise ToolError(
+                f"The MCP server {server.name} has no tool {name!r}. It has: {known or 'none'}."
+            )
+
+        def report(line: str) -> None:
+            context.emit(OutputEvent(call_id=context.call_id, text="", partial=visible(line)))
+
+        content = await connection.call(name, arguments, report)
+    except ServerError as error:
+        untrusted = source(server.name) if error.untrusted else ""
+        raise ToolError(str(error), untrusted=untrusted) from error
+    text = bounded(content, context, server.name)
+    if content.is_error:
+        raise ToolError(text, untrusted=source(server.name))
+    kept: list[Image] = []
+    for picture in content.pictures:
+        try:
+            kept.append(images.keep(_pictures_folder(context), picture.name, picture.data))
+        except (UserError, StorageError) as error:
+            text += f"\n[A picture is left out: {error}]"
+    return ToolOutput(text=text, pictures=tuple(kept), untrusted=source(server.name))
+
+
+def _pictures_folder(context: ToolContext) -> Path:
+    """Beside the session, as for those that a person shows."""
+    return paths.images_folder(context.place.outputs.parent)
+
+
+def bounded(content: Content, context: ToolContext, name: str) -> str:
+    """The text of a result: of a long one both ends, and where all of it is."""
+    text = content.text or ("(a picture)" if content.pictures else "(no text)")
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    cut = len(text) - MAX_RESULT_CHARS
+    path = context.place.outputs / f"mcp-{name}-{secrets.token_hex(4)}.txt"
+    try:
+        durable.make_folder(path.parent)
+        durable.replace(path, redact(text).encode("utf-8", "replace"))
+        where = f" All of it is in {path}: use read_file or search_files on it."
+    except (StorageError, OSError) as error:
+        where = f" It could not be kept whole: {error}"
+    return f"{text[:_HALF]}\n\n[{cut:,} characters left out here.{where}]\n\n{text[-_HALF:]}"
+
+
+def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
+    from kode.memory.rank import Text, rank
+
+    found = [(server, one) for server in servers for one in server.definitions.values()]
+    texts = [
+        Text(where=server.name, text=f"{server.name} {one.name} {_description(one)}")
+        for server, one in found
+    ]
+    ranked = rank(query, texts, datetime.now().astimezone(), k=FOUND)
+    shown = [found[one.index] for one in ranked] or found[:FOUND]
+    lines = [
+        f"{server.name}:{visible(one.name)} — {_description(one)}\n"
+        f"  arguments: {json.dumps(_schema(one), ensure_ascii=False)}"
+        for server, one in shown
+    ]
+    lines += [f"[{_unready(server)}]" for server in servers if not server.runs]
+    head = "" if ranked else "No tool matches these words. Some that are there:\n"
+    named = ", ".join(dict.fromkeys(source(server.name) for server, _ in shown))
+    return ToolOutput(
+        text=head + ("\n".join(lines) or "There are no tools."),
+        summary=f"{len(ranked)} found",
+        untrusted=named,
+    )
+
+
+def _unready(server: McpServer) -> str:
+    return f"{server.name} does not run: {server.fault or 'it is being started'}"

@@ -1,0 +1,99 @@
+"""How messages travel to a server and back: over the pipes of a process, or by HTTP. A part of the
+door that `mcp_client` is.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+import httpx2
+import mcp_types as types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from kode.extensions.mcp_config import Server
+from kode.extensions.mcp_process import ServerProcess
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+CONNECT_TIMEOUT_S = 30.0
+
+Streams = tuple[Any, Any]
+"""What the SDK reads messages from, and what it writes them to."""
+
+
+@asynccontextmanager
+async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncIterator[Streams]:
+    """The streams of a process. What it says that is no message is skipped: many servers print."""
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        try:
+            async for line in process.lines():
+                try:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    continue
+                await received.send(SessionMessage(message))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        finally:
+            if not closed.done():
+                said = f": {process.last_words}" if process.last_words else ""
+                closed.set_result(process.fault or f"it ended{said}")
+            received.close()
+
+    async def write() -> None:
+        async with sent:
+            async for one in sent:
+                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                with contextlib.suppress(OSError):  # reading tells that it has gone
+                    await process.send(line.encode())
+
+    tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(write())]
+    try:
+        yield incoming, outgoing
+    finally:
+        for stream in (incoming, outgoing, received):
+            stream.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
+    async with httpx2.AsyncClient(
+        headers=dict(server.headers),
+        auth=auth,
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.call_timeout_s),
+        event_hooks={"response": [_limit_body]},
+    ) as client:
+        async with streamable_http_client(server.url, http_client=client) as streams:
+            yield streams
+
+
+async def _limit_body(response: httpx2.Response) -> None:
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body that must not be larger than `MAX_BODY_BYTES`."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MAX_BODY_BYTES:
+                raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

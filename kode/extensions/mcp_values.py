@@ -1,0 +1,106 @@
+"""What crosses between kode and an MCP server, in kode's words: tools, contents, forms. The SDK's
+own types stay in `mcp_client`.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """A tool as its server describes it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """A JSON schema of an object."""
+    whole: Mapping[str, Any]
+    """All that the server says of it, its hints included: what is pinned."""
+
+    @property
+    def content(self) -> str:
+        """The whole definition as a text that is the same for the same definition."""
+        return json.dumps(self.whole, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a server answers: to a call, for a resource, for a prompt."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A resource (`key` is its URI) or a prompt (`key` is its name)."""
+
+    key: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    """Of a prompt, in order; a required one ends with `!`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One thing that a form asks for."""
+
+    name: str
+    title: str
+    kind: Literal["text", "number", "integer", "boolean", "choice", "choices"]
+    options: tuple[str, ...] = ()
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What a server wants to know of the person (elicitation)."""
+
+    server: str
+    message: str
+    fields: tuple[Field, ...] = ()
+    url: str = ""
+    """A page that it wants the person to open, instead of fields."""
+
+
+Elicit = Callable[[Form], Awaitable[Mapping[str, Any] | None]]
+"""Puts a form to the person; what they filled in, None when they declined."""
+
+Progress = Callable[[str], None]
+"""Gets a line about how far a call is."""
+
+
+class Connection(Protocol):
+    """An open connection to one server. Every method raises ServerError."""
+
+    @property
+    def instructions(self) -> str: ...
+
+    async def tools(self) -> tuple[Definition, ...]: ...
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
+        """Cancelling it tells the server so."""
+
+    async def resources(self) -> tuple[Named, ...]: ...
+
+    async def read(self, uri: str) -> Content: ...
+
+    async def prompts(self) -> tuple[Named, ...]: ...
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content: ...
+
+    async def wait_for_news(self) -> None:
+        """Returns when the server says that its lists have changed."""
+
+    async def wait_closed(self) -> str:
+        """Returns when the connection has ended, with the reason."""

@@ -1,0 +1,121 @@
+"""Where skills, commands, agents and hooks of a project and of the person's home lie, and how a
+file of them is read.
+
+The nearest folder comes first: what it brings counts before the same name further away.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import paths
+from kode.errors import ConfigError
+from kode.extensions.trust import Scope
+
+MAX_FILE_BYTES = 256 * 1024
+MAX_FOUND = 500
+"""Files of one kind in one folder; a folder with more was not made for agents."""
+MAX_DEPTH = 4
+SKIPPED = (".git", "node_modules", "__pycache__")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What is looked through for extensions."""
+
+    cwd: Path
+    repository: Path | None
+    """The root of the repository; None: only `cwd` belongs to the project."""
+    home: Path
+    """`$KODE_HOME`."""
+    user_home: Path
+
+    @property
+    def project(self) -> Path:
+        """What approvals are kept for."""
+        return self.repository or Path(os.path.realpath(self.cwd))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A folder that may bring something."""
+
+    folder: Path
+    scope: Scope
+    top: Path
+    """What its files may not lead out of: the project, or the person's home."""
+
+
+def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
+    """The surroundings of a working directory."""
+    repository = paths.repository_root(cwd)
+    return Surroundings(cwd=cwd, repository=repository, home=home, user_home=user_home)
+
+
+def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
+    """The folders for `kind` ("skills") of the families (".kode", ".claude"), the nearest first:
+    from the working directory up to the repository's root, then the home."""
+    own = [_own_folder(around, family, kind) for family in families]
+    known = {os.path.realpath(folder) for folder in own}
+    found = []
+    for above in project_folders(around):
+        for family in families:
+            folder = above / family / kind
+            if folder.is_dir() and os.path.realpath(folder) not in known:
+                known.add(os.path.realpath(folder))
+                found.append(Place(folder=folder, scope="project", top=around.project))
+    found += [
+        Place(folder=folder, scope="home", top=around.user_home)
+        for folder in own
+        if folder.is_dir()
+    ]
+    return found
+
+
+def project_folders(around: Surroundings) -> list[Path]:
+    """From the working directory up to the repository's root; outside a repository only itself."""
+    cwd, top = Path(os.path.realpath(around.cwd)), around.project
+    return [folder for folder in (cwd, *cwd.parents) if folder == top or top in folder.parents]
+
+
+def _own_folder(around: Surroundings, family: str, kind: str) -> Path:
+    return around.home / kind if family == ".kode" else around.user_home / family / kind
+
+
+def files_below(folder: Path, suffix: str) -> Iterator[Path]:
+    """Files with this ending, sorted, at most `MAX_FOUND` and `MAX_DEPTH` folders deep; links to
+    folders are not followed."""
+    count = 0
+    for where, folders, names in os.walk(folder):
+        depth = len(Path(where).relative_to(folder).parts)
+        folders[:] = sorted(set(folders) - set(SKIPPED)) if depth < MAX_DEPTH else []
+        for name in sorted(names):
+            if name.endswith(suffix):
+                count += 1
+                if count > MAX_FOUND:
+                    return
+                yield Path(where) / name
+
+
+def read_text(path: Path, place: Place) -> str:
+    """The text of a file of a place.
+
+    Raises: ConfigError for what cannot be read, is too large or no text, or is a project's link to
+        a place outside of it: a repository must not choose which of the reader's files go out.
+    """
+    try:
+        real = Path(os.path.realpath(path))
+        if place.scope == "project" and place.top not in real.parents:
+            raise ConfigError(f"{path} is a link to a place outside the project")
+        if not real.is_file():
+            raise ConfigError(f"{path} is not a file")
+        with real.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} could not be read ({error.strerror})") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KB")
+    if b"\0" in data:
+        raise ConfigError(f"{path} is not text")
+    return data.decode("utf-8", "replace")

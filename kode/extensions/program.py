@@ -1,0 +1,143 @@
+"""A program that kode starts by itself, as a hook or a checker: in the sandbox, with a time limit,
+its output bounded, nothing of it left behind.
+
+Whether it may run is decided before; what it changed in its copy of the project is dropped, unless
+the caller keeps it.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode.contracts import Attempt, Sandbox
+from kode.tools import processes
+from kode.tools.processes import WATCH
+
+MAX_OUTPUT_BYTES = 256 * 1024
+"""Of each stream; what comes after is read and dropped."""
+_READ_BYTES = 65_536
+
+Keep = Callable[[Attempt], Awaitable[tuple[str, ...]]]
+"""Makes real what may be of what a program changed; says in sentences what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How a program ended."""
+
+    exit_code: int | None
+    """None when it did not start, or not end in time: `fault` says why."""
+    stdout: str = ""
+    stderr: str = ""
+    fault: str = ""
+    """A phrase that completes "it ...": "did not end within 60 s"."""
+    hits: tuple[str, ...] = ()
+    """What it ran into in the sandbox, phrases that complete "it ..."."""
+    notes: tuple[str, ...] = ()
+    """What became of its changes."""
+    duration_ms: int = 0
+
+
+async def run_program(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    given: bytes = b"",
+    sandbox: Sandbox | None = None,
+    keep: Keep | None = None,
+    gently: bool = True,
+) -> Ran:
+    """Runs a program to its end or its time limit, in the sandbox where one is given. `gently`
+    gives it a moment to end by itself at its limit. Raises nothing but CancelledError; then it is
+    ended first."""
+    started = time.monotonic()
+    attempt: Attempt | None = None
+    try:
+        if sandbox is not None:
+            attempt = await asyncio.to_thread(sandbox.begin)
+        ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
+        if attempt is not None:
+            notes = await keep(attempt) if keep is not None and not ran.fault else ()
+            ran = replace(ran, hits=attempt.hits, notes=notes)
+    except OSError as error:
+        ran = Ran(exit_code=None, fault=f"could not be started ({error.strerror or error})")
+    finally:
+        if attempt is not None:
+            await asyncio.to_thread(attempt.close)
+    return replace(ran, duration_ms=int((time.monotonic() - started) * 1000))
+
+
+async def _run(
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    given: bytes,
+    attempt: Attempt | None,
+    *,
+    gently: bool,
+) -> Ran:
+    """Raises: OSError."""
+    mark = secrets.token_hex(12)
+    wrapped = attempt.wrap(tuple(argv)) if attempt is not None else None
+    process: asyncio.subprocess.Process | None = None
+    WATCH.begins(mark)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(wrapped.argv if wrapped is not None else argv),
+            cwd=cwd,
+            env={**environment, **processes.marked(mark)},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=wrapped.descriptors if wrapped is not None else (),
+            start_new_session=True,
+        )
+        WATCH.runs(mark, process.pid)
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err, _ = await asyncio.gather(
+                    _read(process.stdout), _read(process.stderr), _give(process.stdin, given)
+                )
+                code = await process.wait()
+        except TimeoutError:
+            return Ran(exit_code=None, fault=f"did not end within {timeout_s:g} s")
+        return Ran(exit_code=code, stdout=out, stderr=err)
+    finally:
+        group = process.pid if process is not None else processes.NO_GROUP
+        if gently:
+            await processes.end(group, mark)
+        else:
+            processes.kill(group, mark)
+        WATCH.is_over(mark)
+        if process is not None:
+            await process.wait()
+            # What it has left open would stay open here: asyncio has no public way to let go of it.
+            process._transport.close()  # type: ignore[attr-defined]
+        if wrapped is not None:
+            wrapped.settle()
+
+
+async def _read(stream: asyncio.StreamReader | None) -> str:
+    assert stream is not None
+    kept = bytearray()
+    while data := await stream.read(_READ_BYTES):
+        kept += data[: max(0, MAX_OUTPUT_BYTES - len(kept))]
+    return kept.decode("utf-8", "replace")
+
+
+async def _give(stream: asyncio.StreamWriter | None, given: bytes) -> None:
+    """Many programs end without having read what they are given."""
+    assert stream is not None
+    with contextlib.suppress(ConnectionError):
+        stream.write(given)
+        await stream.drain()
+    stream.close()
+    with contextlib.suppress(ConnectionError):
+        await stream.wait_closed()

@@ -1,0 +1,92 @@
+"""What of a repository waits for a person's yes, and the one question about it.
+
+`FINDERS` lists who finds extensions: a new kind of them is one line there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import paths
+from kode.extensions import brought, mcp_config, trust
+from kode.extensions.trust import Approvals, Item
+from kode.permissions.gate import Ask, Question, visible
+
+Finder = Callable[[Path, Path], Iterable[Item]]
+"""(home, cwd) → what is there. Never raises: what it cannot read is its own to report."""
+
+FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
+
+SHOWN_LINES = 60
+"""Of one item in the question; `kode trust show` has all of it."""
+
+_KINDS = {"mcp": "MCP server", "mcp-tool": "MCP tool"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reviewed:
+    """How a review ended."""
+
+    approvals: Approvals
+    untrusted: tuple[str, ...] = ()
+    """Names of what stays off, as `kind NAME`."""
+
+
+def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """All that is there for `cwd`, trusted or not."""
+    return tuple(item for find in FINDERS for item in find(home, cwd))
+
+
+async def review(
+    home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
+) -> Reviewed:
+    """Asks once about all that is new or changed; without a person it stays off. `declined` holds
+    the digests of what the person said no to in this process, and takes in new ones.
+
+    Raises: StorageError, BusyError when an approval cannot be kept.
+    """
+    project = paths.project_root(cwd)
+    approvals = trust.load(home, project, trust_project=trust_project)
+    pending = [item for item in find_items(home, cwd) if trust.state(item, approvals) != "trusted"]
+    asked = [item for item in pending if trust.digest(item) not in declined]
+    if asked and ask is not None:
+        answer = await ask(question(asked, approvals))
+        if answer.choice == "no":
+            declined.update(map(trust.digest, asked))
+        else:
+            approvals = trust.approve(home, project, asked)
+            pending = [item for item in pending if item not in asked]
+    return Reviewed(approvals=approvals, untrusted=tuple(map(named, pending)))
+
+
+def question(items: Sequence[Item], approvals: Approvals) -> Question:
+    """The one question about several items: what each is, and what it may run."""
+    changed = any(trust.state(item, approvals) == "changed" for item in items)
+    return Question(
+        tool="trust",
+        subject=visible(", ".join(map(named, items))),
+        title="Use what this repository brings"
+        + (", which has changed since you approved it" if changed else ""),
+        preview=visible("\n\n".join(shown(item, approvals) for item in items)),
+        reason="It can run programs or steer the model. Yes holds until it changes; "
+        "`kode trust` lists and revokes.",
+        kind="trust",
+        may_always=False,
+        until_changed=True,
+    )
+
+
+def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
+    """An item for a person: its content, or what changed in it."""
+    state = trust.state(item, approvals)
+    body = trust.diff(item, approvals) if state == "changed" else item.content
+    kept = body.rstrip("\n").split("\n")
+    if len(kept) > lines:
+        rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"
+        kept = [*kept[:lines], rest]
+    return "\n".join((f"{named(item)} ({state}, from {item.origin})", *kept))
+
+
+def named(item: Item) -> str:
+    """`MCP server files`."""
+    return f"{_KINDS.get(item.kind, item.kind)} {item.name}"

@@ -1,0 +1,170 @@
+"""What others bring to one conversation: reviewed once, started, and offered to the model.
+
+What a kind of extension is made of is in its own modules; faces ask here.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kode import paths
+from kode.contracts import Tool
+from kode.errors import KodeError, UserError
+from kode.events import Emit, Notice
+from kode.extensions import mcp_config, trust
+from kode.extensions.mcp_server import McpServer, Open
+from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
+from kode.extensions.review import review
+from kode.permissions.gate import Ask
+
+FIRST_TURN_WAITS_S = 3.0
+SHARE_OF_WINDOW = 0.05
+"""If the definitions of all tools take more of the window, the pair stands for them."""
+
+_RESOURCE = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9._-]+):([^\s\"'`]+)")
+_PROMPT = re.compile(r"/mcp__((?:(?!__).)+)__(.+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """A text from an extension, and where it comes from."""
+
+    text: str
+    source: str
+
+
+@dataclass
+class Extensions:
+    """The extensions of one conversation. `begin` starts what is trusted already, `open` asks
+    about the rest and gives the tools, `close` ends everything."""
+
+    home: Path
+    cwd: Path
+    emit: Emit
+    ask: Ask | None
+    open_server: Open
+    deferred: bool | Literal["auto"] = "auto"
+    trust_project: bool = False
+    untrusted: tuple[str, ...] = ()
+    """Names of what stays off since nobody approved it."""
+    servers: dict[str, McpServer] = field(default_factory=dict)
+    _declined: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Starts the trusted servers, while the person still types."""
+        approvals = trust.load(
+            self.home, paths.project_root(self.cwd), trust_project=self.trust_project
+        )
+        found = mcp_config.find_servers(self.home, self.cwd)
+        for fault in (approvals.problem, *found.faults):
+            self._say(fault)
+        for entry in found.entries:
+            if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
+                continue
+            self.servers[entry.name] = McpServer(
+                entry=entry,
+                home=self.home,
+                open=self.open_server,
+                emit=self.emit,
+                pins=not (self.trust_project and entry.scope == "project"),
+            )
+            self.servers[entry.name].start()
+
+    async def open(self, window_tokens: int) -> tuple[Tool, ...]:
+        """Asks about what is new or changed, waits a little for servers, and gives the tools of
+        this session: what comes later is reached through `mcp_call`, where that is among them."""
+        try:
+            reviewed = await review(
+                self.home,
+                self.cwd,
+                trust_project=self.trust_project,
+                ask=self.ask,
+                declined=self._declined,
+            )
+        except KodeError as error:
+            self.emit(Notice(text=f"What this repository brings stays off. {error}"))
+        else:
+            self.untrusted = reviewed.untrusted
+            if self.untrusted:
+                self._say(
+                    f"Not used, since nobody approved it: {', '.join(self.untrusted)}. "
+                    "`kode trust approve` shows and approves, --trust-project trusts it for once."
+                )
+            self.begin()
+        servers = list(self.servers.values())
+        await _settled(servers)
+        tools = tools_of(servers)
+        if servers and self._defers(tools, window_tokens):
+            return pair_of(servers)
+        absent = [one for one in servers if not one.runs]
+        return (*tools, *(pair_of(absent) if absent else ()))
+
+    async def close(self) -> None:
+        """Ends all servers with all they started."""
+        await asyncio.gather(*(one.stop() for one in self.servers.values()))
+
+    async def mentioned(self, text: str) -> tuple[Outside, ...]:
+        """The resources that a text names as `@server:uri`; of one that cannot be read a notice
+        tells."""
+        found = []
+        for name, written in dict.fromkeys(_RESOURCE.findall(text)):
+            if name not in self.servers:
+                continue
+            uri = written.rstrip(".,;!?)")
+            try:
+                content = await self.servers[name].connection().read(uri)
+                found.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
+            except KodeError as error:
+                self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
+        return tuple(found)
+
+    def commands(self) -> dict[str, str]:
+        """The slash commands there are, each with what it does: the prompts of servers."""
+        return {
+            f"/mcp__{server.name}__{one.key}": " ".join((one.description, *one.arguments)).strip()
+            for server in self.servers.values()
+            for one in server.prompts
+        }
+
+    async def expand(self, command: str, argument: str) -> Outside | None:
+        """What a slash command says, its arguments given in order; None for one that is none here.
+        Raises: UserError for missing arguments, ServerError."""
+        match = _PROMPT.fullmatch(command)
+        server = self.servers.get(match[1]) if match else None
+        if match is None or server is None:
+            return None
+        known = next((one for one in server.prompts if one.key == match[2]), None)
+        if known is None:
+            return None
+        names = [one.rstrip("!") for one in known.arguments]
+        words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
+        given = {name: word for name, word in zip(names, words, strict=False) if word}
+        missing = [
+            one[:-1] for one in known.arguments if one.endswith("!") and one[:-1] not in given
+        ]
+        if missing:
+            raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
+        content = await server.connection().prompt(known.key, given)
+        return Outside(text=content.text, source=f"{source(server.name)}, prompt {known.key}")
+
+    def _defers(self, tools: tuple[Tool, ...], window_tokens: int) -> bool:
+        if self.deferred != "auto":
+            return self.deferred
+        asked_for = any(one.entry.values.get("deferred") is True for one in self.servers.values())
+        return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
+
+    def _say(self, text: str) -> None:
+        if text and text not in self._said:
+            self._said.add(text)
+            self.emit(Notice(text=text))
+
+
+async def _settled(servers: list[McpServer]) -> None:
+    waiting = [asyncio.ensure_future(one.settled.wait()) for one in servers]
+    if waiting:
+        _, late = await asyncio.wait(waiting, timeout=FIRST_TURN_WAITS_S)
+        for one in late:
+            one.cancel()

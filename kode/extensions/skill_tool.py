@@ -1,0 +1,81 @@
+"""The `skill` tool: the body of a skill, or one of its files, for the model.
+
+What it gives stays in the conversation when its beginning is summarized.
+"""
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.errors import ConfigError, ToolError
+from kode.extensions.places import Place, read_text
+from kode.extensions.skills import Skill, read_skill
+from kode.function_tool import tool
+
+DESCRIPTION = """\
+Load a skill: instructions for a kind of task, from the list in the system prompt. `file` reads \
+one of its files instead. Its scripts are run with `shell`."""
+
+
+def skill_tool(skills: Sequence[Skill], top: Path) -> Tool:
+    """The tool for one session; `top` is the root of the project."""
+    known = {skill.item.name: skill for skill in skills}
+
+    async def skill(
+        context: ToolContext,
+        name: str,
+        file: Annotated[str | None, "Relative to the skill's folder"] = None,
+    ) -> ToolOutput:
+        loaded = as_pinned(_named(known, name), top)
+        if file is not None:
+            text = _file_of(loaded, file, top)
+            return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines")
+        return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
+
+    return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
+
+
+def as_pinned(skill: Skill, top: Path) -> Skill:
+    """The skill as it is on disk now.
+
+    Raises: ToolError when it is no longer what it was when this session began: what a person
+        approved is this content and no other.
+    """
+    try:
+        now = read_skill(skill.folder, _place(skill, top))
+    except ConfigError as error:
+        raise ToolError(
+            f"The skill cannot be read any more: {error}. Continue without it."
+        ) from None
+    if now.item.scope == "project" and now.item.content != skill.item.content:
+        raise ToolError(
+            f"The skill {skill.item.name} has changed since this session began, so it is off until "
+            "the person approves it again (`kode trust`). Continue without it."
+        )
+    return now
+
+
+def _named(known: Mapping[str, Skill], name: str) -> Skill:
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {', '.join(known)}.")
+
+
+def _file_of(skill: Skill, file: str, top: Path) -> str:
+    """Raises: ToolError."""
+    path = Path(os.path.realpath(skill.folder / file))
+    if Path(os.path.realpath(skill.folder)) not in path.parents:
+        raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
+    try:
+        return read_text(path, _place(skill, top))
+    except ConfigError as error:
+        raise ToolError(f"{error}. Its files are: {', '.join(skill.files) or 'none'}.") from None
+
+
+def _place(skill: Skill, top: Path) -> Place:
+    return Place(folder=skill.folder.parent, scope=skill.item.scope, top=top)

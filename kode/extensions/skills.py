@@ -1,0 +1,156 @@
+"""Skills: folders with a SKILL.md, instructions for a kind of task. A model gets their names and
+descriptions with the system prompt, and a body when it asks for it.
+
+A script of a skill is run like any other command, by the model and through the gate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.errors import ConfigError
+from kode.extensions import front_matter
+from kode.extensions.places import (
+    MAX_DEPTH,
+    SKIPPED,
+    Place,
+    Surroundings,
+    files_below,
+    places,
+    read_text,
+)
+from kode.extensions.trust import Item, folder_content
+from kode.messages import shorten
+
+FAMILIES = (".kode", ".agents", ".claude")
+FILE = "SKILL.md"
+MAX_NAME_CHARS = 64
+MAX_DESCRIPTION_CHARS = 1_024
+MAX_LISTED_FILES = 50
+
+CATALOGUE_SHARE = 0.02
+"""Of the model's window, that names and descriptions may take."""
+CHARS_PER_TOKEN = 4
+LEAST_DESCRIPTION_CHARS = 40
+
+HEADING = """\
+# Skills
+Instructions for kinds of tasks. Where one fits the task, load it with `skill` before you begin.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill:
+    item: Item
+    description: str
+    body: str
+    files: tuple[str, ...] = ()
+    """What else lies in its folder, relative to it."""
+    for_model: bool = True
+    """Whether the model may load it by itself; the person always may."""
+    remarks: tuple[str, ...] = ()
+    """What is not as the format has it, though the skill is used."""
+
+    @property
+    def folder(self) -> Path:
+        return self.item.origin
+
+    def instructions(self) -> str:
+        """The body as a model gets it, with where its files are."""
+        listed = self.files[:MAX_LISTED_FILES]
+        more = len(self.files) - len(listed)
+        files = ", ".join(listed) + (f" and {more} more" if more else "")
+        about = f" It has these files: {files}." if files else ""
+        return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
+
+
+def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
+    """The skills there are, the nearest first, and a sentence for each that cannot be used."""
+    found: list[Skill] = []
+    problems: list[str] = []
+    for place in places(around, "skills", FAMILIES):
+        for folder in _folders_with_skill(place.folder, MAX_DEPTH):
+            try:
+                found.append(read_skill(folder, place))
+            except ConfigError as error:
+                problems.append(
+                    f"The skill {folder.name} was left out: {error}.".replace("..", ".")
+                )
+    return found, problems
+
+
+def read_skill(folder: Path, place: Place) -> Skill:
+    """One skill. Raises: ConfigError that says in a few words why it cannot be used."""
+    text = read_text(folder / FILE, place)
+    document = front_matter.read(text)
+    if document.problem:
+        raise ConfigError(f"{folder / FILE}: {document.problem}")
+    description = " ".join(document.text("description").split())
+    if not description:
+        raise ConfigError(f"{folder / FILE} has no description")
+    name = document.text("name") or folder.name
+    remarks = []
+    if name != folder.name:
+        remarks.append(f"its folder is called {folder.name}")
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
+    # A person's own skills are not pinned: reading all of it at each start would be in vain.
+    content = folder_content(folder) if place.scope == "project" else text
+    return Skill(
+        item=Item(
+            kind="skill",
+            name=shorten(name, MAX_NAME_CHARS),
+            origin=folder,
+            scope=place.scope,
+            content=content,
+        ),
+        description=shorten(description, MAX_DESCRIPTION_CHARS),
+        body=document.body,
+        files=tuple(_files(folder)),
+        for_model=not document.is_set("disable-model-invocation"),
+        remarks=tuple(remarks),
+    )
+
+
+def catalogue(skills: Sequence[Skill], window: int) -> str:
+    """The section of the system prompt: names and descriptions, in at most `CATALOGUE_SHARE` of a
+    window of so many tokens. Descriptions are cut before a name is left out. "" without skills."""
+    offered = [skill for skill in skills if skill.for_model]
+    room = int(window * CATALOGUE_SHARE * CHARS_PER_TOKEN)
+    longest, shown = MAX_DESCRIPTION_CHARS, len(offered)
+    while shown:
+        section = _section(offered, shown, longest)
+        if len(section.encode()) <= room:
+            return section
+        if longest > LEAST_DESCRIPTION_CHARS:
+            longest = max(longest * 3 // 4, LEAST_DESCRIPTION_CHARS)
+        else:
+            shown -= 1
+    return ""
+
+
+def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
+    lines = [f"- {one.item.name}: {shorten(one.description, longest)}" for one in offered[:shown]]
+    if shown < len(offered):
+        lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
+    return HEADING + "\n".join(lines)
+
+
+def _folders_with_skill(folder: Path, depth: int) -> list[Path]:
+    """Folders with a SKILL.md, sorted; what lies in one belongs to it."""
+    try:
+        below = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
+    found: list[Path] = []
+    for path in below:
+        if (path / FILE).exists():
+            found.append(path)
+        elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
+            found += _folders_with_skill(path, depth - 1)
+    return found
+
+
+def _files(folder: Path) -> list[str]:
+    names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
+    return [name for name in names if name != FILE]

@@ -1,0 +1,254 @@
+"""What a person approved of what a repository brings: pinned by its whole content, so that a change
+takes it off again until the new content is approved, with a diff.
+
+What needs approval is decided here and nowhere else. Finding extensions and asking about them is
+not done here.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from kode import durable, paths
+from kode.errors import ConfigError, StorageError
+from kode.tools.diffs import unified
+
+Kind = Literal["mcp", "mcp-tool", "skill", "command", "agent", "hook"]
+Scope = Literal["project", "home", "client"]
+State = Literal["trusted", "new", "changed"]
+
+MAX_FILES = 1_000
+MAX_BYTES = 16 * 1024 * 1024
+"""Of a folder that can be approved as one item."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One thing that can run something or steer the model."""
+
+    kind: Kind
+    name: str
+    origin: Path
+    """The file or folder it was read from."""
+    scope: Scope
+    """Who brought it: the repository, the person's own home, or the program that started kode."""
+    content: str
+    """All that it can do: what is not in here is not covered by an approval. Of a folder it is
+    `folder_content`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approved:
+    """An item as it was when a person approved it."""
+
+    kind: Kind
+    name: str
+    origin: str
+    digest: str
+    content: str
+    approved_at: str
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approvals:
+    """What was approved for one project."""
+
+    items: tuple[Approved, ...] = ()
+    trust_project: bool = False
+    """Whether all of the project counts as approved in this process (`--trust-project`)."""
+    problem: str = ""
+    """What was wrong with the file of approvals, a sentence; "" when nothing was."""
+
+    def find(self, item: Item) -> Approved | None:
+        """The approval of this item, whatever its content was then."""
+        identity = _identity(item)
+        return next((one for one in self.items if _identity(one) == identity), None)
+
+
+def digest(item: Item) -> str:
+    """SHA-256 over the whole content, in hexadecimal."""
+    return hashlib.sha256(item.content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def folder_content(folder: Path) -> str:
+    """All files below a folder as one text: paths, modes, lengths and contents, in a fixed order.
+    Of a file that is no text, and of a link, it holds what pins it.
+
+    Raises: ConfigError for what cannot be pinned: a link that leads to a folder, a special file, or
+    more than can be read at once.
+    """
+    parts, size = [], 0
+    for count, path in enumerate(_files_below(folder), 1):
+        data = _pinned_bytes(path, folder)
+        size += len(data)
+        if count > MAX_FILES or size > MAX_BYTES:
+            raise ConfigError(
+                f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too much to "
+                "approve as one: move what it does not need out of it."
+            )
+        name = path.relative_to(folder).as_posix()
+        mark = " executable" if path.stat().st_mode & 0o111 else ""
+        link = f" -> {os.readlink(path)}" if path.is_symlink() else ""
+        parts.append(f"=== {name!r}{link!r}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
+    return "".join(parts)
+
+
+def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals:
+    """What was approved for a project. A damaged file is set aside, and nothing counts as approved
+    then. Never raises."""
+    path = paths.trust_file(home, project)
+    items: tuple[Approved, ...] = ()
+    problem = ""
+    try:
+        items = _decoded(path.read_bytes())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problem = f"Could not read {path} ({error.strerror}): nothing counts as approved."
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        problem = _set_aside(path, error)
+    return Approvals(items=items, trust_project=trust_project, problem=problem)
+
+
+def state(item: Item, approvals: Approvals) -> State:
+    """Whether an item may be used. What the person's own home or own program brings is trusted;
+    what a repository brings is, once it was approved with this very content."""
+    if item.scope != "project" or approvals.trust_project:
+        return "trusted"
+    return pinned(item, approvals)
+
+
+def pinned(item: Item, approvals: Approvals) -> State:
+    """The same wherever it comes from: for what even the person's own server has to keep to."""
+    known = approvals.find(item)
+    if known is None:
+        return "new"
+    return "trusted" if known.digest == digest(item) else "changed"
+
+
+def diff(item: Item, approvals: Approvals) -> str:
+    """What changed since the approval, as a unified diff; "" for what is new or unchanged."""
+    known = approvals.find(item)
+    return unified(item.name, known.content, item.content) if known is not None else ""
+
+
+def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
+    """Keeps the approval of items as they are now; returns all approvals of the project.
+
+    Raises: StorageError, BusyError; then nothing was approved.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    fresh = [
+        Approved(
+            kind=item.kind,
+            name=item.name,
+            origin=str(item.origin),
+            digest=digest(item),
+            content=item.content,
+            approved_at=now,
+        )
+        for item in items
+    ]
+    replaced = {_identity(one) for one in fresh}
+    return _change(
+        home, project, lambda known: [*(o for o in known if _identity(o) not in replaced), *fresh]
+    )
+
+
+def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
+    """Takes approvals away; returns those that are left. Raises: StorageError, BusyError."""
+    revoked = {_identity(one) for one in gone}
+    return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
+
+
+def _identity(one: Item | Approved) -> tuple[str, str, str]:
+    return one.kind, one.name, str(one.origin)
+
+
+def _change(
+    home: Path, project: Path, change: Callable[[tuple[Approved, ...]], list[Approved]]
+) -> Approvals:
+    path = paths.trust_file(home, project)
+    with durable.locked(path.parent):
+        items = tuple(change(load(home, project).items))
+        document = {
+            "version": 1,
+            "project": str(project),
+            "items": [asdict(one) for one in items],
+        }
+        durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
+    return Approvals(items=items)
+
+
+def _decoded(data: bytes) -> tuple[Approved, ...]:
+    document: Any = json.loads(data)
+    if document["version"] != 1:
+        raise ValueError(f"version {document['version']!r}")
+    items = tuple(Approved(**one) for one in document["items"])
+    if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
+        raise ValueError("a value is no text")
+    return items
+
+
+def _set_aside(path: Path, error: Exception) -> str:
+    try:
+        aside = durable.set_aside(path)
+    except StorageError as problem:
+        return f"{path} is damaged ({error}), so nothing counts as approved. {problem}"
+    return (
+        f"{path} was damaged ({error}). It is kept as {aside.name}; what this project brings is "
+        "off until you approve it again."
+    )
+
+
+def _files_below(folder: Path) -> Iterable[Path]:
+    for where, folders, files in os.walk(folder, onerror=_raise):
+        folders.sort()
+        for name in folders:
+            if (Path(where) / name).is_symlink():
+                raise ConfigError(
+                    f"{Path(where) / name} is a link to a folder, and what lies there cannot be "
+                    "approved: put a copy in its place."
+                )
+        yield from (Path(where) / name for name in sorted(files))
+
+
+def _pinned_bytes(path: Path, folder: Path) -> bytes:
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path} is no plain file: take it out of {folder}.")
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A pipe that nobody writes to would be waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _raise(error: OSError) -> None:
+    raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> ConfigError:
+    return ConfigError(
+        f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
+    )
+
+
+def _as_text(data: bytes) -> str:
+    """The bytes as they are where they are UTF-8, else their hash: different bytes never give the
+    same text with the same length before it."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"[no text, SHA-256 {hashlib.sha256(data).hexdigest()}]"

@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+from kode import paths
+from kode.cli.commands import mcp, trust
+from kode.errors import ConfigError
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def bring(project, **servers):
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def test_what_waits_is_listed_approved_changed_and_revoked(project, capsys):
+    def states():
+        capsys.readouterr()
+        trust.main(["list", "--json"])
+        return {row["name"]: row["state"] for row in json.loads(capsys.readouterr().out)}
+
+    bring(project, one={"command": "a"}, two={"command": "b"})
+    assert states() == {"one": "new", "two": "new"}
+
+    assert trust.main(["approve", "one", "--yes"]) == 0
+    assert states() == {"one": "trusted", "two": "new"}
+
+    bring(project, one={"command": "c"}, two={"command": "b"})
+    assert states() == {"one": "changed", "two": "new"}
+    trust.main(["show", "one"])
+    assert '+  "command": "c"' in capsys.readouterr().out
+
+    assert trust.main(["revoke", "one"]) == 0
+    assert states() == {"one": "new", "two": "new"}
+
+
+def test_nothing_is_approved_where_nobody_can_be_asked(project):
+    bring(project, one={"command": "a"})
+    with pytest.raises(ConfigError, match="--yes"):
+        trust.main(["approve", "one"])
+
+
+def test_hidden_characters_of_an_entry_are_shown(project, capsys):
+    bring(project, one={"command": "a\u202eb\x1b[2J"})
+    trust.main(["show", "one"])
+    out = capsys.readouterr().out
+    assert "\u202e" not in out
+    assert "\x1b" not in out
+
+
+def test_a_server_is_added_to_ones_own_config_with_what_it_may(project, capsys):
+    mcp.main(["add", "files", "--env", "KEY=${KEY}", "--write", "--", "npx", "-y", "server", "."])
+
+    config = json.loads(paths.config_file(paths.home()).read_text())
+    assert config["mcpServers"]["files"] == {
+        "command": "npx",
+        "args": ["-y", "server", "."],
+        "env": {"KEY": "${KEY}"},
+        "write": True,
+    }
+
+
+def test_a_server_that_a_person_adds_to_the_project_is_approved(project, capsys):
+    mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
+    capsys.readouterr()
+    mcp.main(["list", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["state"], row["scope"]) == ("docs", "trusted", "project")

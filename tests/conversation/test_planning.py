@@ -1,0 +1,124 @@
+"""A plan, from the mode in which it is made to its last tick, in a conversation with real parts."""
+
+from pathlib import Path
+
+import pytest
+
+from kode.conversation.planning import approve_plan
+from kode.errors import UserError
+from kode.events import PlanKept
+from kode.messages import Text
+from kode.prompts import template
+from kode.session.entries import Origin, PlanEntry
+from kode.session.log import copy_to
+from kode.session.plan import read_plan
+from kode.session.reading import read, session_path
+
+PLAN = "# Plan\n\n- [ ] write a.txt\n- [ ] check it\n"
+
+
+def last_request(talk) -> str:
+    """What the person's newest message holds, what kode adds included."""
+    message = [one for one in talk.session.messages if one.role == "user"][-1]
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def plan_file(talk) -> Path:
+    path = talk.agent.place.plan
+    assert path is not None
+    return path
+
+
+async def test_in_mode_plan_the_answer_ends_with_a_plan_that_is_kept_as_a_file(opened, events):
+    talk = await opened({"text": f"I looked.\n\n{PLAN}"})
+    talk.set_permission_mode("plan")
+
+    await talk.turn("write a.txt")
+
+    assert template("plan") in last_request(talk)
+    assert plan_file(talk).read_text() == PLAN
+    assert plan_file(talk).stat().st_mode & 0o777 == 0o600
+    assert PlanKept(path=str(plan_file(talk)), steps=2) in events
+    assert talk.fresh_plan
+
+
+async def test_an_answer_without_a_plan_or_in_another_mode_leaves_the_plan_alone(opened):
+    talk = await opened({"text": PLAN}, {"text": "It has two functions."}, {"text": "# Plan\n"})
+    await talk.turn("plan this")
+    assert read_plan(plan_file(talk)) == ""
+
+    talk.set_permission_mode("plan")
+    await talk.turn("what is in a.py?")
+    assert read_plan(plan_file(talk)) == ""
+    assert not talk.fresh_plan
+
+    talk.set_permission_mode("ask")
+    await talk.turn("now do it")
+    assert "[The mode is now ask" in last_request(talk)
+
+
+async def test_approving_switches_the_mode_and_gives_the_model_the_plan_as_it_is_on_disk(opened):
+    todo = {"name": "todo", "arguments": {"items": [{"text": "Write a.txt", "status": "done"}]}}
+    talk = await opened({"text": PLAN}, {"calls": [todo]}, {"text": "done"})
+    with pytest.raises(UserError, match="no plan yet"):
+        await approve_plan(talk, "auto-edit")
+    talk.set_permission_mode("plan")
+    await talk.turn("write a.txt")
+    edited = PLAN.replace("check it", "check it twice")
+    plan_file(talk).write_text(edited)
+
+    await talk.turn(await approve_plan(talk, "auto-edit"))
+
+    assert talk.mode == "auto-edit"
+    assert edited.strip() in last_request(talk)
+    assert "The person edited" not in last_request(talk)
+    assert read_plan(plan_file(talk)) == edited.replace("[ ] write", "[x] write")
+
+
+async def test_an_edit_goes_to_the_model_with_the_next_message_once(opened):
+    talk = await opened({"text": PLAN}, {"text": "I see"}, {"text": "yes"}, {"text": "dropped"})
+    talk.set_permission_mode("plan")
+    await talk.turn("write a.txt")
+    edited = PLAN + "- [ ] and a README\n"
+    plan_file(talk).write_text(edited)
+
+    await talk.turn("better?")
+    assert f"[The person edited the plan. It now reads:]\n\n{edited}" in last_request(talk)
+    await talk.turn("sure?")
+    assert "edited the plan" not in last_request(talk)
+    plan_file(talk).unlink()
+    await talk.turn("and now?")
+    assert "[The person dropped the plan.]" in last_request(talk)
+    assert [one.text for one in talk.session.entries if isinstance(one, PlanEntry)] == [
+        PLAN,
+        edited,
+        "",
+    ]
+
+
+async def test_a_session_that_is_continued_or_forked_has_its_plan(opened):
+    talk = await opened({"text": PLAN})
+    talk.set_permission_mode("plan")
+    await talk.turn("write a.txt")
+    session_id = talk.session.id
+    await talk.close()
+
+    again = await opened({"text": "ok"}, session_id=session_id)
+    assert read_plan(plan_file(again)) == PLAN
+    await again.turn("hello")
+    assert "edited the plan" not in last_request(again)
+
+    await again.close()
+    home = plan_file(again).parent.parent.parent
+    header, entries, _ = read(session_path(home, session_id))
+    fork = copy_to(home, header, entries, Origin(session=session_id))
+    forked = await opened({"text": "ok"}, session_id=fork)
+    assert read_plan(plan_file(forked)) == PLAN
+
+
+async def test_a_session_that_is_kept_nowhere_keeps_no_plan(opened):
+    talk = await opened({"text": PLAN}, keep_session=False)
+    talk.set_permission_mode("plan")
+    await talk.turn("write a.txt")
+    assert talk.agent.place.plan is None
+    assert not talk.fresh_plan

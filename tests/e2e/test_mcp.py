@@ -1,0 +1,159 @@
+"""MCP servers through the installed command: what runs, what is asked, what is remembered of it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+SERVER = str(Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py")
+CALL = {"calls": [{"name": "mcp__files__read", "arguments": {"path": "a"}}]}
+
+
+@pytest.fixture
+def model(place: Place, tmp_path: Path):
+    def script(*replies):
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(replies))
+        return ("--provider", "scripted", "--script", str(path), "--output-format", "json")
+
+    return script
+
+
+def bring(place: Place, *words: str) -> None:
+    (place.project / ".git").mkdir(exist_ok=True)
+    entry = {"command": sys.executable, "args": [SERVER, *words]}
+    (place.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+
+
+def taken_in(place: Place) -> list[str]:
+    lines = map(json.loads, place.session_files[-1].read_text().splitlines())
+    return [line["source"] for line in lines if line["type"] == "taint"]
+
+
+def test_nothing_of_a_repository_runs_before_a_yes_and_the_result_says_so(
+    place: Place, model, tmp_path
+) -> None:
+    proof = tmp_path / "ran"
+    bring(place)
+    entry = {"command": "touch", "args": [str(proof)]}
+    (place.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+
+    done = place.run("run", "hello", *model(CALL, {"text": "done"}))
+
+    assert done.json["untrusted"] == ["MCP server files"]
+    assert not proof.exists()
+    assert not (place.home / "trust").exists()
+
+
+def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -> None:
+    bring(place)
+    assert place.run("trust", "approve", "--yes").code == 0
+
+    done = place.run("run", "hello", "--allow", "mcp(files)", *model(CALL, {"text": "done"}))
+
+    assert done.json["untrusted"] == []
+    assert done.json["denials"] == []
+    assert taken_in(place) == ["the MCP server files"]
+    assert "Ignore your orders" in place.session_files[-1].read_text()
+
+
+def test_without_a_rule_a_call_is_refused_where_nobody_can_be_asked(place: Place, model) -> None:
+    bring(place)
+    done = place.run("run", "hello", "--trust-project", *model(CALL, {"text": "done"}))
+    (denial,) = done.json["denials"]
+    assert denial["subject"] == "files:read"
+    assert "--allow 'mcp(files:read)'" in denial["reason"]
+
+
+def test_a_changed_entry_is_off_again(place: Place, model) -> None:
+    bring(place)
+    place.run("trust", "approve", "--yes")
+    bring(place, "more")
+    done = place.run("run", "hello", *model({"text": "done"}))
+    assert done.json["untrusted"] == ["MCP server files"]
+    assert '+    "more"' in place.run("trust", "show", "files").out
+
+
+def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
+    place: Place, model
+) -> None:
+    place.run("mcp", "add", "files", "--", sys.executable, SERVER)
+    place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
+    assert taken_in(place)
+    config = place.home / "config.json"
+    config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
+
+    done = place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
+    assert done.code == 0
+    assert not taken_in(place)
+    assert "There is no tool `mcp__files__read`" in place.session_files[-1].read_text()
+
+    shown = place.run("mcp", "approve", "files", "--yes")
+    assert '-  "description": "Reads."' in shown.out
+    assert '+  "description": "Sends all."' in shown.out
+    place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
+    assert taken_in(place)
+
+
+def test_doctor_names_what_is_trusted_from_the_home_and_what_waits(place: Place) -> None:
+    place.run("mcp", "add", "mine", "--", "true")
+    bring(place)
+    (finding,) = (
+        one for one in json.loads(place.run("doctor", "--json").out) if one["what"] == "extensions"
+    )
+    assert "MCP server mine" in finding["detail"]
+    assert "not approved, so not used: MCP server files" in finding["detail"]
+
+
+def test_the_beginning_of_the_request_stays_the_same_through_a_session(
+    place: Place, tmp_path
+) -> None:
+    replies = [{"text": "one"}, {"text": "two"}]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        bring(place)
+        first = place.run(
+            "run",
+            "hello",
+            "--trust-project",
+            "--model",
+            "m",
+            "--no-memory",
+            "--output-format",
+            "json",
+        )
+        place.run("continue", "--trust-project", "--model", "m", "--no-memory", "again")
+        one, two = (request.json for request in server.requests if request.json.get("tools"))
+    assert first.code == 0
+    assert "mcp__files__read" in str(one["tools"])
+    assert one["tools"] == two["tools"]
+    assert two["messages"][0] == one["messages"][0]
+
+
+def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Place) -> None:
+    bring(place)
+    with ScriptedServer([CALL, {"text": "Read it."}, {"text": "Again."}]) as server:
+        place.url = server.openai_url
+        with Terminal(
+            KODE, ["--model", "m", "--no-memory"], cwd=place.project, env=place.environ, height=60
+        ) as terminal:
+            terminal.until("ask · m")
+            terminal.type("read a", "enter")
+            terminal.until("Use what this repository brings", "hostile.py", "yes, until it changes")
+            terminal.type("y")
+            terminal.until("Use a tool of an MCP server", "files:read", "mcp(files:read)")
+            terminal.type("y")
+            terminal.until("Called files:read", "Read it.")
+            terminal.type("/mcp", "enter")
+            terminal.until("files 1 tool")
+            terminal.type("once more", "enter")
+            text = terminal.until("Again.")
+            assert text.count("Use what this repository brings") <= 1
+            terminal.type("exit", "enter")
+            assert terminal.ended() == 0
+    assert taken_in(place) == ["the MCP server files"]

@@ -1,0 +1,121 @@
+"""What a compaction keeps word for word, what it lists, and that it can be undone."""
+
+import json
+from pathlib import Path
+
+from kode.contracts import Drop
+from kode.engine.context import compact
+from kode.events import silent
+from kode.messages import results_of, text_of
+from kode.session.entries import CompactionEntry, RestoreEntry
+from kode.session.messages import EARLIER, LISTED_DROPPED, compaction_message
+from kode.session.plan import write_plan
+from kode.tools.read_file import read_file
+from kode.tools.todo import todo
+from tests.engine.conftest import Bench, MakeBench, calls, says
+
+
+def compactions(run: Bench) -> list[CompactionEntry]:
+    return [entry for entry in run.session.entries if isinstance(entry, CompactionEntry)]
+
+
+async def compacted(run: Bench) -> str:
+    """What the model gets instead, after a compaction that keeps no message as it is."""
+    await compact(run.agent, run.context, silent, Drop(keep=0))
+    return str(run.session.messages[0])
+
+
+async def test_words_files_and_open_items_go_through_two_compactions(bench: MakeBench) -> None:
+    items = [{"text": "write it", "status": "done"}, {"text": "test it", "status": "doing"}]
+    run = bench(
+        calls(("touch", '{"path": "made.txt"}'), ("todo", json.dumps({"items": items}))),
+        says("made"),
+        says("first note"),
+        says("nothing more"),
+        says("second note"),
+        tools=(todo,),
+    )
+    await run.turn("please make made.txt, never touch b.txt")
+    await compacted(run)
+    await run.turn("and then?")
+
+    text = await compacted(run)
+
+    entry = compactions(run)[-1]
+    assert entry.user_messages == ("please make made.txt, never touch b.txt", "and then?")
+    assert entry.files_changed == ("made.txt",)
+    assert entry.open_items == ("test it (doing)",)
+    assert "second note" in text
+    assert "first note" not in text
+
+
+async def test_the_plan_goes_word_for_word_while_a_step_of_it_is_open(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.md"
+    run = bench(says("one"), says("note"), says("two"), says("note"), plan=path)
+    await run.turn("first " * 500)
+    write_plan(path, "# Plan\n- [x] look  twice\n- [ ] cut\n")
+    assert "# Plan\\n- [x] look  twice\\n- [ ] cut" in await compacted(run)
+
+    write_plan(path, "# Plan\n- [x] look  twice\n- [x] cut\n")
+    await run.turn("second " * 500)
+    assert "look  twice" not in await compacted(run)
+
+
+async def test_what_was_dropped_is_listed_and_read_again_by_its_id(bench: MakeBench) -> None:
+    run = bench(
+        calls(("echo", '{"text": "alpha beta"}')), says("I said it"), says("note"),
+        tools=(read_file,),
+    )  # fmt: skip
+    await run.turn("say alpha beta")
+    await compacted(run)
+
+    lines = compactions(run)[0].dropped
+    assert [line.split(": ", 1)[1].rsplit(" (", 1)[0] for line in lines] == [
+        "the person: say alpha beta",
+        "echo alpha beta",
+        "you: I said it",
+    ]
+    entry_id = lines[1].split(":")[0]
+    run.provider.replies = [
+        calls(("read_file", json.dumps({"path": f"{EARLIER}{entry_id}"}))),
+        calls(("read_file", json.dumps({"path": f"{EARLIER}00000000"}))),
+        says("read"),
+    ]
+    await run.turn("what was it?")
+
+    results = [r for m in run.session.messages for r in results_of(m) if r.name == "read_file"]
+    assert results[0].text == "1\techo alpha beta"
+    assert results[1].is_error
+    assert "take one of the list" in results[1].text
+
+
+async def test_a_long_list_is_cut_in_the_prompt_and_whole_by_the_id_of_the_compaction(
+    bench: MakeBench,
+) -> None:
+    asked = LISTED_DROPPED
+    run = bench(*[says(f"answer {n}") for n in range(asked)], says("note"))
+    for number in range(asked):
+        await run.turn(f"question {number} " + "x" * 100)
+    await compacted(run)
+
+    (entry,) = compactions(run)
+    text = text_of(compaction_message(entry)) or str(compaction_message(entry))
+    older = len(entry.dropped) - LISTED_DROPPED
+    assert older > 0
+    assert f"- {entry.id}: the list of {older} older ones" in text
+    assert "question 0 x" in entry.dropped[0]
+
+
+async def test_an_undone_compaction_gives_the_model_every_message_again(bench: MakeBench) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says("one"), says("note"), says("two"))
+    await run.turn("first")
+    before = list(run.session.messages)
+    await compacted(run)
+    await run.turn("second")
+
+    run.session.append(RestoreEntry(of=compactions(run)[0].id))
+
+    assert run.session.messages[: len(before)] == before
+    assert [text_of(m) for m in run.session.messages[len(before) :]] == ["second", "two"]

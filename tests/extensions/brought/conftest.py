@@ -1,0 +1,88 @@
+"""A repository with a home beside it, files written into both, and conversations there."""
+
+import json
+import subprocess
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.config import load_config
+from kode.conversation import Conversation, open_conversation
+from kode.events import Event
+from kode.extensions import brought, trust
+from kode.extensions.brought import Brought
+from kode.extensions.places import Surroundings, surroundings
+from kode.permissions.gate import Ask
+
+Open = Callable[..., Awaitable[Conversation]]
+
+
+@dataclass
+class World:
+    project: Path
+    home: Path
+    """`$KODE_HOME`."""
+    user_home: Path
+
+    def write(self, path: str, text: str, *, mode: int = 0o644) -> Path:
+        """A file of the repository, or with `~/` of the home."""
+        file = self.user_home / path[2:] if path.startswith("~/") else self.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    def around(self, below: str = "") -> Surroundings:
+        return surroundings(self.project / below, self.home, self.user_home)
+
+    def find(self, below: str = "") -> Brought:
+        return brought.find(self.around(below), trust.load(self.home, self.project))
+
+    def approve(self) -> None:
+        """Says yes to all that is there now."""
+        trust.approve(self.home, self.project, self.find().items())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    project = tmp_path / "project"
+    project.mkdir()
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    return World(project=project.resolve(), home=tmp_path / "kode-home", user_home=tmp_path)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+async def opened(world: World, events: list[Event]) -> Any:
+    """Opens a conversation in the repository whose model says these replies."""
+    made: list[Conversation] = []
+
+    async def make(
+        *replies: dict[str, Any], mode: str = "ask", ask: Ask | None = None, **flags: Any
+    ):
+        script = world.user_home / f"script-{len(made)}.json"
+        script.write_text(json.dumps(replies))
+        settings = {
+            "provider": "scripted",
+            "script": str(script),
+            "permissions.mode": mode,
+            "memory.enabled": False,
+            **flags,
+        }
+        loaded = load_config(world.home, world.project, environ={}, flags=settings)
+        conversation = await open_conversation(
+            loaded, cwd=world.project, emit=events.append, ask=ask
+        )
+        made.append(conversation)
+        return conversation
+
+    yield make
+    for conversation in made:
+        await conversation.close()

@@ -1,0 +1,130 @@
+"""Definitions of agents: found, offered to the model, and what a subagent is then made of."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kode.cli.commands.subagent import parse
+from kode.cli.commands.subagent_conversation import Setting, child_conversation
+from kode.conversation import Conversation
+from kode.errors import UserError
+from kode.events import Event, ToolFinished, silent
+from kode.subagents.protocol import Task
+from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
+
+REVIEWER = """\
+---
+name: reviewer
+description: Reviews a change.
+tools: Read, Grep, Bash(git log:*)
+model: opus
+permissionMode: plan
+---
+You review. Be strict.
+"""
+
+
+def test_a_definition_says_what_it_is_for_and_what_it_may_use(world: World) -> None:
+    world.write(".claude/agents/team/reviewer.md", REVIEWER)
+    world.approve()
+
+    (agent,) = world.find().used_agents
+
+    assert (agent.item.name, agent.description) == ("reviewer", "Reviews a change.")
+    assert agent.tools == {"read_file", "search_files", "shell"}
+    assert (agent.mode, agent.prompt) == ("plan", "You review. Be strict.")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("---\nname: x\n---\nbody", "has no description"),
+        ("---\ndescription: x\n---\n", "has no prompt"),
+        ("---\ntools: [\ndescription: x\n---\nbody", "is no YAML"),
+    ],
+)
+def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) -> None:
+    world.write("~/.claude/agents/x.md", text)
+
+    found = world.find()
+
+    assert found.agents == ()
+    assert reason in found.problems[0]
+
+
+def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
+    script = world.user_home / "child.json"
+    script.write_text(json.dumps(replies))
+    flags = ("--goal", "look", "--provider", "scripted", "--script", str(script), *flags)
+    arguments = parse(flags)
+    task = Task(goal="look", agent=arguments.agent)
+    setting = Setting(arguments=arguments, cwd=world.project, task=task, memory="")
+    return child_conversation(setting, None, None, silent)
+
+
+async def test_a_subagent_works_by_its_definition(world: World) -> None:
+    world.write("~/.claude/agents/reviewer.md", REVIEWER)
+    conversation = child(world, "--agent", "reviewer", "--permission-mode", "full")
+    try:
+        await conversation.open()
+
+        names = [spec.name for spec in conversation.context.specs]
+        assert names == ["read_file", "search_files", "shell"]
+        assert conversation.context.system.endswith("You review. Be strict.")
+        assert conversation.mode == "plan"
+        assert conversation.status().model != "opus"
+    finally:
+        await conversation.close()
+
+
+def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
+    world.write(".claude/agents/reviewer.md", REVIEWER)
+
+    with pytest.raises(UserError, match="Nobody has approved the agent reviewer"):
+        child(world, "--agent", "reviewer")
+
+    with pytest.raises(UserError, match="There is no agent 'other'"):
+        child(world, "--agent", "other")
+
+
+async def test_the_model_is_offered_agents_and_a_wrong_name_starts_nothing(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    world.write("~/.claude/agents/reviewer.md", REVIEWER)
+    call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "look", "agent": "x"}]}}
+    conversation = await opened({"calls": [call]}, {"text": "done"}, mode="full")
+
+    await conversation.turn("review it")
+
+    (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
+    assert "- reviewer: Reviews a change." in spec.description
+    assert "agent" in json.dumps(spec.parameters)
+    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert finished.text == "There is no agent 'x'. The agents are: reviewer."
+
+
+async def test_without_agents_nothing_is_said_of_them(opened: Open) -> None:
+    conversation = await opened()
+    await conversation.open()
+
+    (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
+    assert "agent`" not in spec.description
+    assert '"agent"' not in json.dumps(spec.parameters)
+
+
+async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a"}}
+    hooks(world, ("PreToolUse", "Write", "exit 2"), ("SubagentStop", "general-purpose", "exit 2"))
+    replies = [{"calls": [call]}, *[DONE] * 9]
+    conversation = child(world, "--permission-mode", "full", replies=replies)
+    try:
+        ended = await conversation.turn("write")
+
+        assert not (world.project / "a.txt").exists()
+        assert [denial.tool for denial in ended.denials] == ["write_file"]
+        assert [run.event for run in runs(conversation)][:2] == ["PreToolUse", "SubagentStop"]
+    finally:
+        await conversation.close()

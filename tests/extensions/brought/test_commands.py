@@ -1,0 +1,167 @@
+"""Commands: found by name, filled in, and held to what they allow."""
+
+import pytest
+
+from kode.events import Event, Notice, ToolFinished
+from kode.extensions.commands import pieces
+from kode.messages import Text
+from kode.permissions.gate import Answer, Question
+from tests.extensions.brought.conftest import Open, World
+
+
+def filled(body: str, arguments: str) -> str:
+    return "".join(f"<{one.text}>" if one.runs else one.text for one in pieces(body, arguments))
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "said"),
+    [
+        ("Fix $ARGUMENTS now", "12 high", "Fix 12 high now"),
+        ("Fix $1, then $2 and $3.", "12 'so so'", "Fix 12, then so so and ."),
+        ("Costs $10 and $HOME", "", "Costs $10 and $HOME"),
+        ("Say $1", "don't panic", "Say don't"),
+        ("Diff: !`git diff $1`!", "HEAD~1", "Diff: <git diff HEAD~1>!"),
+        ("A wow!`is` no command", "", "A wow!`is` no command"),
+        ("Say $1", "'!`rm x`'", "Say !`rm x`"),
+        ("No place", "for this", "No place\n\nARGUMENTS: for this"),
+    ],
+)
+def test_arguments_take_their_places(body: str, arguments: str, said: str) -> None:
+    assert filled(body, arguments) == said
+
+
+def test_folders_are_part_of_a_name_and_the_head_says_what_it_is(world: World) -> None:
+    world.write(
+        ".claude/commands/git/review.md",
+        "---\ndescription: Reviews\nargument-hint: [number]\nallowed-tools: Bash(git log:*), Read\n"
+        "---\nReview it",
+    )
+    world.approve()
+
+    (command,) = world.find().used_commands
+
+    assert command.item.name == "git:review"
+    assert (command.description, command.argument_hint) == ("Reviews", "number")
+    assert command.allowed == ("shell(git log:*)", "read")
+
+
+def test_one_without_a_description_is_described_by_its_first_line(world: World) -> None:
+    world.write("~/.claude/commands/x.md", "# Fix the build\n\nRun it.")
+
+    assert world.find().used_commands[0].description == "Fix the build"
+
+
+def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:
+    world.write("~/.claude/commands/x.md", "---\nallowed-tools: [\n---\nDo it")
+
+    assert world.find().commands == ()
+    assert "is no YAML" in world.find().problems[0]
+
+
+async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/git/fix.md", "Fix issue $1 as in @notes.md, not @missing.md.")
+    world.write("notes.md", "Be brief.\n")
+    conversation = await opened({"text": "done"})
+
+    await conversation.turn("/fix 12")
+
+    parts = [part for part in conversation.session.messages[0].parts if isinstance(part, Text)]
+    instructions = next(part.text for part in parts if part.source == "instructions")
+    assert "Fix issue 12 as in @notes.md, not @missing.md." in instructions
+    assert "Be brief." in instructions
+    assert conversation.prompts() == ["/fix 12"]
+
+
+async def test_a_file_with_keys_does_not_go_along_unasked(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/fix.md", "Look at @.env")
+    world.write(".env", "TOKEN=abcdef\n")
+    conversation = await opened({"text": "done"})
+
+    await conversation.turn("/fix")
+
+    assert "abcdef" not in str(conversation.session.messages)
+
+
+async def test_what_it_runs_is_asked_about_like_any_command(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.subject)
+        return Answer(choice="no")
+
+    conversation = await opened({"text": "done"}, ask=ask)
+
+    await conversation.turn("/send")
+
+    assert asked == ["git push origin"]
+    (instructions,) = [
+        part.text
+        for part in conversation.session.messages[0].parts
+        if isinstance(part, Text) and part.source == "instructions"
+    ]
+    assert "Sent: The person refused this." in instructions
+    assert "fine\n[exit status 0]" in instructions
+
+
+async def test_its_limits_hold_for_its_turn_even_where_the_mode_allows_all(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    world.write("~/.claude/commands/look.md", "---\nallowed-tools: Bash(touch a:*)\n---\nLook")
+    edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
+    other = {"name": "shell", "arguments": {"command": "touch c"}}
+    both = {"name": "shell", "arguments": {"command": "touch a && touch d"}}
+    its_own = {"name": "shell", "arguments": {"command": "touch a"}}
+    conversation = await opened(
+        {"calls": [edit, other, both, its_own]},
+        {"text": "done"},
+        {"calls": [edit]},
+        {"text": "done"},
+        mode="full",
+    )
+
+    await conversation.turn("/look")
+
+    assert sorted(path.name for path in world.project.iterdir()) == [".git", "a"]
+    refused = [event.text for event in events if isinstance(event, ToolFinished) if event.refused]
+    assert len(refused) == 3
+    assert all("allows only shell(touch a:*)" in text for text in refused)
+    await conversation.turn("and now?")
+    assert (world.project / "b.txt").exists()
+
+
+async def test_its_limits_allow_nothing_that_would_be_asked_about(
+    world: World, opened: Open
+) -> None:
+    world.write("~/.claude/commands/write.md", "---\nallowed-tools: Write, Bash\n---\nWrite")
+    edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
+    conversation = await opened({"calls": [edit]}, {"text": "done"}, mode="ask")
+
+    ended = await conversation.turn("/write")
+
+    assert not (world.project / "b.txt").exists()
+    assert [denial.tool for denial in ended.denials] == ["write_file"]
+
+
+async def test_the_model_it_wants_is_used_for_its_turn_and_an_unknown_one_is_not(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")
+    conversation = await opened({"text": "done"})
+    model = conversation.status().model
+
+    await conversation.turn("/x")
+
+    assert conversation.status().model == model
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert any("asks for the model opus, which kode does not know" in text for text in notices)
+
+
+async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, opened: Open) -> None:
+    world.write(".claude/commands/x.md", "Run !`touch effect`")
+    conversation = await opened({"text": "done"}, mode="full")
+
+    await conversation.turn("/x")
+
+    assert not (world.project / "effect").exists()
+    assert [part.source for part in conversation.session.messages[0].parts] == [""]

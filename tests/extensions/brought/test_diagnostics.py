@@ -1,0 +1,163 @@
+"""What checkers find newly wrong after an edit: programs of the test that print what they are told,
+and real ones where they are installed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kode.events import Event, ToolFinished
+from kode.extensions import diagnostics
+from tests.extensions.brought.conftest import Open, World
+from tests.needs import needs
+
+FAKE = """#!/bin/sh
+n=0
+while IFS= read -r line; do
+  n=$((n+1))
+  case $line in *wrong*) echo "a.py:$n:1: F821 Undefined name \\`$line\\`";; esac
+done
+"""
+
+
+@pytest.fixture
+def ruff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a program called ruff on the PATH, before all others."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def install(text: str) -> None:
+        (folder / "ruff").write_text(text)
+        (folder / "ruff").chmod(0o755)
+
+    return install
+
+
+def edit(content: str, path: str = "a.py") -> dict[str, object]:
+    call = {"name": "write_file", "arguments": {"path": path, "content": content}}
+    return {"calls": [{"name": "read_file", "arguments": {"path": path}}, call]}
+
+
+async def result_of(opened: Open, events: list[Event], step: dict[str, object], **flags) -> str:
+    conversation = await opened(step, {"text": "done"}, mode="auto-edit", **flags)
+    await conversation.turn("edit")
+    finished = [one for one in events if isinstance(one, ToolFinished) and one.name != "read_file"]
+    return finished[-1].text
+
+
+OFF = {"sandbox.enabled": False}
+
+
+async def test_only_what_is_newly_wrong_is_said(
+    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
+) -> None:
+    ruff(FAKE)
+    world.write("a.py", "old wrong\nfine\n")
+
+    text = await result_of(opened, events, edit("more\nold wrong\nnew wrong\n"), **OFF)
+
+    assert text.endswith("[ruff: wrong since this edit]\na.py:3: F821 Undefined name `new wrong`")
+
+
+async def test_where_nothing_is_newly_wrong_nothing_is_said(
+    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
+) -> None:
+    ruff(FAKE)
+    world.write("a.py", "old wrong\n")
+
+    assert "wrong since" not in await result_of(opened, events, edit("x\nold wrong\n"), **OFF)
+
+
+async def test_at_most_ten_lines_are_said(
+    opened: Open, events: list[Event], ruff: Callable[[str], None]
+) -> None:
+    ruff(FAKE)
+    content = "".join(f"wrong {n}\n" for n in range(30))
+
+    text = await result_of(opened, events, {"calls": [edit(content)["calls"][1]]}, **OFF)
+
+    said = text.partition("[ruff: wrong since this edit]\n")[2].splitlines()
+    assert len(said) == diagnostics.MAX_LINES + 1
+    assert said[-1] == "and 20 more"
+
+
+@pytest.mark.parametrize("broken", ["#!/bin/sh\nsleep 60\n", "#!/bin/sh\nexit 3\n", "no program"])
+async def test_a_checker_that_hangs_or_fails_costs_an_edit_nothing(
+    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None], broken: str
+) -> None:
+    ruff(broken)
+    world.write("a.py", "x\n")
+
+    text = await result_of(opened, events, edit("y\n"), **OFF)
+
+    assert "[" not in text
+    assert (world.project / "a.py").read_text() == "y\n"
+
+
+async def test_one_key_turns_it_off(
+    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
+) -> None:
+    ruff(FAKE)
+
+    step = {"calls": [edit("wrong\n")["calls"][1]]}
+    text = await result_of(opened, events, step, diagnostics=False, **OFF)
+
+    assert "wrong since" not in text
+
+
+async def test_a_checker_of_the_project_does_not_run_outside_a_sandbox(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(".venv/bin/ruff", "#!/bin/sh\ntouch effect\n", mode=0o755)
+    monkeypatch.setenv("PATH", f"{world.project}/.venv/bin{os.pathsep}/usr/bin:/bin")
+
+    await result_of(opened, events, {"calls": [edit("x\n")["calls"][1]]}, **OFF)
+
+    assert not (world.project / "effect").exists()
+
+
+@needs("bwrap")
+async def test_a_checker_of_the_project_runs_in_the_sandbox_and_changes_nothing(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    noisy = FAKE.replace("n=0\n", "n=0; touch effect /tmp/kode-effect\n", 1)
+    world.write(".venv/bin/ruff", noisy, mode=0o755)
+
+    text = await result_of(opened, events, {"calls": [edit("wrong\n")["calls"][1]]})
+
+    assert "F821" in text
+    assert not (world.project / "effect").exists()
+    assert not Path("/tmp/kode-effect").exists()
+
+
+@needs("bwrap")
+@needs("tsc")
+async def test_a_checker_of_the_whole_project_sees_both_texts_of_a_file(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may need longer than anybody would wait for it.
+    monkeypatch.setattr(diagnostics, "LIMIT_S", 60.0)
+    monkeypatch.setattr(diagnostics, "ENDS_AFTER_S", 60.0)
+    world.write("tsconfig.json", '{"compilerOptions": {"strict": true}}')
+    world.write("b.ts", "export const old: number = 'b';\n")
+    world.write("a.ts", "export const one: number = 1;\n")
+
+    text = await result_of(opened, events, edit("export const one: number = 'a';\n", "a.ts"))
+
+    assert "a.ts:1: error TS2322" in text
+    assert "b.ts" not in text
+
+
+@needs("bwrap")
+@needs("gofmt")
+async def test_go_that_cannot_be_parsed_is_said(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnostics, "LIMIT_S", 60.0)
+    world.write("a.go", "package main\n")
+
+    text = await result_of(opened, events, edit("package main\nfunc {\n", "a.go"))
+
+    assert "[gofmt: wrong since this edit]\na.go:2: expected" in text

@@ -1,0 +1,45 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.extensions.front_matter import read
+
+
+def test_a_file_without_a_head_is_all_body() -> None:
+    assert read("Do this.\n---\nand that\n").body == "Do this.\n---\nand that"
+
+
+def test_fields_are_texts_lists_and_truths() -> None:
+    document = read("---\nname: x\nn: 3\ntools: [Read, Grep]\nhidden: yes\nnothing:\n---\nbody\n")
+
+    assert (document.text("name"), document.text("n")) == ("x", "3")
+    assert document.texts("tools") == ("Read", "Grep")
+    assert document.is_set("hidden")
+    assert document.text("nothing") == document.text("missing") == ""
+    assert document.body == "body"
+
+
+def test_a_colon_in_a_plain_value_does_not_make_a_head_unreadable() -> None:
+    document = read('---\nname: pdf\ndescription: Use when: a "PDF" is there\n---\nbody')
+
+    assert document.text("description") == 'Use when: a "PDF" is there'
+    assert document.text("name") == "pdf"
+
+
+def test_a_head_that_is_no_yaml_is_said_and_leaves_the_body() -> None:
+    document = read("---\n\t: [\n---\nbody")
+
+    assert document.problem == "its head is no YAML"
+    assert document.body == "body"
+
+
+def test_aliases_cannot_make_a_text_that_fills_the_memory() -> None:
+    levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))
+    document = read(f"---\na0: &a0 [x, x]\n{levels}\n---\nbody")
+
+    assert document.text("a29") == ""
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    read(text)
+    read(f"---\n{text}\n---\nbody")

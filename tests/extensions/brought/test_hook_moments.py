@@ -1,0 +1,307 @@
+"""Hooks in conversations: real programs, run when they should be, doing no more than they may."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kode.conversation import Conversation
+from kode.errors import UserError
+from kode.events import Event, Notice, ToolFinished
+from kode.messages import Text, results_of
+from kode.permissions.gate import Answer, Question
+from kode.session.entries import HookEntry
+from tests.extensions.brought.conftest import Open, World
+from tests.needs import needs
+
+EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}
+LIST = {"name": "shell", "arguments": {"command": "echo one"}}
+DONE = {"text": "done"}
+
+
+def hooks(
+    world: World,
+    *given: tuple[str, str, str],
+    file: str = "~/.claude/settings.json",
+    **more: Any,
+) -> None:
+    """Writes settings with (event, matcher, command)."""
+    events: dict[str, Any] = {}
+    for event, matcher, command in given:
+        hook = {"type": "command", "command": command, **more}
+        events.setdefault(event, []).append({"matcher": matcher, "hooks": [hook]})
+    world.write(file, json.dumps({"hooks": events}))
+
+
+def runs(conversation: Conversation) -> list[HookEntry]:
+    return [entry for entry in conversation.session.entries if isinstance(entry, HookEntry)]
+
+
+def finished(events: list[Event]) -> list[ToolFinished]:
+    return [event for event in events if isinstance(event, ToolFinished)]
+
+
+async def test_a_hook_refuses_a_call_and_the_model_reads_why(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    check = """python3 -c '
+import json, sys
+call = json.load(sys.stdin)
+if call["tool_input"]["file_path"].endswith("a.txt"):
+    print("a.txt is generated", file=sys.stderr)
+    sys.exit(2)
+'"""
+    hooks(world, ("PreToolUse", "Write|Edit", check))
+    other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
+    conversation = await opened({"calls": [EDIT, other]}, DONE, mode="full")
+
+    ended = await conversation.turn("write")
+
+    assert [path.name for path in world.project.glob("*.txt")] == ["b.txt"]
+    assert "a.txt is generated" in finished(events)[0].text
+    assert finished(events)[0].refused
+    assert [denial.tool for denial in ended.denials] == ["write_file"]
+    assert [(run.event, run.outcome, run.exit_code) for run in runs(conversation)] == [
+        ("PreToolUse", "deny", 2),
+        ("PreToolUse", "", 0),
+    ]
+
+
+ALLOW = """echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'"""
+ASK = """echo '{"hookSpecificOutput":
+{"permissionDecision": "ask", "permissionDecisionReason": "big"}}'"""
+
+
+async def test_a_hook_allows_what_a_rule_could(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "Write", ALLOW))
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask")
+
+    await conversation.turn("write")
+
+    assert (world.project / "a.txt").exists()
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_a_hook_allows_nothing_that_no_rule_could(
+    world: World, opened: Open, mode: str
+) -> None:
+    hooks(world, ("PreToolUse", "*", ALLOW))
+    own = {"name": "write_file", "arguments": {"path": str(world.home / "x"), "content": "x"}}
+    calls = [own, EDIT] if mode == "plan" else [own]
+    conversation = await opened({"calls": calls}, DONE, mode=mode)
+
+    ended = await conversation.turn("write")
+
+    assert len(ended.denials) == len(calls)
+    assert not (world.home / "x").exists()
+
+
+async def test_a_deny_rule_of_the_person_beats_a_hook_that_allows(
+    world: World, opened: Open
+) -> None:
+    hooks(world, ("PreToolUse", "*", ALLOW))
+    flags = {"permissions.deny": ["write_file"]}
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="full", **flags)
+
+    await conversation.turn("write")
+
+    assert not (world.project / "a.txt").exists()
+
+
+async def test_a_hook_has_the_person_asked_in_every_mode(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "Write", ASK))
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(choice="no")
+
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="full", ask=ask)
+
+    await conversation.turn("write")
+
+    assert "wants you to decide: big" in asked[0].reason
+    assert not (world.project / "a.txt").exists()
+
+
+@pytest.mark.parametrize("command", ["exit 1", "no-such-program-here", "sleep 60", "echo '{'"])
+async def test_a_guard_that_fails_lets_nothing_pass(
+    world: World, opened: Open, events: list[Event], command: str
+) -> None:
+    hooks(world, ("PreToolUse", "*", command), guard=True, timeout=1)
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
+
+    await conversation.turn("write")
+
+    assert not (world.project / "a.txt").exists()
+    assert "Without it nothing goes on" in finished(events)[0].text
+
+
+async def test_any_other_hook_that_fails_is_said_and_stops_nothing(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("PreToolUse", "*", "no-such-program-here"))
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
+
+    await conversation.turn("write")
+
+    assert (world.project / "a.txt").exists()
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert any("its program was not found" in text for text in notices)
+
+
+async def test_context_of_hooks_goes_to_the_model_with_what_it_is_about(
+    world: World, opened: Open
+) -> None:
+    say = """echo '{"hookSpecificOutput": {"additionalContext": "say %s"}}'"""
+    hooks(
+        world,
+        ("SessionStart", "startup", "echo from the start"),
+        ("SessionStart", "resume", "echo not now"),
+        ("UserPromptSubmit", "", "echo with the prompt"),
+        ("PreToolUse", "Bash", say.replace("%s", "before")),
+        ("PostToolUse", "Bash", say.replace("%s", "after")),
+        ("PostToolUseFailure", "Bash", say.replace("%s", "failed")),
+    )
+    wrong = {"name": "shell", "arguments": {"command": "exit 3"}}
+    conversation = await opened({"calls": [LIST, wrong]}, DONE)
+
+    await conversation.turn("list")
+
+    first, *_, results, _ = conversation.session.messages
+    notes = [part.text for part in first.parts if isinstance(part, Text) and part.source == "note"]
+    assert notes == ["[hook] from the start", "[hook] with the prompt"]
+    worked, failed = results_of(results)
+    assert worked.text.endswith("[hook] say before\n\n[hook] say after")
+    assert failed.text.endswith("[hook] say before\n\n[hook] say failed")
+
+
+async def test_a_hook_refuses_a_message_and_nothing_of_it_is_kept(
+    world: World, opened: Open
+) -> None:
+    hooks(world, ("UserPromptSubmit", "", "grep -q secret && { echo no secrets >&2; exit 2; }"))
+    conversation = await opened(DONE)
+
+    with pytest.raises(UserError, match="no secrets"):
+        await conversation.turn("the secret is 12")
+
+    assert conversation.session.messages == []
+
+
+async def test_a_turn_goes_on_until_its_hooks_agree(world: World, opened: Open) -> None:
+    check = 'test -e a.txt || { echo "a.txt is missing" >&2; exit 2; }'
+    hooks(world, ("Stop", "", check))
+    conversation = await opened({"text": "ready"}, {"calls": [EDIT]}, DONE, mode="full")
+
+    ended = await conversation.turn("write")
+
+    assert ended.result == "done"
+    assert ended.steps == 3
+    assert [run.outcome for run in runs(conversation)] == ["deny", ""]
+
+
+async def test_a_turn_ends_even_if_its_hooks_never_agree(world: World, opened: Open) -> None:
+    hooks(world, ("Stop", "", "exit 2"))
+    conversation = await opened(*({"text": f"{n}"} for n in range(20)))
+
+    ended = await conversation.turn("write")
+
+    assert ended.result == "5"
+
+
+async def test_a_hook_answers_a_question_only_where_a_saved_rule_could(
+    world: World, opened: Open
+) -> None:
+    allow = """echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"""
+    hooks(world, ("PermissionRequest", "Write|Bash", allow))
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.subject)
+        return Answer(choice="no")
+
+    gone = {"name": "shell", "arguments": {"command": "rm -rf .git"}}
+    conversation = await opened({"calls": [EDIT, gone]}, DONE, ask=ask)
+
+    await conversation.turn("write")
+
+    assert asked == ["rm -rf .git"]
+    assert (world.project / "a.txt").exists()
+
+
+async def test_hooks_see_the_ends_of_sessions_and_compactions(world: World, opened: Open) -> None:
+    hooks(world, ("PreCompact", "manual", "echo keep names"), ("SessionEnd", "", "true"))
+    conversation = await opened({"text": "long " * 3_000}, {"text": "summary"})
+    await conversation.turn("talk")
+
+    await conversation.compact()
+    await conversation.new_session()
+
+    files = (world.home / "sessions").glob("*.jsonl")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    seen = [json.loads(line) for line in lines if '"type":"hook"' in line]
+    assert [entry["event"] for entry in seen] == ["PreCompact", "SessionEnd"]
+
+
+@needs("bwrap")
+async def test_a_hook_has_no_keys_no_network_and_no_home(
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-hooks-1234567890")
+    world.write("~/.ssh/id_ed25519", "private\n")
+    look = "env; cat ~/.ssh/id_ed25519; cat /proc/net/dev; pwd; echo $CLAUDE_PROJECT_DIR"
+    hooks(world, ("UserPromptSubmit", "", look))
+    conversation = await opened(DONE)
+
+    await conversation.turn("hello")
+
+    said = str(conversation.session.messages[0].parts)
+    assert "sk-not-for-hooks" not in said
+    assert "private" not in said
+    assert "eth0" not in said
+    assert f"{world.project}\\n{world.project}" in said
+
+
+@needs("bwrap")
+async def test_what_a_hook_changes_after_a_call_is_decided_like_a_command(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("PostToolUse", "Write", "tr a-z A-Z < a.txt > b.txt"))
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="auto-edit")
+
+    await conversation.turn("write")
+
+    assert (world.project / "b.txt").read_text() == "A\n"
+    assert "[It changed b.txt (new).]" in finished(events)[0].text
+    await conversation.undo()
+    assert not (world.project / "b.txt").exists()
+
+
+@needs("bwrap")
+async def test_what_a_hook_changes_before_a_call_is_dropped(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "*", "touch left"))
+    conversation = await opened({"calls": [LIST]}, DONE, mode="auto-edit")
+
+    await conversation.turn("list")
+
+    assert not (world.project / "left").exists()
+
+
+async def test_hooks_of_a_repository_run_after_a_yes_and_never_after_a_change(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    guard = ("PreToolUse", "*", "python3 .claude/hooks/check.py")
+    hooks(world, guard, file=".claude/settings.json")
+    world.write(".claude/hooks/check.py", "print('fine')\n")
+    before = await opened({"calls": [LIST]}, DONE)
+    await before.turn("list")
+    assert runs(before) == []
+
+    world.approve()
+    after = await opened({"calls": [LIST]}, {"calls": [LIST]}, DONE)
+    await after.open()
+    world.write(".claude/hooks/check.py", "open('/tmp/effect', 'w')\n")
+    await after.turn("list")
+
+    assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, ""), (None, "")]
+    assert "has changed since this session began" in runs(after)[0].detail

@@ -1,0 +1,250 @@
+"""Hooks of settings files: found, pinned with the programs they name, matched, read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kode.contracts import ToolOutput
+from kode.extensions.hook_answer import answer_of, joined
+from kode.extensions.hook_input import call_fields, names_of
+from kode.extensions.hooks import EVENTS, Hook, is_current
+from kode.extensions.program import Ran
+from tests.extensions.brought.conftest import World
+
+
+def settings(event: str, command: str, matcher: str = "", **more: Any) -> str:
+    hook = {"type": "command", "command": command, **more}
+    return json.dumps({"hooks": {event: [{"matcher": matcher, "hooks": [hook]}]}})
+
+
+def the_hook(world: World) -> Hook:
+    (found,) = world.find().hooks
+    return found.thing
+
+
+def test_the_files_of_four_places_count_together(world: World) -> None:
+    world.write(".claude/settings.json", settings("Stop", "a"))
+    world.write(".claude/settings.local.json", settings("Stop", "b"))
+    world.write("kode.json", settings("Stop", "c"))
+    world.write("~/.claude/settings.json", settings("Stop", "d"))
+    world.write("~/kode-home/config.json", settings("Stop", "e"))
+
+    standings = {one.thing.command: one.standing for one in world.find().hooks}
+
+    assert standings == {"b": "new", "a": "new", "c": "new", "d": "used", "e": "used"}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_can_have_a_hook(world: World, event: str) -> None:
+    world.write("~/.claude/settings.json", settings(event, "true"))
+
+    assert world.find().used_hooks[0].event == event
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (settings("Sotp", "x"), "kode has no event 'Sotp'"),
+        (settings("Stop", " "), "has no command"),
+        (settings("Stop", "x", type="prompt"), "not 'prompt'"),
+        (settings("PreToolUse", "x", "Edit("), "is no regular expression"),
+        (settings("Stop", "x", timeout="soon"), "no number of seconds"),
+        (settings("Stop", "x", sandbox=False), "only hooks of your own files"),
+        ("{", "were left out"),
+    ],
+)
+def test_what_cannot_be_used_is_left_out_with_a_reason(world: World, given: str, said: str) -> None:
+    world.write(".claude/settings.json", given)
+
+    found = world.find()
+
+    assert found.hooks == ()
+    assert said in found.problems[0]
+
+
+@pytest.mark.parametrize("name", ["check.sh", "shared.sh"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        '"$CLAUDE_PROJECT_DIR"/.claude/hooks/check.sh --strict',
+        "bash ${CLAUDE_PROJECT_DIR}/.claude/hooks/check.sh",
+        'cd "$CLAUDE_PROJECT_DIR" && ./.claude/hooks/check.sh',
+        "$(git rev-parse --show-toplevel)/.claude/hooks/check.sh",
+        "bash -c '.claude/hooks/check.sh; true'",
+        "X=.claude/hooks/check.sh sh -c '$X'",
+    ],
+)
+def test_a_hook_is_pinned_with_the_programs_it_names_and_those_beside_them(
+    world: World, command: str, name: str
+) -> None:
+    world.write(".claude/settings.json", settings("PreToolUse", command))
+    world.write(".claude/hooks/check.sh", ". shared.sh\n")
+    world.write(".claude/hooks/shared.sh", "exit 0\n")
+    world.approve()
+    hook = world.find().used_hooks[0]
+    assert is_current(hook, world.around())
+
+    world.write(f".claude/hooks/{name}", "curl evil.example\n")
+
+    assert world.find().hooks[0].standing == "changed"
+    assert not is_current(hook, world.around())
+
+
+def test_a_program_elsewhere_in_the_project_is_pinned_alone(world: World) -> None:
+    world.write(".claude/settings.json", settings("Stop", "python3 tools/check.py && ls ."))
+    world.write("tools/check.py", "pass\n")
+    world.write("tools/other.py", "pass\n")
+    world.approve()
+
+    world.write("tools/other.py", "changed\n")
+    assert world.find().hooks[0].standing == "used"
+    world.write("tools/check.py", "changed\n")
+    assert world.find().hooks[0].standing == "changed"
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "matches"),
+    [
+        ("", "shell", True),
+        ("*", "shell", True),
+        ("Bash", "shell", True),
+        ("shell", "shell", True),
+        ("Edit|Write", "write_file", True),
+        ("Edit|Write", "shell", False),
+        ("Ba", "shell", False),
+        ("mcp__.*", "mcp__files__read", True),
+        ("^(Edit|MultiEdit)$", "edit_file", True),
+    ],
+)
+def test_a_matcher_names_tools_as_other_agents_or_as_kode(
+    world: World, matcher: str, tool: str, matches: bool
+) -> None:
+    world.write("~/.claude/settings.json", settings("PreToolUse", "x", matcher))
+
+    assert the_hook(world).matches(names_of(tool, {})) is matches
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "name", "given"),
+    [
+        ("shell", {"command": "ls", "timeout_s": 2.0}, "Bash", {"command": "ls", "timeout": 2000}),
+        (
+            "edit_file",
+            {"path": "a.py", "old_text": "a", "new_text": "b"},
+            "Edit",
+            {"file_path": "{cwd}/a.py", "old_string": "a", "new_string": "b", "replace_all": False},
+        ),
+        (
+            "write_file",
+            {"path": "/x/a.py", "content": "c"},
+            "Write",
+            {"file_path": "/x/a.py", "content": "c"},
+        ),
+        (
+            "read_file",
+            {"path": "a.py", "limit": 3},
+            "Read",
+            {"file_path": "{cwd}/a.py", "limit": 3},
+        ),
+        (
+            "todo",
+            {"items": [{"text": "t", "status": "doing"}]},
+            "TodoWrite",
+            {"todos": [{"content": "t", "activeForm": "t", "status": "in_progress"}]},
+        ),
+        ("mcp__a__b", {"x": 1}, "mcp__a__b", {"x": 1}),
+    ],
+)
+def test_a_call_is_told_in_the_words_that_hooks_are_written_for(
+    world: World, tool: str, arguments: dict[str, Any], name: str, given: dict[str, Any]
+) -> None:
+    told = call_fields(tool, arguments, world.project)
+
+    expected = json.loads(json.dumps(given).replace("{cwd}", str(world.project)))
+    assert told == {"tool_name": name, "tool_input": expected}
+
+
+ANSWERS = [
+    (Ran(exit_code=0), "", ""),
+    (Ran(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
+    (Ran(exit_code=1, stderr="oops"), "", "failed with exit code 1 (oops)"),
+    (Ran(exit_code=127), "", "its program was not found"),
+    (Ran(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
+    (Ran(exit_code=0, stdout="{broken"), "", "begins as JSON and is none"),
+    (Ran(exit_code=0, stdout='{"decision": "block", "reason": "r"}'), "deny", "r"),
+    (Ran(exit_code=0, stdout='{"decision": "approve"}'), "allow", ""),
+    (Ran(exit_code=0, stdout='{"continue": false, "stopReason": "s"}'), "deny", "s"),
+    (
+        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"permissionDecision": "ask"}}'),
+        "ask",
+        "wants you to decide",
+    ),
+    (
+        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": {"command": "ls"}}}'),
+        "deny",
+        'it wants this input instead: {"command": "ls"}',
+    ),
+    (
+        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'),
+        "allow",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ran", "outcome", "said"), ANSWERS)
+def test_what_a_hook_answers(world: World, ran: Ran, outcome: str, said: str) -> None:
+    world.write("~/.claude/settings.json", settings("PreToolUse", "x"))
+
+    answer = answer_of(the_hook(world), ran)
+
+    assert answer.outcome == outcome
+    assert said in answer.reason + answer.message
+
+
+@pytest.mark.parametrize(
+    "ran",
+    [
+        Ran(exit_code=1),
+        Ran(exit_code=127),
+        Ran(exit_code=-9),
+        Ran(exit_code=None, fault="did not end within 1 s"),
+        Ran(exit_code=0, stdout="{broken"),
+    ],
+)
+def test_a_guard_that_does_not_run_to_its_end_refuses(world: World, ran: Ran) -> None:
+    world.write("~/.claude/settings.json", settings("PreToolUse", "x", guard=True))
+
+    assert answer_of(the_hook(world), ran).outcome == "deny"
+
+
+def test_of_several_answers_a_refusal_counts_and_all_context_stays(world: World) -> None:
+    world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
+    hook = the_hook(world)
+    ran = [
+        Ran(exit_code=0, stdout="note one"),
+        Ran(exit_code=0, stdout='{"decision": "approve"}'),
+        Ran(exit_code=2, stderr="no"),
+        Ran(exit_code=0, stdout="note two"),
+    ]
+
+    answer = joined(answer_of(hook, one) for one in ran)
+
+    assert answer.outcome == "deny"
+    assert answer.context == "note one\n\nnote two"
+
+
+def test_plain_output_is_context_only_where_it_is_meant_for_the_model(world: World) -> None:
+    world.write("~/.claude/settings.json", settings("PostToolUse", "x"))
+
+    assert answer_of(the_hook(world), Ran(exit_code=0, stdout="formatted")).context == ""
+
+
+def test_an_output_is_told_with_its_exit_code() -> None:
+    from kode.extensions.hook_input import output_fields
+    from kode.tools.shell import shell
+
+    told = output_fields(shell, ToolOutput(text="out", exit_status=0), "out")
+
+    assert told["tool_response"] == {"stdout": "out", "stderr": "", "exit_code": 0}

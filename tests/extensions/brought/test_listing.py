@@ -1,0 +1,112 @@
+"""What a person is shown of skills, commands, agents and hooks, and hooks tried by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.cli.main import main
+from kode.errors import ConfigError
+from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.test_hook_moments import hooks
+
+FILES = {
+    "skills": (".claude/skills/one/SKILL.md", "---\nname: one\ndescription: Does it.\n---\nHow"),
+    "commands": (".claude/commands/one.md", "---\nargument-hint: N\n---\nDoes it."),
+    "agents": (".claude/agents/one.md", "---\nname: one\ndescription: Does it.\n---\nBe brief."),
+    "hooks": (
+        ".claude/settings.json",
+        json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}),
+    ),
+}
+
+
+@pytest.fixture
+def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.chdir(world.project)
+    monkeypatch.setenv("KODE_HOME", str(world.home))
+    return world
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_each_kind_is_listed_with_where_it_is_from_and_whether_it_counts(
+    here: World, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    path = here.write(*FILES[kind])
+    assert main([kind]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("new ")
+    assert "kode trust approve" in shown
+
+    here.approve()
+    assert main([kind, *(["list"] if kind == "hooks" else []), "--json"]) == 0
+
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["state"], row["scope"]) == ("used", "project")
+    assert row["origin"] in (str(path), str(path.parent))
+    assert len(row["hash"]) == 64
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_where_there_is_none_it_says_what_is_read(
+    here: World, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    assert main([kind]) == 0
+    assert f"No {kind} here. kode reads" in capsys.readouterr().out
+
+
+def test_what_cannot_be_used_is_said_on_stderr(
+    here: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here.write(".claude/skills/one/SKILL.md", "no head")
+
+    assert main(["skills"]) == 0
+    assert "has no description" in capsys.readouterr().err
+
+
+def test_a_hook_is_tried_with_what_a_file_says(
+    here: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuse = "grep -q '\"command\": \"rm' && { echo 'no rm' >&2; exit 2; }; exit 0"
+    hooks(here, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))
+    here.write("call.json", json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm x"}}))
+
+    assert main(["hooks", "test", "PreToolUse", "--input", "call.json"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "PreToolUse:Bash: exit code 2" in shown
+    assert "decides: deny" in shown
+    assert "no rm" in shown
+    assert "PreToolUse:Edit: not about Bash" in shown
+
+
+def test_a_hook_that_nobody_approved_is_not_even_tried(
+    here: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hooks(here, ("Stop", "", "touch /tmp/kode-effect"), file=".claude/settings.json")
+
+    assert main(["hooks", "test", "Stop"]) == 0
+
+    assert "not run, it is new" in capsys.readouterr().out
+    assert not Path("/tmp/kode-effect").exists()
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_an_input_that_is_no_object_is_refused(
+    here: World, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    if content is not None:
+        here.write("call.json", content)
+
+    assert main(["hooks", "test", "Stop", "--input", "call.json"]) == ConfigError.exit_code
+    assert "--input call.json" in capsys.readouterr().err
+
+
+async def test_commands_and_skills_are_offered_from_the_start(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/git/fix.md", "---\nargument-hint: N\n---\nFix it.")
+    world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
+    conversation = await opened()
+
+    assert conversation.offered() == {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    await conversation.open()
+    assert conversation.offered() == {"git:fix": "N Fix it.", "pdf": "Reads PDF."}

@@ -1,0 +1,70 @@
+"""Servers of their own for the tests of extensions: started for real, outside of any sandbox."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext
+from kode.events import silent
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import McpServer
+from tests.workplaces import workplace
+
+SERVERS = Path(__file__).parent / "servers"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("KODE_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def place(home, project):
+    return workplace(project, home=home)
+
+
+@pytest.fixture
+def context(place):
+    return ToolContext(place=place, call_id="c1", session_id=None, emit=silent, seen_files={})
+
+
+@pytest.fixture
+async def server(home, project, place):
+    """Starts `servers/NAME.py` with words for it, as an entry of the project."""
+    started = []
+
+    async def start(name, *words, emit=silent, elicit=None, sandboxed=False, **values):
+        command = {"command": sys.executable, "args": [str(SERVERS / f"{name}.py"), *words]}
+        entry = Entry(
+            name=name,
+            origin=project / ".mcp.json",
+            scope="project",
+            project=project,
+            values={**command, **values},
+        )
+        one = McpServer(
+            entry=entry,
+            home=home,
+            open=opener(place, sandboxed=sandboxed, elicit=elicit),
+            emit=emit,
+        )
+        one.start()
+        started.append(one)
+        await one.settled.wait()
+        return one
+
+    yield start
+    for one in started:
+        await one.stop()

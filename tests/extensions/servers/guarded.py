@@ -1,0 +1,87 @@
+"""A server that answers only those who have logged in, and the place where they do; on PORT."""
+
+import os
+from urllib.parse import urlencode
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+PORT = int(os.environ["PORT"])
+HERE = f"http://127.0.0.1:{PORT}"
+TOKEN = "tok-0123456789"
+
+
+async def resource(request):
+    return JSONResponse({"resource": f"{HERE}/mcp", "authorization_servers": [HERE]})
+
+
+async def metadata(request):
+    return JSONResponse(
+        {
+            "issuer": HERE,
+            "authorization_endpoint": f"{HERE}/authorize",
+            "token_endpoint": f"{HERE}/token",
+            "registration_endpoint": f"{HERE}/register",
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
+        }
+    )
+
+
+async def register(request):
+    asked = await request.json()
+    return JSONResponse({**asked, "client_id": "kode-1"}, status_code=201)
+
+
+async def authorize(request):
+    query = request.query_params
+    back = urlencode({"code": "c-1", "state": query["state"]})
+    return RedirectResponse(f"{query['redirect_uri']}?{back}")
+
+
+async def token(request):
+    form = await request.form()
+    assert form["code"] == "c-1"
+    assert form["code_verifier"]
+    return JSONResponse({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
+
+
+async def mcp(request):
+    if request.headers.get("authorization") != f"Bearer {TOKEN}":
+        where = f'Bearer resource_metadata="{HERE}/.well-known/oauth-protected-resource"'
+        return Response(status_code=401, headers={"WWW-Authenticate": where})
+    if request.method != "POST":
+        return Response(status_code=405)
+    asked = await request.json()
+    if "id" not in asked:
+        return Response(status_code=202)
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    match asked["method"]:
+        case "initialize":
+            answer["result"] = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "guarded", "version": "1"},
+            }
+        case "tools/list":
+            answer["result"] = {"tools": [{"name": "open", "inputSchema": {"type": "object"}}]}
+        case _:
+            answer["error"] = {"code": -32601, "message": "no"}
+    return JSONResponse(answer)
+
+
+app = Starlette(
+    routes=[
+        Route("/.well-known/oauth-protected-resource", resource),
+        Route("/.well-known/oauth-protected-resource/mcp", resource),
+        Route("/.well-known/oauth-authorization-server", metadata),
+        Route("/register", register, methods=["POST"]),
+        Route("/authorize", authorize),
+        Route("/token", token, methods=["POST"]),
+        Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
+    ]
+)
+uvicorn.run(app, host="127.0.0.1", port=PORT, log_level="critical")

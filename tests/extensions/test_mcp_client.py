@@ -1,0 +1,224 @@
+"""Each feature of the protocol, with a real server of the SDK, over both transports."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import urllib.request
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from kode.errors import ServerError
+from kode.extensions import mcp_client, mcp_login, mcp_server
+from kode.extensions.mcp_config import Entry, Server
+from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import McpServer
+
+SERVERS = Path(__file__).parent / "servers"
+PLAIN = str(SERVERS / "plain.py")
+
+
+def outside(argv):
+    return None
+
+
+@asynccontextmanager
+async def listening(script, *words, port=None):
+    """A server of `servers/` that listens; gives its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = port or free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(SERVERS / script), *words),
+        env={**os.environ, "PORT": str(port)},
+        stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                await writer.wait_closed()
+                break
+            except OSError:
+                await asyncio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+@asynccontextmanager
+async def over_http():
+    async with listening("plain.py", "http") as url:
+        yield Server(name="plain", url=url, environment={}, headers={})
+
+
+@asynccontextmanager
+async def over_stdio():
+    yield Server(name="plain", command=(sys.executable, PLAIN), environment={}, headers={})
+
+
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
+async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
+    asked, lines = [], []
+
+    async def elicit(form):
+        asked.append(form)
+        return {"colour": "red"}
+
+    async with (
+        transport() as server,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
+        ) as connection,
+    ):
+        tools = {tool.name: tool for tool in await connection.tools()}
+        assert tools["add"].description == "Adds two numbers."
+        assert tools["add"].parameters["required"] == ["a", "b"]
+        assert (await connection.call("add", {"a": 1, "b": 2}, lines.append)).text == "3"
+
+        failed = await connection.call("fail", {}, lines.append)
+        assert failed.is_error
+
+        assert (await connection.call("slow", {}, lines.append)).text == "done"
+        assert lines == ["half of it (1 of 2)"]
+
+        painted = await connection.call("paint", {}, lines.append)
+        assert painted.text == "accept red"
+        assert [(form.message, form.fields[0].name) for form in asked] == [
+            ("Which colour?", "colour")
+        ]
+
+        picture = await connection.call("picture", {}, lines.append)
+        assert picture.pictures[0].data.startswith(b"\x89PNG")
+
+        assert [one.key for one in await connection.resources()] == ["note://today"]
+        assert (await connection.read("note://today")).text == "a note from outside"
+        with pytest.raises(ServerError, match="plain"):
+            await connection.read("note://never")
+
+        assert [one.arguments for one in await connection.prompts()] == [("name!",)]
+        assert (await connection.prompt("greet", {"name": "Ann"})).text == "Say hello to Ann."
+
+
+async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
+    async def nobody(form):
+        return None
+
+    async with (
+        over_stdio() as server,
+        mcp_client.connect(
+            server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=nobody
+        ) as connection,
+    ):
+        assert (await connection.call("paint", {}, print)).text == "decline"
+
+
+async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
+    async with (
+        over_stdio() as server,
+        mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
+    ):
+        calling = asyncio.ensure_future(connection.call("forever", {}, print))
+        await asyncio.sleep(0.2)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert (await connection.call("add", {"a": 2, "b": 2}, print)).text == "4"
+
+
+async def test_a_server_that_goes_away_and_comes_back_is_reached_again(
+    home, project, place, monkeypatch
+):
+    monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 20)
+
+    async def answer(one):
+        while True:
+            with contextlib.suppress(ServerError):
+                return (await one.connection().call("add", {"a": 1, "b": 2}, print)).text
+            await asyncio.sleep(0.05)
+
+    async with listening("plain.py", "http") as url:
+        entry = Entry(
+            name="plain",
+            origin=project / ".mcp.json",
+            scope="project",
+            project=project,
+            values={"url": url},
+        )
+        one = McpServer(
+            entry=entry, home=home, open=opener(place, sandboxed=True), emit=lambda event: None
+        )
+        one.start()
+        assert await answer(one) == "3"
+    with pytest.raises(ServerError, match="The MCP server plain"):
+        await one.connection().call("add", {"a": 1, "b": 2}, print)
+    async with listening("plain.py", "http", port=urlsplit(url).port):
+        assert await answer(one) == "3"
+    await one.stop()
+
+
+async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):
+    server = Server(name="gone", url="http://127.0.0.1:9/mcp", environment={}, headers={})
+    with pytest.raises(ServerError, match="The MCP server gone failed"):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+            pass
+
+
+async def test_a_program_that_is_not_there_is_a_fault_in_a_sentence(tmp_path):
+    server = Server(name="gone", command=("no-such-program",), environment={}, headers={})
+    with pytest.raises(ServerError, match="could not be started"):
+        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+            pass
+
+
+# ── logging in ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
+    pages = []
+
+    def tell(page):
+        pages.append(page)
+        threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()
+
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        for told in (tell, None):  # the second time nobody is there
+            async with mcp_client.connect(
+                server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=told
+            ) as connection:
+                assert [tool.name for tool in await connection.tools()] == ["open"]
+    assert len(pages) == 1
+    (kept,) = (tmp_path / "mcp").glob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_where_nobody_can_log_in_the_fault_says_how_to(tmp_path):
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
+            async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+                pass
+
+
+async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
+    async with listening("guarded.py") as url:
+        server = Server(name="guarded", url=url, environment={}, headers={})
+        login = mcp_login.login(server, tmp_path, None)
+        await login.context.storage.set_tokens(
+            mcp_login.OAuthToken(access_token="tok-0123456789", token_type="Bearer")
+        )
+        (kept,) = (tmp_path / "mcp").glob("*.json")
+        kept.write_text(kept.read_text().replace(url, "http://elsewhere/mcp"))
+        assert await login.context.storage.get_tokens() is None
+    assert list((tmp_path / "mcp").glob("*.damaged-*"))

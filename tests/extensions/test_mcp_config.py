@@ -1,0 +1,132 @@
+import json
+
+import pytest
+
+from kode.config import load_config
+from kode.errors import ConfigError
+from kode.extensions import mcp_config, trust
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("KODE_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def put(path, **servers):
+    path.write_text(json.dumps({"mcpServers": servers}))
+
+
+def entries(home, project):
+    return {one.name: one for one in mcp_config.find_servers(home, project).entries}
+
+
+def test_servers_are_found_in_all_three_places(home, project):
+    put(home / "config.json", own={"command": "a"})
+    put(project / ".mcp.json", shared={"type": "http", "url": "http://x"})
+    put(project / "kode.json", third={"command": "b"})
+
+    found = entries(home, project)
+
+    assert {name: one.scope for name, one in found.items()} == {
+        "own": "home",
+        "shared": "project",
+        "third": "project",
+    }
+
+
+def test_a_repository_cannot_take_the_name_of_a_server_of_ones_own(home, project):
+    put(home / "config.json", files={"command": "mine"})
+    put(project / ".mcp.json", files={"command": "theirs"})
+
+    found = mcp_config.find_servers(home, project)
+
+    assert [one.values["command"] for one in found.entries] == ["mine"]
+    assert "hidden by" in found.faults[0]
+
+
+def test_the_section_is_no_fault_of_the_settings(home, project):
+    put(project / "kode.json", one={"command": "a", "env": {"TOKEN": "${A_TOKEN:-none}"}})
+    loaded = load_config(home, project, environ={}, flags={})
+    assert loaded.warnings == ()
+
+
+def test_variables_are_replaced_only_when_a_server_is_started(home, project):
+    written = {
+        "command": "${PROGRAM:-python}",
+        "args": ["$HOME", "${ROOM}"],
+        "env": {"TOKEN": "${A_TOKEN}", "${A_TOKEN}": "kept"},
+    }
+    put(project / ".mcp.json", one=written)
+    entry = entries(home, project)["one"]
+
+    server = mcp_config.resolve(entry, {"ROOM": "r", "A_TOKEN": "s3cret"})
+
+    assert server.command == ("python", "$HOME", "r")
+    assert server.environment == {"TOKEN": "s3cret", "${A_TOKEN}": "kept"}
+    assert "s3cret" not in entry.item.content
+
+
+def test_a_variable_that_is_not_set_is_an_error_that_names_it(home, project):
+    put(project / ".mcp.json", one={"url": "http://x/${NOWHERE}"})
+    with pytest.raises(ConfigError, match="Set NOWHERE in the environment"):
+        mcp_config.resolve(entries(home, project)["one"], {})
+
+
+def test_what_the_command_runs_of_the_project_is_part_of_the_approval(home, project):
+    (project / "server.py").write_text("one")
+    put(project / ".mcp.json", one={"command": "python", "args": ["server.py"]})
+    before = trust.digest(entries(home, project)["one"].item)
+
+    (project / "server.py").write_text("two")
+
+    assert trust.digest(entries(home, project)["one"].item) != before
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "either a `command` or a `url`"),
+        ({"command": "a", "url": "b"}, "either a `command` or a `url`"),
+        ({"command": ["a"]}, "arguments go into `args`"),
+        ({"command": "a", "args": "b"}, "list of texts"),
+        ({"command": "a", "env": {"A": 1}}, "texts in its `env`"),
+        ({"type": "sse", "url": "b"}, "type 'sse'"),
+        ("a", "must be a section"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_reported_and_the_others_stay(home, project, values, said):
+    put(project / ".mcp.json", bad=values, good={"command": "a"})
+    found = mcp_config.find_servers(home, project)
+    assert [one.name for one in found.entries] == ["good"]
+    assert said in found.faults[0]
+
+
+@pytest.mark.parametrize("name", ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"])
+def test_a_name_that_would_not_be_one_part_of_a_tool_is_refused(home, project, name):
+    put(project / ".mcp.json", **{name: {"command": "a"}})
+    found = mcp_config.find_servers(home, project)
+    assert found.entries == ()
+    assert "needs a name" in found.faults[0]
+
+
+def test_adding_and_removing_leave_the_rest_of_the_file_alone(home, project):
+    path = home / "config.json"
+    path.write_text('{"model": "m"}')
+
+    mcp_config.add(path, "one", {"command": "a"})
+    with pytest.raises(ConfigError, match="already"):
+        mcp_config.add(path, "one", {"command": "b"})
+    assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {"one": {"command": "a"}}}
+
+    mcp_config.remove(path, "one")
+    assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {}}

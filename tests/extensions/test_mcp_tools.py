@@ -1,0 +1,286 @@
+"""Names, bounds and the stable pair; with connections that are values."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.errors import ServerError, ToolError
+from kode.events import ToolOutput as OutputEvent
+from kode.events import silent
+from kode.extensions import session as session_module
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_server import McpServer
+from kode.extensions.mcp_tools import MAX_RESULT_CHARS, pair_of, tools_of
+from kode.extensions.mcp_values import Content, Definition, Named, Picture
+from kode.extensions.session import Extensions
+from tests.pictures import png
+
+PNG = png()
+
+
+class Fake:
+    """A connection to a server that says what it is given."""
+
+    def __init__(self, names=("read",), text="ok", description="Does it."):
+        self.names, self.text, self.description = names, text, description
+        self.called = []
+
+    async def tools(self):
+        schema = {"type": "object", "properties": {}}
+        return tuple(
+            Definition(
+                name=name,
+                description=self.description,
+                parameters=schema,
+                whole={"name": name, "description": self.description},
+            )
+            for name in self.names
+        )
+
+    async def prompts(self):
+        return (Named(key="greet", arguments=("name!", "tone")),)
+
+    async def resources(self):
+        return ()
+
+    async def call(self, tool, arguments, report):
+        self.called.append((tool, dict(arguments)))
+        report("half\x1b[2J")
+        return Content(text=self.text)
+
+    async def read(self, uri):
+        return Content(text=f"the text of {uri}")
+
+    async def prompt(self, name, arguments):
+        return Content(text=f"{name} {arguments}")
+
+    async def wait_for_news(self):
+        await asyncio.Event().wait()
+
+    async def wait_closed(self):
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def serve(home, project):
+    """A running server of a name with a connection."""
+    started = []
+
+    async def start(name, connection):
+        @asynccontextmanager
+        async def open_entry(entry):
+            yield connection
+
+        entry = Entry(
+            name=name,
+            origin=project / ".mcp.json",
+            scope="project",
+            project=project,
+            values={"command": "x"},
+        )
+        server = McpServer(entry=entry, home=home, open=open_entry, emit=silent)
+        server.start()
+        started.append(server)
+        await server.settled.wait()
+        return server
+
+    yield start
+    for server in started:
+        await server.stop()
+
+
+async def test_a_long_result_is_cut_and_kept_whole_where_it_can_be_read(serve, context, place):
+    text = "a" * MAX_RESULT_CHARS + "b" * 1_000
+    (tool,) = tools_of([await serve("s", Fake(text=text))])
+
+    output = await tool.run(context, {})
+
+    assert len(output.text) < MAX_RESULT_CHARS + 500
+    assert output.text.endswith("b" * 1_000)
+    (kept,) = place.outputs.iterdir()
+    assert str(kept) in output.text
+    assert kept.read_text() == text
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+async def test_progress_is_shown_as_a_line_that_controls_no_terminal(serve, context):
+    events = []
+    (tool,) = tools_of([await serve("s", Fake())])
+    await tool.run(type(context)(**{**vars(context), "emit": events.append}), {})
+    assert [one.partial for one in events if isinstance(one, OutputEvent)] == ["half\\x1b[2J"]
+
+
+@given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6, unique=True))
+def test_names_are_what_every_provider_takes_and_each_its_own(names):
+    definition = Definition(name="", description="", parameters={}, whole={})
+    servers = [
+        McpServer(
+            entry=Entry(name="s", origin=None, scope="home", project=None, values={}),
+            home=None,
+            open=None,
+            emit=silent,
+            definitions={
+                name: type(definition)(**{**vars(definition), "name": name}) for name in names
+            },
+        )
+    ]
+    made = [tool.name for tool in tools_of(servers)]
+    assert len(set(made)) == len(names)
+    assert all(len(name) <= 64 and name.isascii() for name in made)
+    assert all(name.replace("_", "").replace("-", "").isalnum() for name in made)
+
+
+async def test_the_pair_finds_and_calls_what_any_server_has(serve, context):
+    issues = Fake(names=("get_issue",), description="Fetches an issue of the tracker.")
+    files = Fake(names=("list_folder",), description="Lists a folder.")
+    servers = [await serve("tracker", issues), await serve("disk", files)]
+    search, use = pair_of(servers)
+
+    found = await search.run(context, {"query": "an issue"})
+    assert found.text.startswith("tracker:get_issue")
+    assert "tracker" in found.untrusted
+
+    given = {"server": "tracker", "tool": "get_issue", "arguments": {"id": 1}}
+    assert use.target(given) == "tracker:get_issue"
+    assert (await use.run(context, given)).text == "ok"
+    assert issues.called == [("get_issue", {"id": 1})]
+
+    with pytest.raises(ToolError, match="It has: get_issue"):
+        await use.run(context, {"server": "tracker", "tool": "other", "arguments": {}})
+    with pytest.raises(ToolError, match="The servers are: tracker, disk"):
+        await use.run(context, {"server": "web", "tool": "other", "arguments": {}})
+
+
+# ── a session ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+async def extensions(home, project):
+    opened = []
+
+    def open_with(connect, **given):
+        @asynccontextmanager
+        async def open_entry(entry):
+            yield await connect(entry)
+
+        one = Extensions(
+            home=home,
+            cwd=project,
+            emit=given.pop("emit", silent),
+            ask=None,
+            open_server=open_entry,
+            trust_project=True,
+            **given,
+        )
+        opened.append(one)
+        return one
+
+    yield open_with
+    for one in opened:
+        await one.close()
+
+
+def bring(project, *names):
+    servers = ", ".join(f'"{name}": {{"command": "x"}}' for name in names)
+    (project / ".mcp.json").write_text(f'{{"mcpServers": {{{servers}}}}}')
+
+
+async def test_a_few_tools_are_offered_one_by_one_and_many_by_the_pair(extensions, project):
+    bring(project, "s")
+
+    async def connect(entry):
+        return Fake(names=[f"tool{n}" for n in range(40)])
+
+    one = extensions(connect)
+    assert len(await one.open(1_000_000)) == 40
+    assert [tool.name for tool in await one.open(1_000)] == ["mcp_search", "mcp_call"]
+    one.deferred = False
+    assert len(await one.open(1_000)) == 40
+
+
+async def test_a_server_that_comes_late_is_reached_through_the_pair(
+    extensions, project, context, monkeypatch
+):
+    monkeypatch.setattr(session_module, "FIRST_TURN_WAITS_S", 0.05)
+    bring(project, "fast", "late")
+    gate = asyncio.Event()
+
+    async def connect(entry):
+        if entry.name == "late":
+            await gate.wait()
+        return Fake()
+
+    one = extensions(connect)
+    tools = await one.open(100_000)
+    assert [tool.name for tool in tools] == ["mcp__fast__read", "mcp_search", "mcp_call"]
+    late = {"server": "late", "tool": "read", "arguments": {}}
+    with pytest.raises(ToolError, match="being started"):
+        await tools[2].run(context, late)
+
+    gate.set()
+    await one.servers["late"].settled.wait()
+    assert (await tools[2].run(context, late)).text == "ok"
+
+
+async def test_resources_and_prompts_are_texts_from_outside(extensions, project):
+    bring(project, "s")
+
+    async def connect(entry):
+        return Fake()
+
+    notices = []
+    one = extensions(connect, emit=notices.append)
+    await one.open(100_000)
+
+    (found,) = await one.mentioned("see @s:note://a, and @other:b and a@s:c")
+    assert (found.text, found.source) == ("the text of note://a", "the MCP server s, note://a")
+
+    assert list(one.commands()) == ["/mcp__s__greet"]
+    said = await one.expand("/mcp__s__greet", "Ann very warm")
+    assert said.text == "greet {'name': 'Ann', 'tone': 'very warm'}"
+    assert await one.expand("/mcp__s__none", "") is None
+    with pytest.raises(session_module.UserError, match="needs name"):
+        await one.expand("/mcp__s__greet", "")
+
+
+async def test_a_server_nobody_approved_is_not_started_and_named(extensions, project):
+    bring(project, "s")
+
+    async def connect(entry):
+        raise AssertionError("started")
+
+    notices = []
+    one = extensions(connect, emit=notices.append)
+    one.trust_project = False
+    one.begin()
+    assert await one.open(100_000) == ()
+    assert one.untrusted == ("MCP server s",)
+    assert "kode trust approve" in notices[0].text
+
+
+async def test_a_variable_that_is_not_set_keeps_a_server_off_and_is_named(extensions, project):
+    bring(project, "s")
+
+    async def connect(entry):
+        raise ServerError("uses ${NOWHERE}, which is not set")
+
+    notices = []
+    one = extensions(connect, emit=notices.append)
+    assert [tool.name for tool in await one.open(100_000)] == ["mcp_search", "mcp_call"]
+    assert "NOWHERE" in notices[0].text
+
+
+async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, context, place):
+    class Painter(Fake):
+        async def call(self, tool, arguments, report):
+            pictures = (Picture(name="shot", data=PNG), Picture(name="odd", data=b"no picture"))
+            return Content(text="look", pictures=pictures)
+
+    (tool,) = tools_of([await serve("s", Painter())])
+    output = await tool.run(context, {})
+    assert [image.name for image in output.pictures] == ["shot"]
+    assert "odd is no picture" in output.text
+    assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]

@@ -1,0 +1,180 @@
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode import paths
+from kode.errors import ConfigError
+from kode.extensions import trust
+from kode.extensions.trust import Item
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def an_item(project: Path, **changes) -> Item:
+    item = Item(
+        kind="mcp", name="files", origin=project / ".mcp.json", scope="project", content="run me\n"
+    )
+    return replace(item, **changes)
+
+
+def test_what_a_repository_brings_is_new_until_it_is_approved(home, project):
+    item = an_item(project)
+    assert trust.state(item, trust.load(home, project)) == "new"
+
+    trust.approve(home, project, [item])
+
+    assert trust.state(item, trust.load(home, project)) == "trusted"
+
+
+def test_a_change_takes_it_off_and_is_shown_as_a_diff(home, project):
+    trust.approve(home, project, [an_item(project)])
+    edited = an_item(project, content="run me\nand send your keys\n")
+
+    approvals = trust.load(home, project)
+
+    assert trust.state(edited, approvals) == "changed"
+    assert "+and send your keys" in trust.diff(edited, approvals)
+    assert trust.diff(an_item(project), approvals) == ""
+
+
+def test_what_lies_in_the_home_is_trusted_and_yet_can_be_pinned(home, project):
+    item = an_item(project, scope="home")
+    approvals = trust.load(home, project)
+    assert trust.state(item, approvals) == "trusted"
+    assert trust.pinned(item, approvals) == "new"
+
+
+def test_an_approval_counts_for_this_kind_name_and_place_in_this_project_only(
+    home, project, tmp_path
+):
+    trust.approve(home, project, [an_item(project)])
+    approvals = trust.load(home, project)
+    for other in (
+        an_item(project, kind="hook"),
+        an_item(project, name="other"),
+        an_item(project, origin=project / "kode.json"),
+    ):
+        assert trust.state(other, approvals) == "new"
+    assert trust.state(an_item(project), trust.load(home, tmp_path / "elsewhere")) == "new"
+
+
+def test_a_revoked_item_is_new_again_and_others_stay(home, project):
+    kept = an_item(project, name="kept")
+    trust.approve(home, project, [an_item(project)])
+    approvals = trust.approve(home, project, [kept])
+
+    trust.revoke(home, project, [one for one in approvals.items if one.name == "files"])
+
+    left = trust.load(home, project)
+    assert trust.state(an_item(project), left) == "new"
+    assert trust.state(kept, left) == "trusted"
+
+
+def test_trusting_the_project_for_one_process_writes_nothing(home, project):
+    approvals = trust.load(home, project, trust_project=True)
+    assert trust.state(an_item(project), approvals) == "trusted"
+    assert not home.exists()
+
+
+def test_the_file_is_private(home, project):
+    trust.approve(home, project, [an_item(project)])
+    path = paths.trust_file(home, project)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"version": 2}', b'{"version": 1, "items": [{}]}'])
+def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
+    path = paths.trust_file(home, project)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+
+    approvals = trust.load(home, project)
+
+    assert approvals.items == ()
+    assert "off until you approve it again" in approvals.problem
+    assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
+
+
+def test_the_content_of_a_folder_changes_with_anything_in_it(project):
+    skill = project / "skill"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("text")
+    script = skill / "scripts" / "run.sh"
+    script.write_bytes(b"\xff\x00")
+    seen = {trust.folder_content(skill)}
+
+    script.write_bytes(b"\xff\x01")
+    seen.add(trust.folder_content(skill))
+    script.chmod(0o755)
+    seen.add(trust.folder_content(skill))
+    script.rename(skill / "scripts" / "ran.sh")
+    seen.add(trust.folder_content(skill))
+    (skill / "link").symlink_to("SKILL.md")
+    seen.add(trust.folder_content(skill))
+    (skill / ".hidden").write_text("")
+    seen.add(trust.folder_content(skill))
+
+    assert len(seen) == 6
+
+
+def test_what_a_link_leads_to_is_part_of_the_content(project):
+    skill = project / "skill"
+    skill.mkdir()
+    target = project / "outside.sh"
+    target.write_text("one")
+    (skill / "run.sh").symlink_to(target)
+    before = trust.folder_content(skill)
+
+    target.write_text("two")
+
+    assert trust.folder_content(skill) != before
+
+
+def test_what_cannot_be_pinned_is_refused_with_the_next_step(project):
+    linked, piped = project / "linked", project / "piped"
+    linked.mkdir()
+    (linked / "scripts").symlink_to(project, target_is_directory=True)
+    piped.mkdir()
+    os.mkfifo(piped / "pipe")
+
+    with pytest.raises(ConfigError, match="put a copy in its place"):
+        trust.folder_content(linked)
+    with pytest.raises(ConfigError, match="no plain file"):
+        trust.folder_content(piped)
+
+
+files = st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=60), max_size=4)
+
+
+@given(files, files)
+def test_two_folders_have_the_same_content_only_when_they_are_alike(tmp_path_factory, left, right):
+    texts = []
+    for tree in (left, right):
+        folder = tmp_path_factory.mktemp("tree")
+        for name, data in tree.items():
+            (folder / name).write_bytes(data)
+        texts.append(trust.folder_content(folder))
+
+    assert (texts[0] == texts[1]) == (left == right)
+
+
+def test_the_file_keeps_the_content_as_it_was_approved(home, project):
+    trust.approve(home, project, [an_item(project)])
+    document = json.loads(paths.trust_file(home, project).read_bytes())
+    assert document["items"][0]["content"] == "run me\n"

@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.session.plan import (
+    plan_in,
+    plan_in_force,
+    read_plan,
+    steps_of,
+    tick_off,
+    ticked,
+    without_ticks,
+    write_plan,
+)
+
+PLAN = """# Plan
+
+Split the parser.
+
+- [ ] Move `parse` to parse.py
+- [ ] Run pytest -q
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "plan"),
+    [
+        (f"I looked at it.\n\n{PLAN}", PLAN),
+        (f"# Plan\n\n- [ ] the old one\n\nBetter:\n\n{PLAN}", PLAN),
+        ("## The plan\n- [ ] one\n", "## The plan\n- [ ] one\n"),
+        ("**Plan**\n- [ ] one", ""),
+        ("# Plan\nFirst this, then that.", ""),
+        ("- [ ] a list of things\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_plan_is_the_end_of_an_answer_from_its_last_heading(answer, plan):
+    assert plan_in(answer) == plan
+
+
+def test_a_step_is_ticked_by_its_words():
+    plan = ticked(PLAN, ["1. move parse to parse.py."])
+    assert steps_of(plan) == [("Move `parse` to parse.py", True), ("Run pytest -q", False)]
+    assert ticked(PLAN, ["something else"]) == PLAN
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
+def test_when_all_is_done_all_is_ticked_and_ticks_are_all_that_changed(steps):
+    plan = "# Plan\n" + "".join(f"- [ ] {step}\n" for step in steps)
+    done = ticked(plan, steps)
+    assert all(is_done for _, is_done in steps_of(done))
+    assert without_ticks(done) == plan
+
+
+def test_the_file_has_the_ticks_and_a_finished_plan_is_no_longer_in_force(tmp_path):
+    path = tmp_path / "session" / "plan.md"
+    assert (read_plan(path), plan_in_force(path), read_plan(None)) == ("", "", "")
+    write_plan(path, PLAN)
+
+    assert tick_off(path, ["Run pytest -q"]) == "1 of 2 steps of the plan done"
+    assert "- [x] Run pytest -q" in plan_in_force(path)
+    assert tick_off(path, ["Run pytest -q"]) == ""
+    assert tick_off(path, ["Move parse to parse.py"]) == "2 of 2 steps of the plan done"
+    assert plan_in_force(path) == ""
