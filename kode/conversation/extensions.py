@@ -23,9 +23,6 @@ from kode.extensions.skills import catalogue
 from kode.extensions.trust import Approvals
 from kode.workplace import Workplace
 
-SAID_PROBLEMS = 3
-"""Of what cannot be used, when a conversation opens; `kode skills` and its like say all."""
-
 
 def around(place: Workplace) -> Surroundings:
     """Where a session looks for extensions."""
@@ -38,10 +35,10 @@ def extend_agent(
     """The agent with what counts of what lies where it works, as it is on disk now."""
     where = around(agent.place)
     found = brought.find(where, approvals)
-    if found.problems:
-        more = len(found.problems) - SAID_PROBLEMS
-        rest = f" And {more} more." if more > 0 else ""
-        emit(Notice(text=" ".join(found.problems[:SAID_PROBLEMS]) + rest))
+    if problems := [text for texts in found.problems.values() for text in texts]:
+        more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
+        say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
+        emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
     if agent.hooks is not None:

@@ -52,10 +52,10 @@ def test_one_without_a_description_is_described_by_its_first_line(world: World) 
 
 
 def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:
-    world.write("~/.claude/commands/x.md", "---\nallowed-tools: [\n---\nDo it")
+    world.write("~/.claude/commands/x.md", "---\n- allowed-tools: Read\nx: y\n---\nDo it")
 
     assert world.find().commands == ()
-    assert "is no YAML" in world.find().problems[0]
+    assert "is no YAML" in world.find().problems["commands"][0]
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:

@@ -60,7 +60,7 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World, given: str,
     found = world.find()
 
     assert found.hooks == ()
-    assert said in found.problems[0]
+    assert said in found.problems["hooks"][0]
 
 
 @pytest.mark.parametrize("name", ["check.sh", "shared.sh"])
