@@ -2,6 +2,7 @@
 commands and agents by name. Finding it is the business of `kode.extensions`.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -29,12 +30,12 @@ def around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extend_agent(
+async def extend_agent(
     agent: Agent, approvals: Approvals, emit: Emit, *, diagnostics: bool = True
 ) -> Agent:
     """The agent with what counts of what lies where it works, as it is on disk now."""
     where = around(agent.place)
-    found = brought.find(where, approvals)
+    found = await asyncio.to_thread(brought.find, where, approvals)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""

@@ -61,7 +61,8 @@ def _loaded(head: str) -> dict[str, Any] | None:
     import yaml
 
     try:
-        value = yaml.safe_load(head)
+        # The same in C, five times as fast, where the wheel has it.
+        value = yaml.load(head, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError):  # a date that is none is a ValueError
         return None
     if value is None:
