@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kode.events import Emit, Status
-from kode.messages import Message
+from kode.messages import Image, Message
 from kode.workplace import Workplace
 
 # ── providers ────────────────────────────────────────────────────────────────────────────────
@@ -132,6 +132,8 @@ class ToolOutput:
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     """Absolute paths."""
+    pictures: tuple[Image, ...] = ()
+    """For a model that can see: they follow the text."""
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. The session then counts as having taken in untrusted content."""

@@ -26,7 +26,7 @@ from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import ToolCall, ToolResult, failure_of
+from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 
@@ -42,12 +42,13 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     disk says no, calls that have none yet get one that says so. Raises: StorageError."""
     waiting = {call.id: call for call in calls}
 
-    def record(*results: ToolResult) -> None:
+    def record(*parts: ToolResult | Image) -> None:
         taints = [TaintEntry(source=source) for source in run.untrusted]
-        run.context.session.append(*taints, MessageEntry(role="tool", parts=results))
+        run.context.session.append(*taints, MessageEntry(role="tool", parts=parts))
         run.untrusted.clear()
-        for result in results:
-            waiting.pop(result.call_id, None)
+        for part in parts:
+            if isinstance(part, ToolResult):
+                waiting.pop(part.call_id, None)
 
     try:
         for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
@@ -83,7 +84,7 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
     return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
 
 
-async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None]) -> None:
+async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
     subject, untrusted, refused = "", "", False
     try:
@@ -125,15 +126,14 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[[ToolResult], None
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
-    record(
-        ToolResult(
-            call_id=call.id,
-            name=call.name,
-            text=for_model,
-            is_error=failed,
-            lasting=output.lasting,
-        )
+    result = ToolResult(
+        call_id=call.id,
+        name=call.name,
+        text=for_model,
+        is_error=failed,
+        lasting=output.lasting,
     )
+    record(result, *output.pictures)
     run.emit(
         ToolFinished(
             call_id=call.id,

@@ -36,6 +36,7 @@ _KIND_OF_EFFECT: Mapping[str, str] = {
     "edit": "files",
     "run": "shell output",
     "fetch": "web pages",
+    "mcp": "MCP servers",
     "delegate": "subagents",
     "memory": "memory",
     "none": "conversation",

@@ -57,43 +57,61 @@ async def connect(
 
     Raises: ServerError.
     """
-    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
-    links = contextlib.AsyncExitStack()
+    failed: Exception | None = None
     try:
-        with _as_server_errors(server.name):
-            if server.url:
-                given = {name.lower() for name in server.headers}
-                auth = None if "authorization" in given else login(server, home, tell)
-                transport = mcp_transport.http(server, auth)
-            else:
-                process = await mcp_process.start(
-                    server.name,
-                    server.command,
-                    wrapped=wrap(server.command),
-                    environment=server.environment,
-                    cwd=cwd,
-                )
-                links.push_async_callback(process.end)
-                transport = mcp_transport.stdio(process, closed)
-            client = Client(
-                transport,
-                client_info=types.Implementation(name="kode", version=__version__),
-                message_handler=_news_handler(news),
-                elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
-            )
+        # Left in order, so that the SDK, which cancels this task when a connection breaks, also
+        # takes its cancellation back.
+        async with contextlib.AsyncExitStack() as links:
+            connection = await _connected(links, server, wrap, cwd, home, tell, elicit)
             try:
-                await links.enter_async_context(client)
+                yield connection
             except Exception as error:
-                if closed.done():
-                    raise ServerError(closed.result()) from error
-                raise
-        connection = SdkConnection(server=server, client=client, news=news, closed=closed)
-        listening = asyncio.ensure_future(_listen(client, news))
-        links.callback(listening.cancel)
-        yield connection
-    finally:
-        with contextlib.suppress(Exception):  # what ended it is known already
-            await links.aclose()
+                failed = error
+    except Exception as error:
+        innermost = _innermost(error)
+        if isinstance(innermost, ServerError):
+            raise innermost from error
+        if failed is None:
+            raise ServerError(f"its connection broke ({_said(innermost)})") from error
+    if failed is not None:
+        raise failed
+
+
+async def _connected(
+    links: contextlib.AsyncExitStack,
+    server: Server,
+    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    cwd: Path,
+    home: Path,
+    tell: Tell | None,
+    elicit: Elicit | None,
+) -> "SdkConnection":
+    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    with _as_server_errors(server.name, closed=closed):
+        if server.url:
+            given = {name.lower() for name in server.headers}
+            auth = None if "authorization" in given else login(server, home, tell)
+            transport = mcp_transport.http(server, auth)
+        else:
+            process = await mcp_process.start(
+                server.name,
+                server.command,
+                wrapped=wrap(server.command),
+                environment=server.environment,
+                cwd=cwd,
+            )
+            links.push_async_callback(process.end)
+            transport = mcp_transport.stdio(process, closed)
+        client = Client(
+            transport,
+            client_info=types.Implementation(name="kode", version=__version__),
+            message_handler=_news_handler(news),
+            elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+        )
+        await links.enter_async_context(client)
+    listening = asyncio.ensure_future(_listen(client, news))
+    links.callback(listening.cancel)
+    return SdkConnection(server=server, client=client, news=news, closed=closed)
 
 
 @dataclass
@@ -127,7 +145,7 @@ class SdkConnection:
         limit_s = self.server.call_timeout_s
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
-        with _as_server_errors(self.server.name, limit_s, self.closed):
+        with self._guarded(limit_s):
             async with asyncio.timeout(limit_s) as deadline:
 
                 async def on_progress(
@@ -153,7 +171,7 @@ class SdkConnection:
         return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in found)
 
     async def read(self, uri: str) -> Content:
-        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+        with self._guarded(LIST_TIMEOUT_S):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.read_resource(uri)
         parts = [types.EmbeddedResource(type="resource", resource=one) for one in result.contents]
@@ -175,7 +193,7 @@ class SdkConnection:
         )
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
-        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+        with self._guarded(LIST_TIMEOUT_S):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.get_prompt(name, dict(arguments))
         return content_of(message.content for message in result.messages)
@@ -187,13 +205,25 @@ class SdkConnection:
     async def wait_closed(self) -> str:
         return await asyncio.shield(self.closed)
 
+    @contextlib.contextmanager
+    def _guarded(self, limit_s: float) -> Iterator[None]:
+        """Around a request. One by HTTP is how it shows that a server is gone: nothing else would
+        tell, and it has to be reached again."""
+        try:
+            with _as_server_errors(self.server.name, limit_s, self.closed):
+                yield
+        except ServerError as error:
+            if self.server.url and not self.closed.done() and _is_of_connection(error.__cause__):
+                self.closed.set_result(str(error.__cause__) or "its connection broke")
+            raise
+
     def _offers(self, what: str) -> bool:
         return getattr(self.client.server_capabilities, what) is not None
 
     async def _listed(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
         found: list[Any] = []
         cursor: str | None = None
-        with _as_server_errors(self.server.name, LIST_TIMEOUT_S, self.closed):
+        with self._guarded(LIST_TIMEOUT_S):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 for _ in range(MAX_PAGES):
                     page = await page_of(cursor=cursor, cache_mode="bypass")
@@ -267,14 +297,24 @@ def _as_server_errors(
         said = " ".join(str(error).split())[:500]
         raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
     except Exception as error:
-        said = str(closed.result() if closed is not None and closed.done() else _innermost(error))
-        raise ServerError(
-            f"The MCP server {name} failed: {' '.join(said.split())[:300]}", untrusted=name
-        ) from error
+        said = closed.result() if closed is not None and closed.done() else _said(error)
+        raise ServerError(f"The MCP server {name} failed: {said}", untrusted=name) from error
 
 
-def _innermost(error: BaseException) -> str:
+def _is_of_connection(cause: BaseException | None) -> bool:
+    """Whether an error says that the connection, or the session on it, has ended."""
+    if isinstance(cause, MCPError):
+        return cause.code == types.CONNECTION_CLOSED or str(cause) == "Session terminated"
+    return not isinstance(cause, TimeoutError)
+
+
+def _innermost(error: BaseException) -> BaseException:
     """What is at the bottom of groups of exceptions."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    return error
+
+
+def _said(error: BaseException) -> str:
+    innermost = _innermost(error)
+    return " ".join(f"{type(innermost).__name__}: {innermost}".split())[:300]

@@ -77,9 +77,11 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line it wrote to its standard error; "" for none."""
+        """Of the end of its standard error the last line that names an error, else the last; ""
+        for none."""
         lines = self._errors.decode(errors="replace").strip().splitlines()
-        return lines[-1].strip()[:200] if lines else ""
+        named = [line for line in lines if "error" in line.lower()]
+        return [*lines, *named][-1].strip()[:200] if lines else ""
 
     async def end(self) -> None:
         """Ends it with all it started: asked first, then killed."""

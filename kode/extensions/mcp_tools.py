@@ -8,16 +8,18 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
-from kode import durable
+from kode import durable, images, paths
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.credentials import redact
-from kode.errors import ServerError, StorageError, ToolError
+from kode.errors import ServerError, StorageError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.mcp_values import Content, Definition
 from kode.function_tool import tool
+from kode.messages import Image
 from kode.permissions.gate import visible
 
 MAX_RESULT_CHARS = 50_000
@@ -166,12 +168,23 @@ async def _call(
     text = bounded(content, context, server.name)
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
-    return ToolOutput(text=text, untrusted=source(server.name))
+    kept: list[Image] = []
+    for picture in content.pictures:
+        try:
+            kept.append(images.keep(_pictures_folder(context), picture.name, picture.data))
+        except (UserError, StorageError) as error:
+            text += f"\n[A picture is left out: {error}]"
+    return ToolOutput(text=text, pictures=tuple(kept), untrusted=source(server.name))
+
+
+def _pictures_folder(context: ToolContext) -> Path:
+    """Beside the session, as for those that a person shows."""
+    return paths.images_folder(context.place.outputs.parent)
 
 
 def bounded(content: Content, context: ToolContext, name: str) -> str:
     """The text of a result: of a long one both ends, and where all of it is."""
-    text = content.text or "(no text)"
+    text = content.text or ("(a picture)" if content.pictures else "(no text)")
     if len(text) <= MAX_RESULT_CHARS:
         return text
     cut = len(text) - MAX_RESULT_CHARS

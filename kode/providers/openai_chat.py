@@ -165,7 +165,10 @@ def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, An
             for part in message.parts
             if isinstance(part, ToolResult)
         ]
-        return [*results, *([{"role": "user", "content": text}] if text else [])]
+        # The format has no place for a picture in a result: it follows as a message.
+        pictures = list(_pictures(message, seen))
+        after = [*pictures, *([_text(text)] if text else [])] if pictures else text
+        return [*results, *([{"role": "user", "content": after}] if after else [])]
     calls = [_call_object(call) for call in calls_of(message)]
     if not calls:
         # An answer without text says nothing, and many servers refuse an empty message.

@@ -6,7 +6,18 @@ It can always be sent: every call has its result, every result its call. Nothing
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, failure_of, results_of
+from kode.messages import (
+    Image,
+    Message,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    failure_of,
+    images_of,
+    results_of,
+)
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -151,9 +162,9 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
     for answer in answers:
         for result in results_of(answer):
             results.setdefault(result.call_id, result)
-    parts = tuple(
-        results[call_id] for call_id in {call.id: call for call in calls_of(messages[-1])}
-    )
+    asked = {call.id: call for call in calls_of(messages[-1])}
+    pictures = (image for answer in answers for image in images_of(answer))
+    parts: tuple[Part, ...] = (*(results[call_id] for call_id in asked), *pictures)
     if len(answers) == 1 and answers[0].parts == parts:
         messages.append(answers[0])
         return
@@ -292,6 +303,7 @@ def _without_output(message: Message) -> Message:
             and len(part.text) > len(DROPPED_OUTPUT)
             else part
             for part in message.parts
+            if not isinstance(part, Image)
         ),
     )
 

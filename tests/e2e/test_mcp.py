@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import Place
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 SERVER = str(Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py")
@@ -132,3 +133,27 @@ def test_the_beginning_of_the_request_stays_the_same_through_a_session(
     assert "mcp__files__read" in str(one["tools"])
     assert one["tools"] == two["tools"]
     assert two["messages"][0] == one["messages"][0]
+
+
+def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Place) -> None:
+    bring(place)
+    with ScriptedServer([CALL, {"text": "Read it."}, {"text": "Again."}]) as server:
+        place.url = server.openai_url
+        with Terminal(
+            KODE, ["--model", "m", "--no-memory"], cwd=place.project, env=place.environ, height=60
+        ) as terminal:
+            terminal.until("ask · m")
+            terminal.type("read a", "enter")
+            terminal.until("Use what this repository brings", "hostile.py", "yes, until it changes")
+            terminal.type("y")
+            terminal.until("Use a tool of an MCP server", "files:read", "mcp(files:read)")
+            terminal.type("y")
+            terminal.until("Called files:read", "Read it.")
+            terminal.type("/mcp", "enter")
+            terminal.until("files 1 tool")
+            terminal.type("once more", "enter")
+            text = terminal.until("Again.")
+            assert text.count("Use what this repository brings") <= 1
+            terminal.type("exit", "enter")
+            assert terminal.ended() == 0
+    assert taken_in(place) == ["the MCP server files"]

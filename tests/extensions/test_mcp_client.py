@@ -1,6 +1,7 @@
 """Each feature of the protocol, with a real server of the SDK, over both transports."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -9,12 +10,15 @@ import threading
 import urllib.request
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from kode.errors import ServerError
-from kode.extensions import mcp_client, mcp_login
-from kode.extensions.mcp_config import Server
+from kode.extensions import mcp_client, mcp_login, mcp_server
+from kode.extensions.mcp_config import Entry, Server
+from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import McpServer
 
 SERVERS = Path(__file__).parent / "servers"
 PLAIN = str(SERVERS / "plain.py")
@@ -25,11 +29,11 @@ def outside(argv):
 
 
 @asynccontextmanager
-async def listening(script, *words):
+async def listening(script, *words, port=None):
     """A server of `servers/` that listens; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        port = port or free.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(SERVERS / script), *words),
         env={**os.environ, "PORT": str(port)},
@@ -129,6 +133,37 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
         with pytest.raises(asyncio.CancelledError):
             await calling
         assert (await connection.call("add", {"a": 2, "b": 2}, print)).text == "4"
+
+
+async def test_a_server_that_goes_away_and_comes_back_is_reached_again(
+    home, project, place, monkeypatch
+):
+    monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 20)
+
+    async def answer(one):
+        while True:
+            with contextlib.suppress(ServerError):
+                return (await one.connection().call("add", {"a": 1, "b": 2}, print)).text
+            await asyncio.sleep(0.05)
+
+    async with listening("plain.py", "http") as url:
+        entry = Entry(
+            name="plain",
+            origin=project / ".mcp.json",
+            scope="project",
+            project=project,
+            values={"url": url},
+        )
+        one = McpServer(
+            entry=entry, home=home, open=opener(place, sandboxed=True), emit=lambda event: None
+        )
+        one.start()
+        assert await answer(one) == "3"
+    with pytest.raises(ServerError, match="The MCP server plain"):
+        await one.connection().call("add", {"a": 1, "b": 2}, print)
+    async with listening("plain.py", "http", port=urlsplit(url).port):
+        assert await answer(one) == "3"
+    await one.stop()
 
 
 async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):

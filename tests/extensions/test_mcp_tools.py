@@ -14,8 +14,11 @@ from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.mcp_tools import MAX_RESULT_CHARS, pair_of, tools_of
-from kode.extensions.mcp_values import Content, Definition, Named
+from kode.extensions.mcp_values import Content, Definition, Named, Picture
 from kode.extensions.session import Extensions
+from tests.pictures import png
+
+PNG = png()
 
 
 class Fake:
@@ -268,3 +271,16 @@ async def test_a_variable_that_is_not_set_keeps_a_server_off_and_is_named(extens
     one = extensions(connect, emit=notices.append)
     assert [tool.name for tool in await one.open(100_000)] == ["mcp_search", "mcp_call"]
     assert "NOWHERE" in notices[0].text
+
+
+async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, context, place):
+    class Painter(Fake):
+        async def call(self, tool, arguments, report):
+            pictures = (Picture(name="shot", data=PNG), Picture(name="odd", data=b"no picture"))
+            return Content(text="look", pictures=pictures)
+
+    (tool,) = tools_of([await serve("s", Painter())])
+    output = await tool.run(context, {})
+    assert [image.name for image in output.pictures] == ["shot"]
+    assert "odd is no picture" in output.text
+    assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]

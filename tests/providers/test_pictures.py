@@ -9,7 +9,7 @@ from kode.contracts import Request
 from kode.errors import RefusedError
 from kode.events import silent
 from kode.images import keep
-from kode.messages import Image, Message, Text, user_message
+from kode.messages import Image, Message, Text, ToolCall, ToolResult, user_message
 from kode.providers import open_provider
 from kode.providers.models import info_of
 from tests import pictures
@@ -110,3 +110,29 @@ def test_kode_knows_which_models_see(model, sees):
 def test_the_person_knows_better_which_models_see():
     assert info_of("my-own", {"my-own": {"sees_images": True}}).sees_images is True
     assert info_of("gpt-5", {"gpt-5": {"sees_images": False}}).sees_images is False
+
+
+async def test_a_picture_of_a_result_follows_it_in_both_formats(shown):
+    call = ToolCall(id="c1", name="paint", arguments="{}")
+    result = ToolResult(call_id="c1", name="paint", text="look")
+    messages = [
+        user_message("Paint."),
+        Message(role="assistant", parts=(call,), stop="tool_calls"),
+        Message(role="tool", parts=(result, shown.parts[0])),
+    ]
+    bodies = {}
+    for kind in ("openai", "anthropic"):
+        with ScriptedServer([{"text": "ok"}]) as server:
+            asked = provider(kind, server, None)
+            await asked.reply(Request(system="", messages=messages), silent)
+            await asked.aclose()
+            bodies[kind] = server.requests[0].json["messages"]
+
+    told, picture = bodies["openai"][-2:]
+    assert (told["role"], told["content"]) == ("tool", "look")
+    assert picture["role"] == "user"
+    assert [block["type"] for block in picture["content"]] == ["image_url"]
+    assert [block["type"] for block in bodies["anthropic"][-1]["content"]] == [
+        "tool_result",
+        "image",
+    ]

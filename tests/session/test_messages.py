@@ -1,11 +1,21 @@
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.messages import Message, Text, ToolResult, results_of, text_of, user_message
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    ToolResult,
+    images_of,
+    results_of,
+    text_of,
+    user_message,
+)
 from kode.session import log
 from kode.session.entries import (
     CompactionEntry,
@@ -149,6 +159,23 @@ def test_results_recorded_one_by_one_are_told_as_one_message_in_the_order_asked(
     assert isinstance(joined, MessageEntry)
     assert joined.id == last.id
     assert model_messages(s.entries) == said(s.entries) == s.messages
+
+
+def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b"))
+    image = Image(
+        name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i"
+    )
+    shown = results("a", text="x" * 500)
+    s.append_message(replace(shown, parts=(*shown.parts, image)))
+    s.append_message(results("b", text="y"))
+    assert [type(part) for part in s.messages[-1].parts] == [ToolResult, ToolResult, Image]
+
+    after = s.append_message(user_message("and now"))
+    s.append(PruneEntry(before=after.id))
+    assert [images_of(message) for message in s.messages] == [(), (), (), ()]
 
 
 def test_a_result_that_is_there_is_kept_when_another_is_lost() -> None:

@@ -186,8 +186,7 @@ def extensions(case: Case) -> Finding:
         detail += f"; not approved, so not used: {', '.join(waits)}"
     if said := " ".join(filter(None, faults)):
         return optional(f"{detail}. {said}", "fix it in the file it names; the others are used")
-    next_step = "`kode trust approve` shows and approves" if waits else ""
-    return Finding(state="ok", detail=detail, next_step=next_step)
+    return ok(f"{detail} (`kode trust approve` shows and approves)" if waits else detail)
 
 
 def sandbox(case: Case) -> Finding:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.cli.screen.event_lines import VERBS
+from kode.cli.screen.event_lines import verbs_of
 from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line, plural
 from kode.cli.screen.screen import Screen
 from kode.events import (
@@ -117,7 +117,7 @@ def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
     if isinstance(entry, ThoughtDetails):
         return f"{_title(screen, 'Thought')}\n{screen.paint('dim', clean(entry.text).strip())}"
     finished = entry.finished
-    verbs = VERBS.get(entry.name, (entry.name, entry.name))
+    verbs = verbs_of(entry.name)
     title = [f"{verbs[1 if finished else 0]} {one_line(entry.subject)}".strip()]
     if finished:
         title.append(one_line(finished.summary))

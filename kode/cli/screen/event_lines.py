@@ -38,6 +38,7 @@ VERBS = {
     "todo": ("Todo", "Todo"),
     "delegate_tasks": ("Subagents:", "Subagents:"),
     "memory": ("Remembering", "Memory"),
+    "mcp_search": ("Looking for a tool:", "Looked for a tool:"),
 }
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
@@ -46,9 +47,15 @@ ENDED_WELL = "exit status 0"
 """The summary of a command of which there is nothing to say."""
 
 
+def verbs_of(name: str) -> tuple[str, str]:
+    """A tool of an MCP server is named by its subject."""
+    of_server = name.startswith(("mcp__", "mcp_call"))
+    return VERBS.get(name) or (("Calling", "Called") if of_server else (name, name))
+
+
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool does: `Running pytest -q`."""
-    verb = VERBS.get(name, (name, name))[0]
+    verb = verbs_of(name)[0]
     return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
 
 
@@ -58,7 +65,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
     Where it is narrow the subject gives way first: the outcome is what one looks for.
     """
     # What failed was not done.
-    verb = VERBS.get(event.name, (event.name, event.name))[0 if event.is_error else 1]
+    verb = verbs_of(event.name)[0 if event.is_error else 1]
     summary = "" if event.summary == ENDED_WELL else event.summary
     outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
@@ -72,7 +79,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
 def refused_line(event: ToolFinished, width: int) -> str:
     """What did not run, since a rule or the mode said no, with the first sentence of the reason."""
     reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
-    verb = VERBS.get(event.name, (event.name, event.name))[0].lower()
+    verb = verbs_of(event.name)[0].lower()
     what = f"{verb} {_subject(event.name, event.subject, width // 2)}".rstrip()
     return clip(f"Denied: {what} · {reason}", width)
 

@@ -1,0 +1,95 @@
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from kode.cli.screen.form import make_elicit
+from kode.cli.screen.screen import Screen
+from kode.extensions.mcp_values import Field, Form
+
+
+class Person:
+    """Answers from a list, and keeps what was shown."""
+
+    asking = False
+    away = False
+    notifier = SimpleNamespace(tell=lambda text: None)
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.shown = ""
+
+    def print_above(self, text):
+        self.shown += text
+
+    def redraw(self):
+        pass
+
+    async def quiet(self, pause_s):
+        pass
+
+    async def read_answer(self, label, menu):
+        self.shown += label
+        return self.answers.pop(0)
+
+
+FIELDS = (
+    Field(name="name", title="Your name", kind="text", required=True),
+    Field(name="age", title="Age", kind="integer", default=30),
+    Field(name="colour", title="Colour", kind="choice", options=("red", "green")),
+    Field(name="sure", title="Sure?", kind="boolean"),
+)
+
+
+async def filled(*answers, **form):
+    person = Person(*answers)
+    screen = Screen(
+        stream=io.StringIO(),
+        rich_terminal=True,
+        color=False,
+        columns=lambda: 80,
+        rows=lambda: 40,
+    )
+    screen.editor = person
+    elicit = make_elicit(screen)
+    given = {"server": "s", "message": "Who are you?", "fields": FIELDS, **form}
+    answer = await elicit(Form(**given))
+    screen.flush()
+    return answer, person.shown
+
+
+async def test_each_field_gets_its_kind_of_value():
+    answer, shown = await filled("yes", "Ann", "41", "red", "yes")
+    assert answer == {"name": "Ann", "age": 41, "colour": "red", "sure": True}
+    assert "The MCP server s asks" in shown
+    assert "Who are you?" in shown
+
+
+async def test_nothing_typed_takes_the_default_or_leaves_an_optional_field_out():
+    answer, _ = await filled("yes", "Ann", "", "", "")
+    assert answer == {"name": "Ann", "age": 30}
+
+
+async def test_a_value_that_does_not_fit_is_asked_for_again():
+    answer, shown = await filled("yes", "Ann", "old", "41", "", "")
+    assert answer == {"name": "Ann", "age": 41}
+    assert "no answer of kind integer" in shown
+
+
+@pytest.mark.parametrize("answers", [("no",), (None,), ("",), ("yes", ""), ("yes", None)])
+async def test_no_and_a_required_field_left_empty_decline(answers):
+    answer, shown = await filled(*answers)
+    assert answer is None
+    assert "Declined." in shown
+
+
+async def test_a_page_is_shown_and_never_opened():
+    answer, shown = await filled("yes", fields=(), url="https://example.org/login")
+    assert answer == {}
+    assert "https://example.org/login" in shown
+
+
+async def test_what_a_server_says_controls_no_terminal():
+    _, shown = await filled("no", message="a\x1b[2Jb\u202ec")
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
