@@ -21,7 +21,7 @@ from kode.config import Config
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import silent
-from kode.subagents.delegation import Delegation
+from kode.subagents.channel import Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import Start, Task
 from tests.scripted_server import ScriptedServer

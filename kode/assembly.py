@@ -56,7 +56,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
-    from kode.subagents.delegation import Delegation
+    from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
 
 STEPS_KEPT = 3
@@ -343,7 +343,7 @@ def make_delegation(
 ) -> "Delegation":
     """What the subagents of one session have in common. `config` and `agent` give what is in force
     when a child is started: model and permission mode may change in between."""
-    from kode.subagents.delegation import Delegation
+    from kode.subagents.channel import Delegation
     from kode.subagents.parent import child_environment
     from kode.subagents.protocol import Answer
 

@@ -2,11 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from kode.cli import elsewhere
-from kode.errors import ConfigError
+from kode.errors import EXIT_OK, ConfigError
 
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
@@ -94,6 +94,25 @@ class Parser(argparse.ArgumentParser):
         if "--permission-mode" in self._option_string_actions and flag in elsewhere.FLAGS:
             return f" {elsewhere.FLAGS[flag]}"
         return nearest(flag, self._option_string_actions)
+
+
+def command_of(
+    group: str, commands: Mapping[str, str], argv: Sequence[str]
+) -> tuple[str, Parser, Sequence[str]]:
+    """The command of a group that a command line names, its parser and its arguments. Raises:
+    ConfigError; SystemExit where the commands were asked for, or none was named."""
+    if not argv or argv[0] in ("-h", "--help"):
+        width = max(map(len, commands))
+        lines = (f"  {name:<{width}}  {what}" for name, what in commands.items())
+        print(f"usage: kode {group} COMMAND ...\n\n" + "\n".join(lines))
+        raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
+    command, *rest = argv
+    if command not in commands:
+        raise ConfigError(
+            f"kode {group}: unknown command {command!r}.{nearest(command, commands)} "
+            f"The commands are: {', '.join(commands)}."
+        )
+    return command, Parser(f"kode {group} {command}", commands[command]), rest
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

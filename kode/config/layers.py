@@ -25,30 +25,13 @@ from kode.contracts import OTHER_MODE_NAMES
 from kode.credentials import redact
 from kode.errors import ConfigError
 
-FORBIDDEN_IN_PROJECT = (
-    "provider",
-    "base_url",
-    "api_key",
-    "providers",
-    "script",
-    "system",
-    "append_system",
-    "add_dirs",
-    "permissions.allow",
-    "permissions.mode",
-    "shell.environment",
-    "sandbox.enabled",
-    "sandbox.network",
-    "prices",
-    "max_budget_usd",
-    "memory.enabled",
-    "memory.system",
-    "memory.data_dir",
-    "memory.model",
-    "memory.embedding",
-    "memory.vault",
-    "memory.journal",
-    "memory.notes",
+FORBIDDEN_IN_PROJECT = tuple(
+    """
+    provider base_url api_key providers script system append_system add_dirs
+    permissions.allow permissions.mode shell.environment sandbox.enabled sandbox.network
+    prices max_budget_usd memory.enabled memory.system memory.data_dir memory.model
+    memory.embedding memory.vault memory.journal memory.notes
+    """.split()
 )
 """What a repository's own file may not decide for whoever opens it: where requests and keys go,
 what runs unasked, what is spent, what the model gets on kode's behalf, and where memory is.
@@ -258,7 +241,8 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
         value = environ.get(variable, "").strip()
         if not value:
             continue
-        given[key] = int(value) if key == "max_steps" and _is_whole(value) else value
+        is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
+        given[key] = int(value) if is_whole else value
         places[key] = variable
     layer = _choosing_memory(given, places)
     return replace(layer, values=_with_own_mode(layer.values))
@@ -293,10 +277,6 @@ def _choosing_memory(given: dict[str, Any], places: dict[str, str]) -> Layer:
     if system in MEMORY_OFF:
         del given["memory.system"], places["memory.system"]
     return Layer(values=_nested(given), places=places)
-
-
-def _is_whole(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,18}", text) is not None
 
 
 def _nested(flat_values: Mapping[str, Any]) -> dict[str, Any]:

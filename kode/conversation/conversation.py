@@ -64,7 +64,7 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
-    from kode.subagents.delegation import Delegation
+    from kode.subagents.channel import Delegation
 
 
 def no_sandbox(why: str) -> Notice:

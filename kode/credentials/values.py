@@ -1,6 +1,6 @@
 """One value, whatever stands around it: whether it looks issued, chosen, or like a mere stand-in.
 
-Where values stand in a text is `prefixed`, `shapes` and `assigned`.
+Where values stand in a text is `shapes` and `assigned`.
 """
 
 import itertools

@@ -66,7 +66,7 @@ async def run_aside(run: Run, call: ToolCall) -> ToolResult:
     """Runs a call that the person's own command makes, as if the model had made it: through the
     gate, seen, its outside sources in `run.untrusted`. The result is recorded nowhere."""
     results: list[ToolResult] = []
-    await _run_one(run, call, results.append)
+    await _run_one(run, call, lambda result, *pictures: results.append(result))
     return results[0]
 
 

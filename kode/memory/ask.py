@@ -67,12 +67,10 @@ class MemoryModel:
         """Questions asked so far."""
 
     @property
-    def _can_ask(self) -> bool:
-        return self._ask_model is not None or self._ask_reply is not None
-
-    @property
     def usable(self) -> bool:
-        return self._can_ask and self.calls < self._max_calls
+        return (
+            self._ask_model is not None or self._ask_reply is not None
+        ) and self.calls < self._max_calls
 
     async def ask(
         self,

@@ -1,6 +1,6 @@
 """Memory that belongs to a project: a folder for each, called by the hash of its path.
 
-What an older kode kept for all projects is taken over by the first one that opens it (`take_over`).
+What an older kode kept for all projects is taken over by the first one that opens it.
 """
 
 import os

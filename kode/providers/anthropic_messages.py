@@ -17,23 +17,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, ProviderSettings, Request, ToolSpec
-from kode.events import Emit
 from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
-from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
+from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft
-from kode.providers.exchange import client_settings, exchange
-from kode.providers.stream import Deadline, Event
+from kode.providers.exchange import SdkProvider, client_settings
+from kode.providers.stream import Event
 from kode.providers.wire import (
     Encoded,
     EncodedTools,
     encoded,
     picture,
     picture_note,
-    pictures_named,
     sendable_arguments,
     sendable_id,
     sendable_name,
-    used_ids,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ def warm_up() -> None:
     import anthropic  # noqa: F401
 
 
-class AnthropicMessages:
+class AnthropicMessages(SdkProvider):
     """A `Provider` over the Messages API.
 
     Without a key, the SDK takes what else it finds: a token, a profile. Servers other than
@@ -58,54 +55,21 @@ class AnthropicMessages:
     name = "anthropic"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        self.model = settings.model
-        self.info = settings.info
-        self._settings = settings
         url = settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
-        self._endpoint = Endpoint(
-            base_url=url.rstrip("/").removesuffix("/v1"),
-            model=settings.model,
-            key_variable="ANTHROPIC_API_KEY",
-            api_key=(settings.api_key or os.environ.get("ANTHROPIC_API_KEY") or "").strip(),
-        )
-        self._client: AsyncAnthropic | None = None
+        url = url.rstrip("/").removesuffix("/v1")
+        super().__init__(settings, base_url=url, key_variable="ANTHROPIC_API_KEY")
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
         self._tools = EncodedTools(tool_object)
-
-    @property
-    def origin(self) -> str:
-        """What marks the thinking of this model, which only it can verify."""
-        return f"anthropic/{self.model}"
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; see `kode.contracts.Provider`."""
-        draft = Draft(self.origin, emit)
-        with pictures_named(request.messages), translated(self._endpoint):
-            await self._exchange(self._body(request), draft)
-        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
-
-    async def aclose(self) -> None:
-        """Closes the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import anthropic
 
-        await exchange(
-            self._open(),
-            "/v1/messages",
-            body,
-            anthropic.AsyncStream[object],
-            draft,
-            lambda event: take(event, draft, self._endpoint),
-            Deadline(self._settings.idle_timeout_s, self._settings.total_timeout_s, self._endpoint),
-        )
+        def taken(event: Event) -> None:
+            take(event, draft, self._endpoint)
+
+        await self._post("/v1/messages", body, anthropic.AsyncStream[object], draft, taken)
 
     def _open(self) -> AsyncAnthropic:
-        if self._client is not None:
-            return self._client
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
@@ -118,7 +82,6 @@ class AnthropicMessages:
         )
         if not (client.api_key or client.auth_token or client.credentials):
             raise missing_key(endpoint)
-        self._client = client
         return client
 
     def _body(self, request: Request) -> bytes:
@@ -208,7 +171,7 @@ def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
                 "type": "tool_use",
                 "id": sendable_id(part.id, strict=True),
                 "name": sendable_name(part.name),
-                "input": _input(part),
+                "input": json.loads(sendable_arguments(part)),
             }
         case Image():
             picture_data = picture(part, seen=seen)
@@ -227,10 +190,6 @@ def _result(result: ToolResult) -> dict[str, Any]:
         "content": result.text,
     }
     return {**block, "is_error": True} if result.is_error else block
-
-
-def _input(call: ToolCall) -> Any:
-    return json.loads(sendable_arguments(call))
 
 
 def wire_turns(messages: list[Blocks]) -> list[bytes]:

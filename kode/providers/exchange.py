@@ -3,12 +3,18 @@
 Where the request goes, what is in it and what an event means is told by the provider.
 """
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from kode.providers.boundary import Endpoint
+from kode.contracts import ProviderSettings, Request
+from kode.events import Emit
+from kode.messages import Message
+from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
 from kode.providers.stream import Deadline, Event, read_reply, refuse
+from kode.providers.wire import pictures_named, used_ids
 
 CONNECT_TIMEOUT_S = 15.0
 
@@ -28,31 +34,76 @@ def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any
     }
 
 
-async def exchange(
-    client: Any,
-    path: str,
-    body: bytes,
-    stream_class: Any,
-    draft: Draft,
-    take: Callable[[Event], None],
-    deadline: Deadline,
-) -> None:
-    """Posts a body and feeds the events of the answer to `take`, which fills the draft.
-    `stream_class` is the SDK's own `AsyncStream[object]`.
+class SdkProvider(ABC):
+    """A `Provider` over the client of an SDK, which is opened with the first request."""
 
-    Raises: ProviderError; what the SDK and its HTTP client raise passes through.
-    """
-    async with deadline:
-        stream = await client.post(
-            path,
-            content=body,
-            cast_to=object,
-            options={
-                "headers": {"Content-Type": "application/json"},
-                # A redirect would carry the key and the conversation to another host.
-                "follow_redirects": False,
-            },
-            stream=True,
-            stream_cls=stream_class,
+    name: ClassVar[str]
+
+    def __init__(self, settings: ProviderSettings, *, base_url: str, key_variable: str) -> None:
+        self.model = settings.model
+        self.info = settings.info
+        self._settings = settings
+        self._endpoint = Endpoint(
+            base_url=base_url,
+            model=settings.model,
+            key_variable=key_variable,
+            api_key=(settings.api_key or os.environ.get(key_variable) or "").strip(),
         )
-        await read_reply(stream.response, draft, take, deadline)
+        self._client: Any = None
+
+    @property
+    def origin(self) -> str:
+        """What marks the thinking of this model, which only it can verify."""
+        return f"{self.name}/{self.model}"
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; see `kode.contracts.Provider`."""
+        draft = Draft(self.origin, emit)
+        with pictures_named(request.messages), translated(self._endpoint):
+            body = self._body(request)
+            if self._client is None:
+                self._client = self._open()
+            await self._exchange(body, draft)
+        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """The client. Raises: UserError for a key that is missing or cannot be one."""
+
+    @abstractmethod
+    def _body(self, request: Request) -> bytes: ...
+
+    @abstractmethod
+    async def _exchange(self, body: bytes, draft: Draft) -> None:
+        """Posts a body and fills the draft with what comes back, by `_post`."""
+
+    async def _post(
+        self, path: str, body: bytes, stream_class: Any, draft: Draft, take: Callable[[Event], None]
+    ) -> None:
+        """Posts a body and feeds the events of the answer to `take`, which fills the draft.
+        `stream_class` is the SDK's own `AsyncStream[object]`.
+
+        Raises: ProviderError; what the SDK and its HTTP client raise passes through.
+        """
+        settings = self._settings
+        deadline = Deadline(settings.idle_timeout_s, settings.total_timeout_s, self._endpoint)
+        async with deadline:
+            stream = await self._client.post(
+                path,
+                content=body,
+                cast_to=object,
+                options={
+                    "headers": {"Content-Type": "application/json"},
+                    # A redirect would carry the key and the conversation to another host.
+                    "follow_redirects": False,
+                },
+                stream=True,
+                stream_cls=stream_class,
+            )
+            await read_reply(stream.response, draft, take, deadline)

@@ -16,23 +16,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.contracts import ProviderSettings, Request, ToolSpec
-from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
-from kode.providers.boundary import Endpoint, check_key, from_status, missing_key, translated
+from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.exchange import client_settings, exchange
-from kode.providers.stream import Deadline, Event
+from kode.providers.exchange import SdkProvider, client_settings
+from kode.providers.stream import Event
 from kode.providers.wire import (
     EncodedTools,
     Joined,
     encoded,
     picture,
     picture_note,
-    pictures_named,
     sendable_arguments,
     sendable_id,
     sendable_name,
-    used_ids,
 )
 
 if TYPE_CHECKING:
@@ -46,67 +43,39 @@ def warm_up() -> None:
     import openai  # noqa: F401
 
 
-class OpenAIChat:
+class OpenAIChat(SdkProvider):
     """A `Provider` over Chat Completions. Servers other than OpenAI's own may need no key."""
 
     name = "openai"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        self.model = settings.model
-        self.info = settings.info
-        self._settings = settings
-        self._endpoint = Endpoint(
-            base_url=settings.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL,
-            model=settings.model,
-            key_variable="OPENAI_API_KEY",
-            api_key=(settings.api_key or os.environ.get("OPENAI_API_KEY") or "").strip(),
-        )
-        self._client: AsyncOpenAI | None = None
+        url = settings.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+        super().__init__(settings, base_url=url, key_variable="OPENAI_API_KEY")
         self._messages = Joined(partial(message_bytes, seen=settings.info.sees_images is not False))
         self._tools = EncodedTools(tool_object)
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; see `kode.contracts.Provider`."""
-        draft = Draft(f"openai/{self.model}", emit)
-        with pictures_named(request.messages), translated(self._endpoint):
-            await self._exchange(self._body(request), draft)
-        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
-
-    async def aclose(self) -> None:
-        """Closes the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import openai
 
         calls = CallSorter(draft)
-        await exchange(
-            self._open(),
-            "/chat/completions",
-            body,
-            openai.AsyncStream[object],
-            draft,
-            lambda event: take(event, draft, calls, self._endpoint),
-            Deadline(self._settings.idle_timeout_s, self._settings.total_timeout_s, self._endpoint),
-        )
+
+        def taken(event: Event) -> None:
+            take(event, draft, calls, self._endpoint)
+
+        await self._post("/chat/completions", body, openai.AsyncStream[object], draft, taken)
 
     def _open(self) -> AsyncOpenAI:
-        if self._client is not None:
-            return self._client
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
         if not endpoint.api_key and is_openai(endpoint.base_url):
             raise missing_key(endpoint)
         check_key(endpoint)
-        self._client = AsyncOpenAI(
+        return AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",
             **client_settings(DefaultAsyncHttpxClient, endpoint),
         )
-        return self._client
 
     def _body(self, request: Request) -> bytes:
         head: dict[str, Any] = {

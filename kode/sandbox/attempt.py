@@ -104,11 +104,13 @@ class Attempt:
         left: dict[str, str] = {}
         for one in self.layers:
             own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
-            left |= apply(one, own, self.started_ns, self._is_hidden)
+            left |= apply(
+                one,
+                own,
+                self.started_ns,
+                lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
+            )
         return left
-
-    def _is_hidden(self, path: str) -> bool:
-        return view.is_hidden(self.sandbox.ground, Path(path))
 
     def carry_over(self, ignored: Sequence[FileChange]) -> None:
         self.sandbox.keep_ignored(self.layers, ignored)
@@ -163,7 +165,12 @@ class Attempt:
                 "XDG_CACHE_HOME": f"{inside}/.cache",
             },
             layers=[one.mount() for one in self.layers],
-            masks=[(str(path), self._staged(mask)) for path, mask in masks] if self.layers else (),
+            masks=[
+                (str(path), mask and mask.replace(str(self.sandbox.store()), layers.STAGE))
+                for path, mask in masks
+            ]
+            if self.layers
+            else (),
             cwd=str(ground.cwd),
             report_to=self._wall.descriptor if self._wall is not None else None,
             probe=self.probe,
@@ -171,10 +178,6 @@ class Attempt:
         python = os.path.realpath(sys.executable)
         launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
         return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
-
-    def _staged(self, mask: str) -> str:
-        """A mask as the launcher finds it."""
-        return mask.replace(str(self.sandbox.store()), layers.STAGE) if mask else ""
 
     def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
         sandbox = self.sandbox

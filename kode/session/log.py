@@ -128,14 +128,15 @@ class Session:
             return
         file, self.file = self.file, None
         with file:
-            if not self.loaded and self.path is not None and not self._has_messages():
+            if (
+                not self.loaded
+                and self.path is not None
+                and not any(isinstance(entry, MessageEntry) for entry in self.entries)
+            ):
                 durable.remove(self.path)
                 # Pictures that were to go with a first message.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
-
-    def _has_messages(self) -> bool:
-        return any(isinstance(entry, MessageEntry) for entry in self.entries)
 
     def _with_own_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
         taken = self.ids if len(entries) == 1 else set(self.ids)

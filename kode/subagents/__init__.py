@@ -2,9 +2,8 @@
 
     protocol.py   the files and lines that cross between parent and child
     delegate.py   the `delegate_tasks` tool
-    delegation.py what a parent knows of its children
     parent.py     starts children, watches them, ends them
-    channel.py    what a child says to its parent, and hears
+    channel.py    what a child says to its parent, and hears; what is known of each
     records.py    what is on disk of each child, and what became of it
     child.py      what makes a process a child
 

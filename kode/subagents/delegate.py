@@ -17,7 +17,7 @@ from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import shorten
 from kode.subagents import records
-from kode.subagents.delegation import Child, Delegation
+from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 

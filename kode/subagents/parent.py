@@ -16,8 +16,15 @@ from typing import Any
 from kode.errors import StorageError, ToolError
 from kode.events import AgentFinished, Emit, Status
 from kode.subagents import records
-from kode.subagents.channel import progress, read_stderr, read_stdout, send
-from kode.subagents.delegation import PATIENCE_S, Child, Delegation
+from kode.subagents.channel import (
+    PATIENCE_S,
+    Child,
+    Delegation,
+    progress,
+    read_stderr,
+    read_stdout,
+    send,
+)
 from kode.subagents.protocol import (
     EXIT_CODES,
     MAX_LINES,

@@ -39,10 +39,16 @@ EXIT_CODES: dict[Status, int] = {
 }
 
 
-class Task(BaseModel):
-    """What a child is asked to do."""
-
+class _Given(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+class Task(_Given):
+    """What a child is asked to do."""
 
     goal: str = Field(min_length=1)
     context: str | None = None
@@ -53,17 +59,13 @@ class Task(BaseModel):
     """The name of the definition it works by, which the child looks up itself."""
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
+class Section(_Given):
     title: str
     content: str
 
 
-class Snapshot(BaseModel):
+class Snapshot(_Given):
     """Memory as it was when the child was started."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     version: Literal[1] = 1
     system: str
@@ -71,10 +73,8 @@ class Snapshot(BaseModel):
     sections: tuple[Section, ...] = ()
 
 
-class Result(BaseModel):
+class Result(_Said):
     """How a child ended: the last line of its stdout, and its result file."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["result"] = "result"
     status: Status
@@ -87,11 +87,9 @@ class Result(BaseModel):
     parent_session: str | None = None
 
 
-class Start(BaseModel):
+class Start(_Said):
     """The first line on a child's stdin. The configuration travels here because it holds the key,
     and a command line, a file and an environment can be read by others."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["start"] = "start"
     parent_pid: int
@@ -119,10 +117,8 @@ class Start(BaseModel):
     """The number of the parent's turn, for its checkpoints."""
 
 
-class Used(BaseModel):
+class Used(_Said):
     """What a child, its own subagents included, has used since it last said so."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["used"] = "used"
     input_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
@@ -145,10 +141,8 @@ class Used(BaseModel):
         )
 
 
-class Question(BaseModel):
+class Question(_Said):
     """A permission question on its way to the person."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["question"] = "question"
     id: int
@@ -165,19 +159,15 @@ class Question(BaseModel):
     rules: tuple[str, ...] = ()
 
 
-class Answer(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
-
+class Answer(_Said):
     type: Literal["answer"] = "answer"
     id: int
     choice: Literal["once", "session", "project", "no"]
     message: str = ""
 
 
-class Elsewhere(BaseModel):
+class Elsewhere(_Said):
     """What the rest of the tree has used so far: all of it but the child that is told."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     type: Literal["elsewhere"] = "elsewhere"
     cost_usd: float

@@ -2,7 +2,7 @@
 
 Pure functions on text with line feeds as they are in the file. The old text is looked for exactly
 (line ends aside); failing that, as whole lines without indentation and trailing space, and then
-the new lines get the indentation of the file. Why a text was not found is `nearest`'s to say.
+the new lines get the indentation of the file. Why a text was not found is `edit_file`'s to say.
 """
 
 import bisect

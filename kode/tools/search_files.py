@@ -51,7 +51,9 @@ async def search_files(
     files.refuse_secret(tool_context, root)
     if not root.exists():
         raise files.missing(tool_context, root)
-    hits = _Hits(context=tool_context, root=root, glob=glob, ground=_ground(tool_context))
+    hits = _Hits(
+        context=tool_context, root=root, glob=glob, ground=sensitive.ground(tool_context.place)
+    )
     around = min(max(context, 0), MAX_CONTEXT)
     ended = await _searched(tool_context, hits, pattern, ignore_case, around)
     return ToolOutput(
@@ -60,10 +62,6 @@ async def search_files(
         files_read=tuple(hits.files),
         untrusted=files.outside(tool_context, root),
     )
-
-
-def _ground(context: ToolContext) -> sensitive.Ground:
-    return sensitive.ground(context.place)
 
 
 def _refuse_useless(pattern: str, glob: str | None) -> None:

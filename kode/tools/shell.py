@@ -2,8 +2,8 @@
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
 whole tree is ended, background processes included (and the model reads so), because nobody would
-watch over them; when kode itself is killed, `orphans` ends it. A server and what uses it belong in
-one command. The one exception is the person's: a command that they send to the background is
+watch over them; when kode itself is killed, `processes` ends it. A server and what uses it belong
+in one command. The one exception is the person's: a command that they send to the background is
 handed, whole, to `background`.
 """
 

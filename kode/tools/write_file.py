@@ -70,7 +70,7 @@ def _planned(context: ToolContext, path: str, content: str) -> _Plan:
         after = after.replace("\n", "\r\n")
         notes.append("Its CRLF line ends were kept.")
     encoding = old.encoding
-    if encoding.codec == "latin-1" and not _is_latin(after):
+    if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
         encoding = files.Encoding(codec="utf-8")
         notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
     return _Plan(
@@ -97,7 +97,3 @@ def _refuse_file_as_folder(context: ToolContext, path: Path) -> None:
 
 def _only_crlf(text: str) -> bool:
     return "\r\n" in text and text.count("\n") == text.count("\r\n")
-
-
-def _is_latin(text: str) -> bool:
-    return all(ord(character) < 256 for character in text)

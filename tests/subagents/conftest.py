@@ -12,7 +12,7 @@ from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import Event
 from kode.messages import Usage
-from kode.subagents.delegation import Child, Delegation
+from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import Start, Task
 

@@ -82,9 +82,8 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         if name not in words:
             commands.add_parser(name, help=what)
             continue
-        path, _, function = where.partition(":")
-        module = importlib.import_module(path)
-        reads = getattr(module, function or "parse", None) or module.main
+        where, _, function = where.partition(":")
+        module = importlib.import_module(where)
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
@@ -92,7 +91,8 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
                 parser = _described((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=told, parents=[parser], add_help=False)
         else:
-            parser = _described((name,), partial(reads, []))
+            run = getattr(module, function) if function else getattr(module, "parse", module.main)
+            parser = _described((name,), partial(run, []))
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.parser import Parser, nearest
+from kode.cli.parser import command_of
 from kode.cli.screen.lines import clean, plural
 from kode.cli.screen.output import settings_lines, to_json
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
@@ -25,17 +25,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode config ...` and returns its exit code. Raises: ConfigError."""
-    command, *rest = argv or ["--help"]
-    if command in ("-h", "--help"):
-        lines = (f"  kode config {name:<6} {what}" for name, what in COMMANDS.items())
-        print("usage: kode config COMMAND\n\n" + "\n".join(lines))
-        return EXIT_OK if argv else EXIT_NOT_STARTED
-    if command not in COMMANDS:
-        raise ConfigError(
-            f"kode config: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
-            f"The commands are: {', '.join(COMMANDS)}."
-        )
-    parser = Parser(f"kode config {command}", COMMANDS[command])
+    command, parser, rest = command_of("config", COMMANDS, argv)
     if command == "show":
         parser.add_argument("--json", action="store_true", help="one JSON object")
     arguments = parser.parse(rest)
@@ -54,11 +44,9 @@ def _load() -> Loaded:
 
 
 def _path() -> int:
-    own, project = (
-        paths.config_file(paths.home()),
-        project_file(working_directory(argparse.Namespace(cwd=None))),
-    )
-    missing = working_directory(argparse.Namespace(cwd=None)) / "kode.json"
+    folder = working_directory(argparse.Namespace(cwd=None))
+    own, project = paths.config_file(paths.home()), project_file(folder)
+    missing = folder / "kode.json"
     print(clean(f"{own}{'' if own.exists() else '  (not there)'}"))
     print(clean(str(project) if project else f"{missing}  (not there)"))
     return EXIT_OK

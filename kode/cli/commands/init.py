@@ -24,7 +24,7 @@ from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import COMPATIBLE, owner_of_key
 
 if TYPE_CHECKING:
-    from kode.cli.commands.reach import Reached
+    from kode.cli.commands.diagnosis import Reached
 
 LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
 """The servers people run at home, on their usual ports; all speak Chat Completions."""
@@ -155,7 +155,7 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
 
 def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
-        key = _secret("API key (not shown while you type): ").strip()
+        key = _left(getpass.getpass, "API key (not shown while you type): ").strip()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
             _say("A key is one word without spaces. Try again, or q to leave.")
             continue
@@ -168,7 +168,7 @@ def _with_key() -> dict[str, Any]:
 
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
     """Where the key belongs, and what the server there says to it."""
-    from kode.cli.commands.reach import reach
+    from kode.cli.commands.diagnosis import reach
     from kode.config.choice import ProviderChoice
 
     owner = owner_of_key(key)
@@ -258,10 +258,6 @@ def _say(text: str) -> None:
 
 def _ask(question: str) -> str:
     return _left(input, question)
-
-
-def _secret(question: str) -> str:
-    return _left(getpass.getpass, question)
 
 
 def _left(read: Any, question: str) -> str:

@@ -12,12 +12,12 @@ from datetime import datetime
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
+from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, money, one_line, plural
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
 from kode.cli.screen.session_table import short_folder, table
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.errors import EXIT_FAILED, EXIT_OK
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
@@ -39,19 +39,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode session ...` and returns its exit code. Raises: SessionError, ConfigError."""
-    if not argv or argv[0] in ("-h", "--help"):
-        width = max(map(len, COMMANDS))
-        lines = (f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
-        print("usage: kode session COMMAND ...\n\n" + "\n".join(lines))
-        return EXIT_OK if argv else ConfigError.exit_code
-    command, *rest = argv
-    if command not in COMMANDS:
-        from kode.cli.parser import nearest
-
-        raise ConfigError(
-            f"kode session: unknown command {command!r}.{nearest(command, list(COMMANDS))} "
-            f"The commands are: {', '.join(COMMANDS)}."
-        )
+    command, parser, rest = command_of("session", COMMANDS, argv)
     run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
         "list": _list,
         "show": _show,
@@ -62,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         "export": _export,
         "check": _check,
     }
-    return run[command](Parser(f"kode session {command}", COMMANDS[command]), rest)
+    return run[command](parser, rest)
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> int:

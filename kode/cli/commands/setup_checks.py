@@ -186,7 +186,8 @@ def extensions(case: Case) -> Finding:
         detail += f"; not approved, so not used: {', '.join(waits)}"
     if said := " ".join(filter(None, faults)):
         return optional(f"{detail}. {said}", "fix it in the file it names; the others are used")
-    return ok(f"{detail} (`kode trust approve` shows and approves)" if waits else detail)
+    next_step = "`kode trust approve` shows and approves" if waits else ""
+    return Finding(state="ok", detail=detail, next_step=next_step)
 
 
 def sandbox(case: Case) -> Finding:

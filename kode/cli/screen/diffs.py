@@ -119,12 +119,12 @@ def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[st
     painted = []
     for number, row in enumerate(rows):
         start = later if number else first
-        painted.append(start + _painted(screen, row) if row else start.rstrip())
+        painted.append(
+            start + "".join(screen.paint(style, text) for style, text in row)
+            if row
+            else start.rstrip()
+        )
     return painted
-
-
-def _painted(screen: Screen, parts: list[Part]) -> str:
-    return "".join(screen.paint(style, text) for style, text in parts)
 
 
 def _wrapped(parts: list[Part], width: int) -> list[list[Part]]:

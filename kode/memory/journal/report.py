@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kode import credentials
 from kode.memory.history import History, origin_of
-from kode.memory.journal.files import MEMORY, Entry, JournalFiles, size_of
+from kode.memory.journal.files import MEMORY, JournalFiles, size_of
 from kode.messages import shorten
 
 LATEST_ENTRIES = 5
@@ -29,7 +29,10 @@ def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) 
     head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY} · {came} ──"
     parts = [f"{head}\n{credentials.redact(memory) or '(empty)'}"]
     if entries:
-        listed = "\n".join(_line(entry) for entry in entries[-LATEST_ENTRIES:][::-1])
+        listed = "\n".join(
+            f"{entry.at}  {shorten(credentials.redact(entry.text), ENTRY_CHARS)}"
+            for entry in entries[-LATEST_ENTRIES:][::-1]
+        )
         parts.append(f"── the latest of {len(entries)} entries of the history ──\n{listed}")
     return "\n\n".join(parts)
 
@@ -50,7 +53,3 @@ def status(
     if approvals:
         lines.append(f"waiting for approval: {len(approvals)} (`kode memory approve` lists them)")
     return "\n".join(lines)
-
-
-def _line(entry: Entry) -> str:
-    return f"{entry.at}  {shorten(credentials.redact(entry.text), ENTRY_CHARS)}"

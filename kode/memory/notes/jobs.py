@@ -10,7 +10,7 @@ from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.transcript import transcript
+from kode.memory.frame import transcript
 from kode.messages import Message, shorten
 
 JOB_TTL_DAYS = 7

@@ -20,8 +20,9 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory
+from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change
-from kode.memory.notes import jobs, maintenance, pack, report
+from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.jobs import asks_to_remember
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
@@ -31,7 +32,6 @@ from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
-from kode.memory.transcript import count_turns
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -159,7 +159,9 @@ class Notes(BaseMemory):
             ("Notes", (*context.summaries, *others[:SNAPSHOT_NOTES])),
         )
         return tuple(
-            SnapshotSection(title=title, content=credentials.redact(_plain(notes)))
+            SnapshotSection(
+                title=title, content=credentials.redact("\n\n".join(map(pack.line_of, notes)))
+            )
             for title, notes in sections
             if notes
         )
@@ -202,11 +204,11 @@ class Notes(BaseMemory):
 
     async def show(self) -> str:
         """What the next session will see, and where each note came from."""
-        return report.shown(self.store, pack.agent_context(self.store))
+        return pack.shown(self.store, pack.agent_context(self.store))
 
     async def status(self) -> str:
         """Which system, how full, what is pending."""
-        return report.status(self.store, self.vectors.count_missing())
+        return pack.status(self.store, self.vectors.count_missing())
 
     async def add(self, addition: Addition) -> str:
         """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
@@ -243,7 +245,7 @@ class Notes(BaseMemory):
         if id is not None:
             return self._report(await self.writer.approve(id))
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
-        lines = [report.waiting_line(note) for note in notes if note.untrusted == "waits"]
+        lines = [pack.waiting_line(note) for note in notes if note.untrusted == "waits"]
         return "\n".join(lines) or "No note waits for approval."
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -299,7 +301,9 @@ class Notes(BaseMemory):
             ttl_days=jobs.JOB_TTL_DAYS,
             job_id=f"{self._context.session_id or 'session'}#{turn.number}",
             # What was said in the turn is in it, and some of that is never to be shown.
-            sensitivity="sensitive" if self._of_turn_is_sensitive(turn) else "normal",
+            sensitivity="sensitive"
+            if any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
+            else "normal",
             untrusted=self._untrusted,
             who="extraction",
             change="job",
@@ -340,15 +344,8 @@ class Notes(BaseMemory):
             {"user": self.store.user, "session": self._context.session_id},
         )
 
-    def _of_turn_is_sensitive(self, turn: Turn) -> bool:
-        return any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
-
     async def _make_vectors(self) -> None:
         try:
             await self.vectors.make_missing()
         except _FAULTS:
             pass  # found missing and made by the next maintenance
-
-
-def _plain(notes: Sequence[Note]) -> str:
-    return "\n\n".join(pack.line_of(note) for note in notes)

@@ -17,6 +17,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, read_object
 from kode.memory.base import only_waiting
+from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import (
@@ -31,7 +32,6 @@ from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.write import SYSTEM, Outcome
-from kode.memory.transcript import Recording, count_turns, transcript
 from kode.messages import Message
 
 if TYPE_CHECKING:

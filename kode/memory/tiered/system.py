@@ -1,7 +1,4 @@
-"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk. The parts are
-modules of their own: `facts`, `write`, `merge`, `nearness`, `review`, `consolidate`, `buffer`,
-`episodes`, `search`, `tool`.
-"""
+"""The tiered system: facts in the prompt, a buffer in the session, episodes on disk."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +22,7 @@ from kode.errors import MemoryRefused
 from kode.memory import embed, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory
+from kode.memory.frame import Recording
 from kode.memory.history import Author, Change
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
@@ -36,7 +34,6 @@ from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
-from kode.memory.transcript import Recording
 from kode.messages import Message
 
 if TYPE_CHECKING:

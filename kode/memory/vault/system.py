@@ -13,12 +13,12 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, only_waiting, reason_of
+from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
 from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
 from kode.memory.search import Finder
 from kode.memory.stored import locked, may_name_a_file
-from kode.memory.transcript import transcript
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import (
     SHARED,

@@ -84,7 +84,8 @@ class VaultWriter:
             self._check_budget(name, before, len(content.encode(errors="replace")))
             whole = () if before is None else (before,)
             change = self._change(author, "write", name, before, before=whole, after=(after,))
-            line = f"{'created' if before is None else 'wrote'} {name} {_sized(after)}"
+            size = size_words(len(after.encode(errors="replace")))
+            line = f"{'created' if before is None else 'wrote'} {name} ({size})"
             return self._put(name, before, after, change, line, noticed)
 
     async def patch(self, path: str, patches: Sequence[Patch], author: Author) -> Outcome:
@@ -350,10 +351,6 @@ def _both_bullets(body: str, block: str) -> bool:
 
 def _counted(text: str) -> int:
     return len(summaries.without_summary(text).encode(errors="replace"))
-
-
-def _sized(text: str) -> str:
-    return f"({size_words(len(text.encode(errors='replace')))})"
 
 
 def _ending(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.cli.commands import init
-from kode.cli.commands.reach import Reached
+from kode.cli.commands.diagnosis import Reached
 from kode.errors import UserError
 from tests.scripted_server import ScriptedServer
 
@@ -35,7 +35,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def reached(monkeypatch: pytest.MonkeyPatch, *answers: Reached) -> None:
     left = list(answers)
-    monkeypatch.setattr("kode.cli.commands.reach.reach", lambda choice: left.pop(0))
+    monkeypatch.setattr("kode.cli.commands.diagnosis.reach", lambda choice: left.pop(0))
 
 
 OK = Reached(url="https://api.openai.com/v1", state="ok", detail="", models=("gpt-5", "o3"))

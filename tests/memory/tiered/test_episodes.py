@@ -8,10 +8,10 @@ import pytest
 from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.memory import index as text_index
 from kode.memory.commands import memory_command
+from kode.memory.frame import MAX_CHARS, transcript
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.episodes import read_note
-from kode.memory.transcript import MAX_CHARS, transcript
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from kode.paths import path_hash
 from tests.memory.life import (

@@ -1,0 +1,100 @@
+"""What configured MCP servers cost: `python -m bench.extensions [--json]`.
+
+The REPL with three servers beside the REPL without, each the median of paired runs: the time to the
+prompt, and the time from Enter to the answer of the first turn, once the servers have had the time
+in which a person types. `prefix_identical` is the share of the requests of a session with servers
+whose system prompt and tools are byte for byte those of its first.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+
+from bench.measure import KODE, Pair, median_baseline, median_ratio, report, workplace
+from bench.startup import prompt_ms
+from tests.scripted_server import ScriptedServer
+
+SERVERS = 3
+TYPING_S = 4.0
+"""A person takes so long for a first message; servers start meanwhile."""
+RUNS = 7
+TURNS = 5
+ANSWER = "Answered."
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints the figures; exits 0 whatever they are."""
+    with ScriptedServer([{"text": ANSWER}], repeat_last=True) as server:
+        with workplace(server.openai_url) as (project, bare), _served(bare, project) as served:
+            prompts = [
+                Pair(prompt_ms(bare, project), prompt_ms(served, project)) for _ in range(RUNS)
+            ]
+            _turns_ms(served, project)
+            turns = [
+                Pair(_turns_ms(bare, project)[0], _turns_ms(served, project)[0])
+                for _ in range(RUNS)
+            ]
+            server.requests.clear()
+            _turns_ms(served, project, TURNS)
+            sent = [request.json for request in server.requests]
+    beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
+    tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
+    figures = {
+        "first_turn_ratio": median_ratio(turns),
+        "prompt_ratio": median_ratio(prompts),
+        "prefix_identical": sum(one == beginnings[0] for one in beginnings) / len(beginnings),
+        "tools_of_servers": sum(name.startswith("mcp__") for name in tools),
+        "first_turn_ms": median_baseline(turns),
+        "prompt_ms": median_baseline(prompts),
+    }
+    report("extensions", figures, argv)
+    return 0
+
+
+@contextmanager
+def _served(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str]]:
+    """The environment of a home in which three servers are configured."""
+    shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
+    home = Path(environ["HOME"]) / "kode-served"
+    home.mkdir()
+    entry = {"command": sys.executable, "args": ["mcp_tools.py"]}
+    servers = {f"tracker{number}": entry for number in range(SERVERS)}
+    (home / "config.json").write_text(json.dumps({"mcpServers": servers}))
+    yield {**environ, "KODE_HOME": str(home)}
+
+
+def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list[float]:
+    """From Enter to the answer, for each turn of a session of its own."""
+    child = pexpect.spawn(
+        KODE,
+        ["--provider", "openai", "--model", "gpt-4o", "--no-memory"],
+        env=dict(environ),
+        cwd=str(project),
+        dimensions=(24, 80),
+        encoding="utf-8",
+    )
+    child.delaybeforesend = None
+    taken = []
+    try:
+        child.expect("> ", timeout=30)
+        child.expect("gpt-4o", timeout=30)
+        time.sleep(TYPING_S)
+        for _ in range(turns):
+            started = time.perf_counter()
+            child.send("hello\r")
+            child.expect(ANSWER, timeout=30)
+            taken.append((time.perf_counter() - started) * 1000)
+            child.expect("in, ", timeout=30)
+    finally:
+        child.close(force=True)
+    return taken
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
