@@ -182,7 +182,7 @@ class Conversation:
             if self.extensions is not None:
                 window = self.agent.provider.info.context_window
                 of_servers = await self.extensions.open(window)
-            self.agent = extend_agent(
+            self.agent = await extend_agent(
                 self.agent,
                 self._approvals(),
                 self.emit,

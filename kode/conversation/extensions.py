@@ -2,6 +2,7 @@
 commands and agents by name. Finding it is the business of `kode.extensions`.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -23,25 +24,22 @@ from kode.extensions.skills import catalogue
 from kode.extensions.trust import Approvals
 from kode.workplace import Workplace
 
-SAID_PROBLEMS = 3
-"""Of what cannot be used, when a conversation opens; `kode skills` and its like say all."""
-
 
 def around(place: Workplace) -> Surroundings:
     """Where a session looks for extensions."""
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extend_agent(
+async def extend_agent(
     agent: Agent, approvals: Approvals, emit: Emit, *, diagnostics: bool = True
 ) -> Agent:
     """The agent with what counts of what lies where it works, as it is on disk now."""
     where = around(agent.place)
-    found = brought.find(where, approvals)
-    if found.problems:
-        more = len(found.problems) - SAID_PROBLEMS
-        rest = f" And {more} more." if more > 0 else ""
-        emit(Notice(text=" ".join(found.problems[:SAID_PROBLEMS]) + rest))
+    found = await asyncio.to_thread(brought.find, where, approvals)
+    if problems := [text for texts in found.problems.values() for text in texts]:
+        more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
+        say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
+        emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
     if agent.hooks is not None:

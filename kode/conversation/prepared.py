@@ -98,6 +98,7 @@ async def _result(run: Run, tool: str, arguments: dict[str, str]) -> str:
         id=f"prepared-{secrets.token_hex(4)}", name=tool, arguments=json.dumps(arguments)
     )
     result = await run_aside(run, call)
-    run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
-    run.untrusted.clear()
+    if run.untrusted:
+        run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
+        run.untrusted.clear()
     return result.text

@@ -5,8 +5,8 @@ What each is, and how it is read, is in `skills`, `commands`, `agents` and `hook
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -17,6 +17,8 @@ from kode.extensions.hooks import Hook, find_hooks
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, find_skills
 from kode.extensions.trust import Approvals, Item
+
+Kind = Literal["skills", "commands", "agents", "hooks"]
 
 Standing = Literal["used", "new", "changed", "shadowed"]
 """`new` and `changed` are off until a person approves them; `shadowed` has a nearer namesake."""
@@ -47,7 +49,7 @@ class Brought:
     agents: tuple[Found[AgentDefinition], ...] = ()
     hooks: tuple[Found[Hook], ...] = ()
     """All that are trusted count: none shadows another."""
-    problems: tuple[str, ...] = ()
+    problems: Mapping[Kind, Sequence[str]] = field(default_factory=dict)
     """A sentence for each that cannot be used."""
 
     @property
@@ -99,7 +101,12 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
         commands=_standing(commands, approvals),
         agents=_standing(agents, approvals),
         hooks=tuple(Found(thing=hook, standing=_off(hook, approvals) or "used") for hook in hooks),
-        problems=(*of_skills, *of_commands, *of_agents, *of_hooks),
+        problems={
+            "skills": of_skills,
+            "commands": of_commands,
+            "agents": of_agents,
+            "hooks": of_hooks,
+        },
     )
 
 

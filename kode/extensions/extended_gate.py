@@ -2,18 +2,20 @@
 away, or say what a rule of the person could: rules, mode and person decide as always.
 """
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kode.contracts import Tool, ToolContext, Verdict
+from kode.contracts import FileChange, Kept, Opinion, Tool, ToolContext, Verdict
 from kode.extensions.hook_moments import Hooks
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
-from kode.permissions.gate import PersonGate
-from kode.permissions.rules import Rule, Rules, parse_all
+from kode.permissions.gate import PersonGate, verdict
+from kode.permissions.rules import Rule, parse_all
+from kode.permissions.shell import judge
 
 
 @dataclass(kw_only=True)
@@ -27,28 +29,71 @@ class ExtendedGate(PersonGate):
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
-        if self.only is not None and not self._is_named(parse_all(self.only), tool, arguments):
-            allowed = ", ".join(self.only) or "no tools"
-            reason = f"The command that began this turn allows only {allowed}. Do it with these."
-            return Verdict(allowed=False, reason=reason)
-        if self.hooks is None:
-            return await super().check(tool, arguments, context)
-        said = await self.hooks.before_call(tool, arguments, context)
+        said: Verdict | Opinion | None = None
+        if self.hooks is not None:
+            said = await self.hooks.before_call(tool, arguments, context)
         if isinstance(said, Verdict):
             return said
+        if not self._is_named(tool, arguments):
+            return await self._only_reading(tool, arguments)
         return await super().check(tool, arguments, replace(context, opinion=said))
 
-    def _is_named(self, rules: tuple[Rule, ...], tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Whether one of the rules is about this call; what touches nothing outside the session
-        needs none."""
-        about = [rule for rule in rules if grammar.names_tool(rule, tool)]
-        if tool.effect == "none" or any(not rule.pattern for rule in about):
+    async def check_changes(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        changes: Sequence[FileChange],
+        diff: str,
+        *,
+        may_ask: bool,
+    ) -> Kept:
+        """See `contracts.Gate`: what a command that is not named changes is dropped."""
+        if not self._is_named(tool, arguments):
+            return Kept(changes=(), reason=self._limits())
+        return await super().check_changes(tool, arguments, changes, diff, may_ask=may_ask)
+
+    async def check_outside(
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
+    ) -> Verdict:
+        """See `contracts.Gate`: one that is not named stays in the sandbox."""
+        if not self._is_named(tool, arguments):
+            return Verdict(allowed=False, reason=self._limits())
+        return await super().check_outside(tool, arguments, hits)
+
+    def _limits(self) -> str:
+        allowed = ", ".join(self.only or ()) or "no tools"
+        return f"The command that began this turn allows only {allowed}. Do it with these."
+
+    async def _only_reading(self, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
+        """Of a call that is not named: where commands are, one runs that mode `plan` lets run."""
+        runs = tool.effect == "run" and any(rule.kind == "shell" for rule in self._rules())
+        if not runs:
+            return Verdict(allowed=False, reason=self._limits())
+        if self.sandbox is not None:
+            await asyncio.to_thread(self.sandbox.holds)
+        call = self._call(tool, arguments)
+        decision = decide_call(
+            replace(call, mode="plan", rules=replace(call.rules, allow=(), approved=()))
+        )
+        if decision.outcome != "allow":
+            return Verdict(allowed=False, reason=self._limits())
+        return verdict(decision)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        return parse_all(self.only or ())
+
+    def _is_named(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Whether one of the rules of `only` is about this call, or there are none; what touches
+        nothing outside the session needs none."""
+        if self.only is None or tool.effect == "none":
+            return True
+        about = [rule for rule in self._rules() if grammar.names_tool(rule, tool)]
+        if any(not rule.pattern for rule in about):
             return True
         call = self._call(tool, arguments)
         if tool.effect == "run":
-            # Each part of the line has to be one of theirs, or plainly read.
-            limits = replace(call, rules=Rules(allow=rules), mode="ask", sandbox="none")
-            return bool(about) and decide_call(limits).outcome == "allow"
+            parts = judge(str(arguments.get("command")), call.where).parts
+            return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
         return any(_matches(call, rule) for rule in about)
 
 

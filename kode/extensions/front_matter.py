@@ -12,7 +12,7 @@ from typing import Any
 MAX_HEAD_CHARS = 16_000
 
 _HEAD = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
-_PLAIN_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(?![\"'\[{|>&*!])(.+?)[ \t]*$", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,8 @@ class Document:
 
 def read(text: str) -> Document:
     """Splits a file into its fields and its body. A head that is no YAML is tried once more with
-    its plain values in quotes: `description: Use when: ...` is common. Never raises."""
+    each line that is none by itself in quotes: `description: Use when: it rains` is common. Never
+    raises."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     match = _HEAD.match(text)
     if match is None:
@@ -50,7 +51,7 @@ def read(text: str) -> Document:
         return Document(body=body, problem=f"its head has over {MAX_HEAD_CHARS} characters")
     fields = _loaded(head)
     if fields is None:
-        fields = _loaded(_PLAIN_LINE.sub(_quoted, head))
+        fields = _loaded(_LINE.sub(_quoted, head))
     if fields is None:
         return Document(body=body, problem="its head is no YAML")
     return Document(body=body, fields=fields)
@@ -60,7 +61,8 @@ def _loaded(head: str) -> dict[str, Any] | None:
     import yaml
 
     try:
-        value = yaml.safe_load(head)
+        # The same in C, five times as fast, where the wheel has it.
+        value = yaml.load(head, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError):  # a date that is none is a ValueError
         return None
     if value is None:
@@ -69,6 +71,9 @@ def _loaded(head: str) -> dict[str, Any] | None:
 
 
 def _quoted(line: re.Match[str]) -> str:
+    """A line that is no YAML by itself, with its value in quotes."""
+    if _loaded(line[0]) is not None:
+        return line[0]
     escaped = line[2].replace("\\", "\\\\").replace('"', '\\"')
     return f'{line[1]}: "{escaped}"'
 

@@ -41,7 +41,8 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     name = hook.item.name
     if ran.exit_code == _BLOCKS:
         said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
-        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}")
+        hit = f"\n(In the sandbox it {', '.join(ran.hits)}.)" if ran.hits else ""
+        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}{hit}")
     fault = _fault(ran)
     value: Any = None
     if not fault and ran.stdout.lstrip().startswith("{"):

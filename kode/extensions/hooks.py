@@ -2,7 +2,7 @@
 
 The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type":
 "command", "command": "...", "timeout": 60}]}]}}`. What kode adds: `guard`, for a hook without which
-nothing goes on, and `sandbox`, which only the person's own file may set to false.
+nothing goes on, and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
 When they run is `hook_moments`' business; what they are told `hook_input`'s, what they answer
 `hook_answer`'s.
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from kode import paths
 from kode.errors import ConfigError
 from kode.extensions.hook_input import Event
 from kode.extensions.places import Place, Surroundings, project_folders, read_text
@@ -72,8 +73,7 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
             continue
         for name, event, matcher, entry in _entries(settings, path, problems):
             try:
-                folders = (place.folder, around.cwd, around.project)
-                found.append(_hook(name, event, matcher, entry, path, place, folders))
+                found.append(_hook(name, event, matcher, entry, path, place, around))
             except ConfigError as error:
                 problems.append(
                     f"The hook {name} of {path} was left out: {str(error).rstrip('.')}."
@@ -97,7 +97,7 @@ def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
             yield folder / name, Place(folder=folder, scope="project", top=around.project)
     own = Place(folder=around.user_home, scope="home", top=around.user_home)
     yield around.user_home / ".claude" / "settings.json", own
-    yield around.home / "config.json", own
+    yield paths.config_file(around.home), own
 
 
 def _entries(
@@ -127,9 +127,10 @@ def _hook(
     entry: dict[str, Any],
     path: Path,
     place: Place,
-    folders: Sequence[Path],
+    around: Surroundings,
 ) -> Hook:
-    """`folders` are those in which its command may name programs. Raises: ConfigError."""
+    """Raises: ConfigError."""
+    own_config = paths.config_file(around.home)
     kind, command = entry.get("type", "command"), entry.get("command")
     if kind != "command":
         raise ConfigError(f"kode runs hooks of type command only, not {kind!r}")
@@ -143,10 +144,12 @@ def _hook(
     timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ConfigError("its timeout is no number of seconds")
-    if place.scope == "project" and entry.get("sandbox") is False:
-        raise ConfigError("only hooks of your own files may run outside the sandbox")
+    if entry.get("sandbox") is False and path != own_config:
+        # The one file of these that no tool can write, whatever rules and mode say.
+        raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     if place.scope == "project":
+        folders = (place.folder, around.cwd, around.project)
         content += "".join(f"\n{part}" for part in _programs(command, folders, place.top))
     return Hook(
         item=Item(kind="hook", name=name, origin=path, scope=place.scope, content=content),

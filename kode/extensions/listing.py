@@ -4,17 +4,16 @@ whether it counts, and what it costs in tokens.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition
-from kode.extensions.brought import Brought, Found, Thing
+from kode.extensions.brought import Brought, Found, Kind, Thing
 from kode.extensions.commands import Command
 from kode.extensions.hooks import Hook
 from kode.extensions.skills import Skill
 from kode.messages import shorten
-
-Kind = Literal["skills", "commands", "agents", "hooks"]
+from kode.permissions.gate import visible
 
 CHARS_PER_TOKEN = 4
 HASH_CHARS = 12
@@ -63,15 +62,18 @@ def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
     """The rows for a person, and what to do about those that wait."""
     if not rows:
         return [NONE[kind]]
-    widest = max(len(row.name) for row in rows)
+    # Before it is padded: what looks like a gap in a name is spelt out, what lines up is not.
+    names = [visible(row.name) for row in rows]
+    widest = max(map(len, names))
     lines = []
-    for row in rows:
+    for row, name in zip(rows, names, strict=True):
         cost = f"{row.tokens} tokens  " if kind != "hooks" else ""
+        about = visible(shorten(row.about, ABOUT_CHARS))
         lines.append(
-            f"{row.state:<8}  {row.name:<{widest}}  {row.hash[:HASH_CHARS]}  {cost}"
-            f"{shorten(row.about, ABOUT_CHARS)}  ({row.origin})"
+            f"{row.state:<8}  {name:<{widest}}  {row.hash[:HASH_CHARS]}  {cost}"
+            f"{about}  ({visible(row.origin)})"
         )
-        lines += [f"          {remark}" for remark in row.remarks]
+        lines += [f"          {visible(remark)}" for remark in row.remarks]
     if any(row.state in ("new", "changed") for row in rows):
         lines.append("`kode trust show NAME` shows what waits, `kode trust approve NAME` approves.")
     return lines

@@ -126,7 +126,7 @@ class PersonGate:
             self._tried = True
         decision = self._decide(tool, arguments, context)
         if decision.outcome != "ask":
-            return _verdict(decision)
+            return verdict(decision)
         if self.ask is None:
             return _with_nobody(decision)
         preview = tool.preview(context, arguments) if tool.preview else ""
@@ -134,7 +134,7 @@ class PersonGate:
             # Another call's answer, or a new mode, may have settled it meanwhile.
             decision = self._decide(tool, arguments, context)
             if decision.outcome != "ask":
-                return _verdict(decision)
+                return verdict(decision)
             kept = ""
             if self.keep_first is not None and decision.dangers:
                 kept = await self.keep_first(decision.at_stake)
@@ -299,7 +299,7 @@ class PersonGate:
             self._session = tuple(dict.fromkeys((*self._session, *offered)))
         if answer.choice == "project":
             self._save(offered)
-        return replace(_verdict(decision), allowed=True, reason="The person allowed it.")
+        return replace(verdict(decision), allowed=True, reason="The person allowed it.")
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals count at once; one that cannot be saved counts for this session."""
@@ -356,7 +356,8 @@ def _spelt_run(run: re.Match[str]) -> str:
     return f" [{len(run[0])} spaces] "
 
 
-def _verdict(decision: Decision) -> Verdict:
+def verdict(decision: Decision) -> Verdict:
+    """What the engine is told of a decision that nobody is asked about."""
     return Verdict(
         allowed=decision.outcome == "allow",
         reason=decision.reason,
@@ -406,7 +407,7 @@ def _short(command: str) -> str:
 
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
-        return replace(_verdict(decision), allowed=True, reason="The mode allows it.")
+        return replace(verdict(decision), allowed=True, reason="The mode allows it.")
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,

@@ -124,8 +124,9 @@ def test_at_the_prompt_one_question_is_asked_and_a_yes_holds(place: Place) -> No
             KODE, [], cwd=place.project, env=place.environ, width=100, height=60
         ) as terminal:
             terminal.until("ask ·")
-            terminal.type("/mar", "\t")
-            terminal.type(" 12", "enter")
+            terminal.type("/mar")
+            terminal.until("/mark  MARK command")
+            terminal.type("k 12", "enter")
             terminal.until("second")
             terminal.type("/quit", "enter")
             assert terminal.ended() == 0

@@ -18,7 +18,8 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions.listing import Kind, as_json, lines_of, rows_of
+from kode.extensions.brought import Kind
+from kode.extensions.listing import as_json, lines_of, rows_of
 from kode.permissions.gate import visible
 
 ABOUT: dict[Kind, str] = {
@@ -70,8 +71,8 @@ def _print(kind: Kind, *, as_list: bool) -> int:
         print(to_json(as_json(rows)))
         return EXIT_OK
     for line in lines_of(rows, kind):
-        print(clean(visible(line)))
-    for problem in found.problems:
+        print(clean(line))
+    for problem in found.problems[kind]:
         print(clean(visible(f"kode: {problem}")), file=sys.stderr)
     return EXIT_OK
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.cli.screen.lines import clean, clip, one_line
-from kode.extensions.listing import Kind, lines_of, rows_of
+from kode.extensions.brought import Kind
+from kode.extensions.listing import lines_of, rows_of
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState

@@ -62,7 +62,7 @@ GROUPS = (
     ("/details /todos /bg", "full tool output, todo list, background commands"),
     ("/skills /commands /agents /hooks", "what is there; /NAME runs a skill or command"),
     ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
-    ("/config /mcp /doctor /login", "settings, MCP servers, checks of this machine, your key"),
+    ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
 """The commands as /help shows them: together they fit a small screen."""

@@ -52,10 +52,10 @@ def test_one_without_a_description_is_described_by_its_first_line(world: World) 
 
 
 def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:
-    world.write("~/.claude/commands/x.md", "---\nallowed-tools: [\n---\nDo it")
+    world.write("~/.claude/commands/x.md", "---\n- allowed-tools: Read\nx: y\n---\nDo it")
 
     assert world.find().commands == ()
-    assert "is no YAML" in world.find().problems[0]
+    assert "is no YAML" in world.find().problems["commands"][0]
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:
@@ -111,9 +111,10 @@ async def test_its_limits_hold_for_its_turn_even_where_the_mode_allows_all(
     edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
     other = {"name": "shell", "arguments": {"command": "touch c"}}
     both = {"name": "shell", "arguments": {"command": "touch a && touch d"}}
+    read = {"name": "shell", "arguments": {"command": "git status && ls"}}
     its_own = {"name": "shell", "arguments": {"command": "touch a"}}
     conversation = await opened(
-        {"calls": [edit, other, both, its_own]},
+        {"calls": [edit, other, both, its_own, read]},
         {"text": "done"},
         {"calls": [edit]},
         {"text": "done"},
@@ -124,7 +125,7 @@ async def test_its_limits_hold_for_its_turn_even_where_the_mode_allows_all(
 
     assert sorted(path.name for path in world.project.iterdir()) == [".git", "a"]
     refused = [event.text for event in events if isinstance(event, ToolFinished) if event.refused]
-    assert len(refused) == 3
+    assert len(refused) == 3, refused
     assert all("allows only shell(touch a:*)" in text for text in refused)
     await conversation.turn("and now?")
     assert (world.project / "b.txt").exists()
@@ -165,3 +166,14 @@ async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, ope
 
     assert not (world.project / "effect").exists()
     assert [part.source for part in conversation.session.messages[0].parts] == [""]
+
+
+async def test_every_line_of_the_session_is_an_entry(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/x.md", "Look: !`echo one` @notes.md")
+    world.write("notes.md", "n\n")
+    conversation = await opened({"text": "done"})
+
+    await conversation.turn("/x")
+
+    assert conversation.session.path is not None
+    assert b"" not in conversation.session.path.read_bytes().split(b"\n")[:-1]

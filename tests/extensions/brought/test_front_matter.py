@@ -25,6 +25,14 @@ def test_a_colon_in_a_plain_value_does_not_make_a_head_unreadable() -> None:
     assert document.text("name") == "pdf"
 
 
+def test_hints_that_are_no_list_do_not_make_a_head_unreadable() -> None:
+    hooks = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
+    document = read(f"---\nargument-hint: [what] [how]\nmodel: opus\n{hooks}---\nbody")
+
+    assert document.text("argument-hint") == "[what] [how]"
+    assert document.text("model") == "opus"
+
+
 def test_a_head_that_is_no_yaml_is_said_and_leaves_the_body() -> None:
     document = read("---\n\t: [\n---\nbody")
 

@@ -10,7 +10,7 @@ from kode.extensions.hook_answer import answer_of, joined
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.extensions.program import Ran
-from tests.extensions.brought.conftest import World
+from tests.extensions.brought.conftest import Open, World
 
 
 def settings(event: str, command: str, matcher: str = "", **more: Any) -> str:
@@ -50,7 +50,7 @@ def test_every_event_can_have_a_hook(world: World, event: str) -> None:
         (settings("Stop", "x", type="prompt"), "not 'prompt'"),
         (settings("PreToolUse", "x", "Edit("), "is no regular expression"),
         (settings("Stop", "x", timeout="soon"), "no number of seconds"),
-        (settings("Stop", "x", sandbox=False), "only hooks of your own files"),
+        (settings("Stop", "x", sandbox=False), "may run outside the sandbox"),
         ("{", "were left out"),
     ],
 )
@@ -60,7 +60,7 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World, given: str,
     found = world.find()
 
     assert found.hooks == ()
-    assert said in found.problems[0]
+    assert said in found.problems["hooks"][0]
 
 
 @pytest.mark.parametrize("name", ["check.sh", "shared.sh"])
@@ -248,3 +248,24 @@ def test_an_output_is_told_with_its_exit_code() -> None:
     told = output_fields(shell, ToolOutput(text="out", exit_status=0), "out")
 
     assert told["tool_response"] == {"stdout": "out", "stderr": "", "exit_code": 0}
+
+
+@pytest.mark.parametrize(
+    ("file", "runs_outside"),
+    [("~/kode-home/config.json", True), ("~/.claude/settings.json", False)],
+)
+def test_only_a_file_that_no_tool_can_write_lets_a_hook_out_of_the_sandbox(
+    world: World, file: str, runs_outside: bool
+) -> None:
+    world.write(file, settings("Stop", "x", sandbox=False))
+
+    assert [hook.sandboxed for hook in world.find().used_hooks] == [False] * runs_outside
+
+
+async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened: Open) -> None:
+    world.write("~/kode-home/config.json", settings("UserPromptSubmit", "echo noted"))
+    conversation = await opened({"text": "done"})
+
+    await conversation.turn("hello")
+
+    assert "[hook] noted" in str(conversation.session.messages[0].parts)
