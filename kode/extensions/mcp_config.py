@@ -75,7 +75,6 @@ class Server:
     """Whether its process may change the project."""
     network: bool = False
     """Whether its process may use the network."""
-    deferred: bool = False
     call_timeout_s: float = CALL_TIMEOUT_S
     client_id: str = ""
     """Under which kode is registered with the server for logins; "" where it registers itself."""
@@ -158,7 +157,6 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
         headers={name: expand(value) for name, value in values.get("headers", {}).items()},
         write=values.get("write") is True,
         network=values.get("network") is True,
-        deferred=values.get("deferred") is True,
         call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
         client_id=expand(oauth.get("clientId", "")),
         client_secret=expand(oauth.get("clientSecret", "")),

@@ -4,23 +4,27 @@ Whatever it does costs a line for the person and an error for the call that want
 """
 
 import asyncio
+import contextlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.errors import KodeError, ServerError, StorageError
+from kode.errors import KodeError, ServerError
 from kode.events import Emit, Notice
 from kode.extensions import trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_values import Connection, Definition, Named
-from kode.extensions.trust import Item
+from kode.extensions.trust import Approvals, Approved, Item
 
 BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
 """Between one end and the next start; after the last it stays off."""
 STEADY_S = 300.0
 """A server that ran so long begins with the first pause again."""
+CALL_WAITS_S = 10.0
+"""How long a call waits for a server that is being started."""
 RELIST_PAUSE_S = 1.0
 """Between two looks at lists that a server says have changed: it may say so without end."""
 
@@ -30,7 +34,8 @@ Open = Callable[[Entry], AbstractAsyncContextManager[Connection]]
 
 @dataclass
 class McpServer:
-    """A server of this session. `start` it, then look at `definitions`."""
+    """A server of this session. What it offered when it was last approved is known before it runs,
+    so that it need not be started to be on offer."""
 
     entry: Entry
     home: Path
@@ -39,7 +44,7 @@ class McpServer:
     pins: bool = True
     """Whether definitions are pinned; not where a process trusts the project as a whole."""
     definitions: Mapping[str, Definition] = field(default_factory=dict)
-    """The tools that may be used, by name."""
+    """The tools that may be used, by name; until it runs, as they were approved."""
     held: tuple[str, ...] = ()
     """Tools that are off, since they are not what was approved."""
     prompts: tuple[Named, ...] = ()
@@ -70,6 +75,16 @@ class McpServer:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
             self._life = None
+
+    async def connected(self) -> Connection:
+        """The connection, once it is there: starts the server, and waits a little for it.
+
+        Raises: ServerError.
+        """
+        self.start()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.settled.wait(), CALL_WAITS_S)
+        return self.connection()
 
     def connection(self) -> Connection:
         """Raises: ServerError that says why there is none, and what comes next."""
@@ -149,23 +164,52 @@ class McpServer:
         if approvals.problem:
             self.emit(Notice(text=approvals.problem))
             return tuple(found)
-        items = pins_of(self.entry, found)
-        if not any(one.name.startswith(f"{self.name}:") for one in approvals.items):
-            try:
-                trust.approve(self.home, self.entry.root, items)
-            except (StorageError, KodeError) as error:
-                self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
-            return ()
-        return tuple(
-            name
-            for name, item in zip(found, items, strict=True)
-            if trust.pinned(item, approvals) != "trusted"
+        items, known = pins_of(self.entry, found), _pins(self.entry, approvals)
+        held = (
+            [item for item in items if trust.pinned(item, approvals) != "trusted"] if known else []
         )
+        kept = {item.name for item in items} - {item.name for item in held}
+        # One pin has to stay: a server without any would have its next tools pinned unseen.
+        gone = (
+            [one for one in known if one.name not in {item.name for item in items}] if kept else []
+        )
+        try:
+            if not known:
+                trust.approve(self.home, self.entry.root, items)
+            elif gone:
+                trust.revoke(self.home, self.entry.root, gone)
+        except KodeError as error:
+            self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
+        return tuple(item.name.removeprefix(f"{self.name}:") for item in held)
 
     def _report(self, fault: str) -> None:
         if fault != self.fault:
-            self.emit(Notice(text=f"The MCP server {self.name} is off: {fault}"))
+            why = fault.removeprefix(f"The MCP server {self.name} failed: ")
+            self.emit(Notice(text=f"The MCP server {self.name} is off: {why}"))
         self.fault = fault
+
+
+def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
+    """The tools of a server as they were approved, by name; empty for one that never ran."""
+    found = (json.loads(one.content) for one in _pins(entry, approvals))
+    return {
+        one["name"]: Definition(
+            name=one["name"],
+            description=one.get("description", ""),
+            parameters=one.get("inputSchema", {}),
+            whole=one,
+        )
+        for one in found
+    }
+
+
+def _pins(entry: Entry, approvals: Approvals) -> list[Approved]:
+    prefix, origin = f"{entry.name}:", str(entry.origin)
+    return [
+        one
+        for one in approvals.items
+        if one.kind == "mcp-tool" and one.name.startswith(prefix) and one.origin == origin
+    ]
 
 
 def pins_of(entry: Entry, found: Mapping[str, Definition]) -> tuple[Item, ...]:

@@ -145,13 +145,10 @@ async def _call(
     server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
 ) -> ToolOutput:
     """Raises: ToolError with the server's own words where it failed."""
-    if name in server.held:
-        raise ToolError(
-            f"{name} of the MCP server {server.name} has changed since the person approved it, "
-            f"and is off until they run `kode mcp approve {server.name}`. Do without it."
-        )
     try:
-        connection = server.connection()
+        connection = await server.connected()
+        if name in server.held:
+            raise _changed(server, name)
         if name not in server.definitions:
             known = ", ".join(map(visible, server.definitions))
             raise ToolError(
@@ -175,6 +172,13 @@ async def _call(
         except (UserError, StorageError) as error:
             text += f"\n[A picture is left out: {error}]"
     return ToolOutput(text=text, pictures=tuple(kept), untrusted=source(server.name))
+
+
+def _changed(server: McpServer, name: str) -> ToolError:
+    return ToolError(
+        f"{name} of the MCP server {server.name} has changed since the person approved it, "
+        f"and is off until they run `kode mcp approve {server.name}`. Do without it."
+    )
 
 
 def _pictures_folder(context: ToolContext) -> Path:
@@ -224,4 +228,4 @@ def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
 
 
 def _unready(server: McpServer) -> str:
-    return f"{server.name} does not run: {server.fault or 'it is being started'}"
+    return f"{server.name} does not run: {server.fault or 'it is not started yet'}"

@@ -18,6 +18,7 @@ from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_process import ServerProcess
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
+"""Of one answer, or of all that is streamed as one."""
 CONNECT_TIMEOUT_S = 30.0
 
 Streams = tuple[Any, Any]
@@ -77,8 +78,7 @@ async def http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Stream
 
 
 async def _limit_body(response: httpx2.Response) -> None:
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
+    response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
 
 
 class _Limited(httpx2.AsyncByteStream):

@@ -14,9 +14,10 @@ from kode.contracts import Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
 from kode.extensions import mcp_config, trust
-from kode.extensions.mcp_server import McpServer, Open
+from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import review
+from kode.extensions.trust import Approvals
 from kode.permissions.gate import Ask
 
 FIRST_TURN_WAITS_S = 3.0
@@ -54,7 +55,8 @@ class Extensions:
     _said: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Starts the trusted servers, while the person still types."""
+        """Takes in the trusted servers, and starts those whose tools are not known yet: the others
+        can wait until they are needed."""
         approvals = trust.load(
             self.home, paths.project_root(self.cwd), trust_project=self.trust_project
         )
@@ -64,14 +66,24 @@ class Extensions:
         for entry in found.entries:
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            self.servers[entry.name] = McpServer(
+            pins = not (self.trust_project and entry.scope == "project")
+            known = trust.load(self.home, entry.root) if pins else Approvals()
+            server = McpServer(
                 entry=entry,
                 home=self.home,
                 open=self.open_server,
                 emit=self.emit,
-                pins=not (self.trust_project and entry.scope == "project"),
+                pins=pins,
+                definitions=pinned_definitions(entry, known),
             )
-            self.servers[entry.name].start()
+            self.servers[entry.name] = server
+            if not server.definitions:
+                server.start()
+
+    def start_all(self) -> None:
+        """Starts the others too, where nobody waits: while a person types."""
+        for server in self.servers.values():
+            server.start()
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits a little for servers, and gives the tools of
@@ -95,11 +107,11 @@ class Extensions:
                 )
             self.begin()
         servers = list(self.servers.values())
-        await _settled(servers)
+        await _settled([one for one in servers if not one.definitions])
         tools = tools_of(servers)
         if servers and self._defers(tools, window_tokens):
             return pair_of(servers)
-        absent = [one for one in servers if not one.runs]
+        absent = [one for one in servers if not one.definitions and not one.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
 
     async def close(self) -> None:
@@ -115,7 +127,7 @@ class Extensions:
                 continue
             uri = written.rstrip(".,;!?)")
             try:
-                content = await self.servers[name].connection().read(uri)
+                content = await (await self.servers[name].connected()).read(uri)
                 found.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
@@ -136,6 +148,7 @@ class Extensions:
         server = self.servers.get(match[1]) if match else None
         if match is None or server is None:
             return None
+        connection = await server.connected()
         known = next((one for one in server.prompts if one.key == match[2]), None)
         if known is None:
             return None
@@ -147,7 +160,7 @@ class Extensions:
         ]
         if missing:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
-        content = await server.connection().prompt(known.key, given)
+        content = await connection.prompt(known.key, given)
         return Outside(text=content.text, source=f"{source(server.name)}, prompt {known.key}")
 
     def _defers(self, tools: tuple[Tool, ...], window_tokens: int) -> bool:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kode import durable
+from kode import durable, paths
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
+from kode.memory.history import Author
 from kode.memory.scan import scan
 
 Row = Mapping[str, Any]
 
+AUTHOR = Author(who="import")
 MAX_FAULTS_TOLD = 10
 
 
@@ -155,6 +157,13 @@ def carrier_of(system: MemorySystem) -> Carrier:
         )
     carrier: Carrier = pkgutil.resolve_name(where)(system)
     return carrier
+
+
+def path_hash_of(project: object) -> str:
+    """A row's or a piece's project. Raises: MemoryRefused for what names none."""
+    if not paths.is_path_hash(project):
+        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
+    return str(project)
 
 
 def refuse_misplaced(piece: Piece) -> None:

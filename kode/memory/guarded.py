@@ -28,21 +28,22 @@ from kode.messages import Message
 
 T = TypeVar("T")
 
-LIMITS_S: Mapping[str, float] = {
-    "open": 10.0,
-    "inject": 5.0,
-    "recall": 2.0,
-    "tools": 0.0,
-    "after_turn": 1.0,
-    "before_drop": 30.0,
-    "maintain": 600.0,
-    "search": 30.0,
-    "snapshot": 2.0,
-    "state": 0.0,
-    "close": 15.0,
+_SAVING = "Saving what is worth remembering"
+HOOKS: Mapping[str, tuple[float, str, str]] = {
+    "open": (10.0, "be opened", "Opening memory"),
+    "inject": (5.0, "be shown to the model", "Reading memory"),
+    "recall": (2.0, "look for what fits this turn", "Looking into memory"),
+    "tools": (0.0, "offer its tools", ""),
+    "after_turn": (1.0, "note this turn", "Noting this turn"),
+    "before_drop": (30.0, "keep what the context is about to lose", _SAVING),
+    "maintain": (600.0, "tidy up", ""),
+    "search": (30.0, "be searched", ""),
+    "snapshot": (2.0, "be copied for a subagent", ""),
+    "state": (0.0, "save its state", ""),
+    "close": (15.0, "finish its work in time", _SAVING),
 }
-"""Seconds a hook may take. 0: it is not awaited, so no limit applies. `search` and `maintain` may
-ask a model; both run where nobody waits for a turn."""
+"""Seconds a hook may take (0: it is not awaited), what it could not do after a fault, and what a
+person who waits for it is told. `search` and `maintain` may ask a model; nobody waits for them."""
 
 SLOW_S = 1.0
 """A hook that somebody waits for is told of after this time."""
@@ -52,14 +53,14 @@ FAULTS_IN_A_ROW = 3
 
 
 class Guarded:
-    """`limits_s` overrides single limits of `LIMITS_S`, in seconds."""
+    """`limits_s` overrides single limits of `HOOKS`, in seconds."""
 
     def __init__(
         self, system: MemorySystem, *, limits_s: Mapping[str, float] | None = None
     ) -> None:
         self.system = system
         """The system inside, for commands beyond the contract."""
-        self._limits_s = {**LIMITS_S, **(limits_s or {})}
+        self._limits_s = {hook: row[0] for hook, row in HOOKS.items()} | dict(limits_s or {})
         self._emit: Emit = silent
         self._faults: dict[str, int] = {}
         self._noticed: set[str] = set()
@@ -127,8 +128,8 @@ class Guarded:
     @contextlib.asynccontextmanager
     async def _said_when_slow(self, hook: str) -> AsyncIterator[None]:
         """Tells what is waited for once that is noticed."""
-        what = _SLOW.get(hook)
-        if what is None:
+        what = HOOKS[hook][2]
+        if not what:
             yield
             return
         loop = asyncio.get_running_loop()
@@ -157,12 +158,9 @@ class Guarded:
         if hook in self._noticed:
             return
         self._noticed.add(hook)
-        self._emit(
-            Notice(
-                text=f"Memory ({self.name}) could not {_DOING[hook]}: {self._reason(hook, error)} "
-                "kode continues without it; `kode memory status` says more."
-            )
-        )
+        doing, why = HOOKS[hook][1], self._reason(hook, error)
+        text = f"Memory ({self.name}) could not {doing}: {why} kode continues without it; "
+        self._emit(Notice(text=text + "`kode memory status` says more."))
 
     def _reason(self, hook: str, error: Exception) -> str:
         if isinstance(error, TimeoutError):
@@ -170,28 +168,3 @@ class Guarded:
         if isinstance(error, KodeError):
             return str(error)
         return f"{type(error).__name__}: {error}".rstrip(". ") + "."
-
-
-_SLOW: Mapping[str, str] = {
-    "open": "Opening memory",
-    "inject": "Reading memory",
-    "recall": "Looking into memory",
-    "after_turn": "Noting this turn",
-    "before_drop": "Saving what is worth remembering",
-    "close": "Saving what is worth remembering",
-}
-"""Hooks that a person waits for, and what they do."""
-
-_DOING: Mapping[str, str] = {
-    "open": "be opened",
-    "inject": "be shown to the model",
-    "recall": "look for what fits this turn",
-    "tools": "offer its tools",
-    "after_turn": "note this turn",
-    "before_drop": "keep what the context is about to lose",
-    "maintain": "tidy up",
-    "search": "be searched",
-    "snapshot": "be copied for a subagent",
-    "state": "save its state",
-    "close": "finish its work in time",
-}

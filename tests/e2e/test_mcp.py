@@ -52,7 +52,7 @@ def test_nothing_of_a_repository_runs_before_a_yes_and_the_result_says_so(
 
 def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -> None:
     bring(place)
-    assert place.run("trust", "approve", "--yes").code == 0
+    assert place.run("mcp", "approve", "files", "--yes").code == 0
 
     done = place.run("run", "hello", "--allow", "mcp(files)", *model(CALL, {"text": "done"}))
 
@@ -64,7 +64,8 @@ def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -
 
 def test_without_a_rule_a_call_is_refused_where_nobody_can_be_asked(place: Place, model) -> None:
     bring(place)
-    done = place.run("run", "hello", "--trust-project", *model(CALL, {"text": "done"}))
+    place.run("mcp", "approve", "files", "--yes")
+    done = place.run("run", "hello", *model(CALL, {"text": "done"}))
     (denial,) = done.json["denials"]
     assert denial["subject"] == "files:read"
     assert "--allow 'mcp(files:read)'" in denial["reason"]
@@ -83,15 +84,14 @@ def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
     place: Place, model
 ) -> None:
     place.run("mcp", "add", "files", "--", sys.executable, SERVER)
-    place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
-    assert taken_in(place)
+    place.run("mcp", "approve", "files", "--yes")
     config = place.home / "config.json"
     config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
 
     done = place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
     assert done.code == 0
     assert not taken_in(place)
-    assert "There is no tool `mcp__files__read`" in place.session_files[-1].read_text()
+    assert "has changed since the person approved it" in place.session_files[-1].read_text()
 
     shown = place.run("mcp", "approve", "files", "--yes")
     assert '-  "description": "Reads."' in shown.out
@@ -117,17 +117,17 @@ def test_the_beginning_of_the_request_stays_the_same_through_a_session(
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
         bring(place)
+        place.run("mcp", "approve", "files", "--yes")
         first = place.run(
             "run",
             "hello",
-            "--trust-project",
             "--model",
             "m",
             "--no-memory",
             "--output-format",
             "json",
         )
-        place.run("continue", "--trust-project", "--model", "m", "--no-memory", "again")
+        place.run("continue", "--model", "m", "--no-memory", "again")
         one, two = (request.json for request in server.requests if request.json.get("tools"))
     assert first.code == 0
     assert "mcp__files__read" in str(one["tools"])
@@ -137,7 +137,17 @@ def test_the_beginning_of_the_request_stays_the_same_through_a_session(
 
 def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Place) -> None:
     bring(place)
-    with ScriptedServer([CALL, {"text": "Read it."}, {"text": "Again."}]) as server:
+    given = {"server": "files", "tool": "read", "arguments": {"path": "a"}}
+    late = {"calls": [{"name": "mcp_call", "arguments": given}]}
+    texts = iter(["Read it.", "Again."])
+
+    def model(request: dict) -> dict:
+        """Calls the tool by the name it has: on a busy machine its server comes late."""
+        if request["messages"][-1]["role"] == "tool" or "once more" in str(request["messages"][-1]):
+            return {"text": next(texts)}
+        return CALL if "mcp__files__read" in str(request["tools"]) else late
+
+    with ScriptedServer(model) as server:
         place.url = server.openai_url
         with Terminal(
             KODE, ["--model", "m", "--no-memory"], cwd=place.project, env=place.environ, height=60

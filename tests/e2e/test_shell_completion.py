@@ -195,6 +195,12 @@ def test_models_come_even_where_the_config_is_broken(place: Place, answers) -> N
     assert "claude-sonnet-5-5" in answers("kode run --model cl")[0].split()
 
 
+def test_servers_and_what_needs_approval_come_by_name(place: Place, answers) -> None:
+    (place.project / ".mcp.json").write_text('{"mcpServers": {"tracker": {"command": "x"}}}')
+    assert "approve" in answers("kode mcp ")[0]
+    assert answers("kode mcp test tr", "kode trust show ") == ["tracker", "tracker"]
+
+
 def test_answering_a_shell_imports_no_sdk(place: Place, environ: dict[str, str]) -> None:
     script = (
         "import sys; from kode.cli.main import main; main([]);"

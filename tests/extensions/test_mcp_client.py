@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kode.errors import ServerError
-from kode.extensions import mcp_client, mcp_login, mcp_server
+from kode.extensions import mcp_client, mcp_login, mcp_server, mcp_transport
 from kode.extensions.mcp_config import Entry, Server
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
@@ -164,6 +164,31 @@ async def test_a_server_that_goes_away_and_comes_back_is_reached_again(
     async with listening("plain.py", "http", port=urlsplit(url).port):
         assert await answer(one) == "3"
     await one.stop()
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(mcp_transport, "MAX_BODY_BYTES", 2**20)
+
+    async def flood(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode())
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(b": nothing at all\n" * 1000)
+                await writer.drain()
+        writer.close()
+
+    flooding = await asyncio.start_server(flood, "127.0.0.1", 0)
+    port = flooding.sockets[0].getsockname()[1]
+    server = Server(name="flood", url=f"http://127.0.0.1:{port}/", environment={}, headers={})
+    async with flooding:
+        with pytest.raises(ServerError, match="flood"):
+            async with (
+                asyncio.timeout(60),
+                mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path),
+            ):
+                pass
 
 
 async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):

@@ -77,7 +77,7 @@ async def test_a_server_that_cannot_start_is_reported_once(server):
     one = await server("hostile", "dead", emit=notices.append)
     await until(lambda: one._life.done())
     assert [notice.text for notice in notices] == [
-        "The MCP server hostile is off: The MCP server hostile failed: it ended: no such luck"
+        "The MCP server hostile is off: it ended: no such luck"
     ]
 
 

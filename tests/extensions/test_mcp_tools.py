@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kode.errors import ServerError, ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
+from kode.extensions import review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
@@ -284,3 +285,58 @@ async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, c
     assert [image.name for image in output.pictures] == ["shot"]
     assert "odd is no picture" in output.text
     assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]
+
+
+async def test_a_server_that_ran_before_is_on_offer_before_it_is_started(
+    extensions, home, project, context
+):
+    bring(project, "s")
+    offered, started = ["one", "two"], []
+
+    async def connect(entry):
+        started.append(entry.name)
+        return Fake(names=offered)
+
+    first = extensions(connect)
+    first.trust_project = False
+    trust.approve(home, project, review.find_items(home, project))
+    await first.open(100_000)
+    await first.close()
+
+    offered.remove("two")
+    second = extensions(connect)
+    second.trust_project = False
+    second.begin()
+    one, two = await second.open(100_000)
+    assert [one.name, two.name] == ["mcp__s__one", "mcp__s__two"]
+    assert started == ["s"]
+
+    assert (await one.run(context, {})).text == "ok"
+    assert started == ["s", "s"]
+    with pytest.raises(ToolError, match="has no tool 'two'"):
+        await two.run(context, {})
+    third = extensions(connect)
+    third.trust_project = False
+    assert [tool.name for tool in await third.open(100_000)] == ["mcp__s__one"]
+
+
+async def test_a_server_that_shows_other_tools_for_once_cannot_have_new_ones_pinned_unseen(
+    extensions, home, project
+):
+    bring(project, "s")
+    offered = ["one"]
+
+    async def connect(entry):
+        return Fake(names=offered)
+
+    trust.approve(home, project, review.find_items(home, project))
+    for names in (["one"], ["other"], [], ["evil"]):
+        offered[:] = names
+        session = extensions(connect)
+        session.trust_project = False
+        await session.open(100_000)
+        session.start_all()
+        await session.servers["s"].settled.wait()
+        used = list(session.servers["s"].definitions)
+        await session.close()
+        assert used == (["one"] if names == ["one"] else [])

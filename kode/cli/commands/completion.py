@@ -142,11 +142,27 @@ def _models(**_: Any) -> Mapping[str, str]:
     return dict(model_choices(None, _configured_models(config_file(home()))))
 
 
+def _servers(**_: Any) -> Sequence[str]:
+    from kode.extensions.mcp_config import find_servers
+    from kode.paths import home
+
+    return [entry.name for entry in find_servers(home(), Path.cwd()).entries]
+
+
+def _items(**_: Any) -> Mapping[str, str]:
+    from kode.extensions.review import find_items, named
+    from kode.paths import home
+
+    return {item.name: named(item) for item in find_items(home(), Path.cwd())}
+
+
 ANYTHING = ChoicesCompleter({})
 COMPLETERS = {
     "M": _models,
     "ID": _sessions,
     "SYSTEM": _systems,
+    "SERVER": _servers,
+    "ITEM": _items,
     "FILE": FilesCompleter(),
     "FILE[,FILE]": FilesCompleter(),
     "DIR": DirectoriesCompleter(),

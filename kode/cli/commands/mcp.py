@@ -18,7 +18,7 @@ from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
@@ -59,7 +59,8 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
         if name != "list":
-            one.add_argument("name", metavar="NAME", help="the server")
+            metavar = "NAME" if name == "add" else "SERVER"
+            one.add_argument("name", metavar=metavar, help="the server")
         return one
 
     add("list", "all servers, where from and whether trusted").add_argument(
@@ -116,6 +117,10 @@ def _pair(text: str) -> tuple[str, str]:
 def _remove(name: str, cwd: Path) -> int:
     entry = _entry(name, cwd)
     mcp_config.remove(entry.origin, name)
+    # Another server of this name is another server: nothing of it has been approved.
+    approved = [one for one in _approvals(entry).items if one.origin == str(entry.origin)]
+    gone = [one for one in approved if one.name == name or one.name.startswith(f"{name}:")]
+    trust.revoke(paths.home(), entry.root, gone)
     print(clean(f"Removed {name} from {entry.origin}."))
     return EXIT_OK
 
@@ -238,12 +243,13 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
     open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
     async with AsyncExitStack() as stack:
+        limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+            async with asyncio.timeout(limit_s):
                 connection = await stack.enter_async_context(open_entry(entry))
         except TimeoutError as error:
             raise ServerError(
-                f"The MCP server {entry.name} did not start within {LOGIN_TIMEOUT_S:g} s."
+                f"The MCP server {entry.name} did not start within {limit_s:g} s."
             ) from error
         yield connection
 

@@ -121,6 +121,8 @@ async def _repl(
             ),
         )
         attach_named(conversation, arguments.ctx)
+        if conversation.extensions is not None:
+            conversation.extensions.start_all()
         threading.Thread(
             target=_warm_up, args=(conversation.agent.provider.name,), daemon=True
         ).start()

@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
         ("revoke", "take an approval back"),
     ):
         one = commands.add_parser(name, help=about, description=about)
-        one.add_argument("name", metavar="NAME", nargs="?" if name == "approve" else None)
+        one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
             one.add_argument("--yes", action="store_true", help="without a question")
     arguments = parser.parse(argv)

@@ -44,7 +44,7 @@ async def run_extension(state: PromptState, name: str, argument: str) -> bool:
 
 def _line(server: McpServer) -> str:
     if not server.runs:
-        return f"{server.name}  off: {server.fault or 'being started'}"
+        return f"{server.name}  off: {server.fault or 'not started yet'}"
     offers = [plural(len(server.definitions), "tool")]
     offers += [plural(len(server.resources), "resource")] if server.resources else []
     offers += [plural(len(server.prompts), "prompt")] if server.prompts else []

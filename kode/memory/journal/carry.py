@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
-from kode.memory.history import Author, Change
+from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
 from kode.memory.project import ProjectFolder
@@ -16,8 +14,6 @@ from kode.memory.stored import locked
 
 if TYPE_CHECKING:
     from kode.memory.journal.system import Journal
-
-AUTHOR = Author(who="import")
 
 
 @dataclass
@@ -139,7 +135,7 @@ class JournalCarrier(Carrier):
         text = "\n".join(filter(None, (text, *placed.lines)))
         if text != current:
             before = (current,) if current else ()
-            ids.append(self._record(files, kind, MEMORY, before=before, after=(text,)))
+            ids.append(self._record(files, kind, MEMORY, before, (text,)))
             files.write_memory(text)
         there = set(files.entries())
         for content, at in placed.entries:
@@ -147,29 +143,20 @@ class JournalCarrier(Carrier):
                 continue
             there.add(_entry(content, at))
             block = block_of(content, at)
-            ids.append(self._record(files, kind, HISTORY, before=(), after=(block,)))
+            ids.append(self._record(files, kind, HISTORY, (), (block,)))
             files.append_block(block, at, recovering=False)
         return ids
 
     def _record(
-        self,
-        files: JournalFiles,
-        kind: str,
-        file: str,
-        *,
-        before: tuple[str, ...],
-        after: tuple[str, ...],
+        self, files: JournalFiles, kind: str, file: str, was: tuple[str, ...], now: tuple[str, ...]
     ) -> str:
         target = files.folder.target(file)
-        change = Change.by(AUTHOR, SYSTEM, kind, target, before=before, after=after)
-        return self._history.append(change).id
+        return self._history.record(AUTHOR, SYSTEM, kind, target, before=was, after=now).id
 
     def _of(self, project: object) -> _Placed:
         folder = self._folder
         if project:
-            if not paths.is_path_hash(project):
-                raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
-            folder = ProjectFolder(folder.system, str(project))
+            folder = ProjectFolder(folder.system, path_hash_of(project))
         return self._placed.setdefault(folder.project, _Placed(JournalFiles(folder)))
 
 

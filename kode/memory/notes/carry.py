@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kode.errors import MemoryRefused
-from kode.memory.exchange import Carrier, Known, Piece, Row
-from kode.memory.history import Author
+from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row
 from kode.memory.notes.jobs import JOB_TTL_DAYS
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
@@ -25,7 +24,6 @@ from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
 
-AUTHOR = Author(who="import")
 COPIED_CONFIDENCE = 0.9
 KEPT_TAGS = frozenset({"user", "env"})
 

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
-from kode.memory.history import Author
+from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, checked
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
 MAX_NARRATIVE_CHARS = 20_000
-AUTHOR = Author(who="import")
 
 
 @dataclass
@@ -177,9 +174,7 @@ def _fact_file(target: object, project: object) -> str:
         raise MemoryRefused(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
     if not project:
         return f"facts/{target}.md"
-    if not paths.is_path_hash(project):
-        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
-    return f"project-facts/{project}/{target}.md"
+    return f"project-facts/{path_hash_of(project)}/{target}.md"
 
 
 def _episode_row(episode: Episode) -> Row:

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, refuse_misplaced
-from kode.memory.history import Author
+from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.project import ProjectFolder
 from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts, month_file
 from kode.memory.vault.summary import blocks_of
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from kode.memory.vault.system import Vault
 
 ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
-AUTHOR = Author(who="import")
 
 _BULLET = re.compile(r"^[-*+]\s+")
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
@@ -113,9 +110,7 @@ class VaultCarrier(Carrier):
     def _of(self, project: object) -> VaultFiles:
         if not project:
             return self._files
-        if not paths.is_path_hash(project):
-            raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
-        return VaultFiles(ProjectFolder(self._files.folder.system, str(project)))
+        return VaultFiles(ProjectFolder(self._files.folder.system, path_hash_of(project)))
 
 
 def _piece(files: VaultFiles, name: str, block: str) -> Piece:

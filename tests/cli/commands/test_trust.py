@@ -5,6 +5,7 @@ import pytest
 from kode import paths
 from kode.cli.commands import mcp, trust
 from kode.errors import ConfigError
+from kode.extensions import trust as approvals
 
 
 @pytest.fixture
@@ -73,3 +74,9 @@ def test_a_server_that_a_person_adds_to_the_project_is_approved(project, capsys)
     mcp.main(["list", "--json"])
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["state"], row["scope"]) == ("docs", "trusted", "project")
+
+
+def test_a_removed_server_leaves_no_approval_for_another_of_its_name(project, capsys):
+    mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
+    mcp.main(["remove", "docs"])
+    assert approvals.load(paths.home(), project).items == ()
