@@ -133,7 +133,8 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
 
 
 async def end_session(talk: "Conversation", reason: str) -> None:
-    """The hooks of a session's end."""
+    """The hooks of a session's end. Raises: StorageError."""
+    await hooks_of(talk).stop()
     await hooks_of(talk).at("SessionEnd", {"reason": reason}, (reason,))
 
 

@@ -321,3 +321,21 @@ async def test_stopping_the_hooks_of_a_turns_end_does_not_lose_the_turn(
     turn.cancel()
 
     assert (await turn).result == "the answer"
+
+
+async def test_a_question_is_announced_without_waiting_for_it(world: World, opened: Open) -> None:
+    hooks(world, ("Notification", "permission_prompt", "sleep 60"), timeout=1)
+    seen: list[int] = []
+
+    async def ask(question: Question) -> Answer:
+        seen.append(len(runs(conversation)))
+        return Answer(choice="once")
+
+    conversation = await opened({"calls": [EDIT]}, DONE, ask=ask)
+
+    await conversation.turn("write")
+
+    assert seen == [0]
+    while not runs(conversation):
+        await asyncio.sleep(0.05)
+    assert runs(conversation)[0].event == "Notification"
