@@ -183,6 +183,7 @@ class McpServer:
         return tuple(item.name.removeprefix(f"{self.name}:") for item in held)
 
     def _report(self, fault: str) -> None:
+        fault = fault.removeprefix(f"The MCP server {self.name} failed: ")
         if fault != self.fault:
             why = fault.removeprefix(f"The MCP server {self.name} failed: ")
             self.emit(Notice(text=f"The MCP server {self.name} is off: {why}"))

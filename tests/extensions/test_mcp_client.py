@@ -217,9 +217,9 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
 
     async with listening("guarded.py") as url:
         server = Server(name="guarded", url=url, environment={}, headers={})
-        for told in (tell, None):  # the second time nobody is there
+        for person in (tell, None):  # the second time nobody is there
             async with mcp_client.connect(
-                server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=told
+                server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=person
             ) as connection:
                 assert [tool.name for tool in await connection.tools()] == ["open"]
     assert len(pages) == 1
