@@ -24,7 +24,7 @@ from kode.assembly import (
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, PermissionMode, Tool
 from kode.conversation import hooking
-from kode.conversation.extensions import around, extend_agent
+from kode.conversation.extensions import find_brought, open_extensions, trusts_project
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -41,7 +41,6 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
-from kode.extensions import brought, trust
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
@@ -176,32 +175,23 @@ class Conversation:
                 current=lambda: (self.agent, self.config),
             )
             await memory.open(context, self.session.state(memory.name))
-            if self.agent.hooks is not None:
-                self.agent.hooks.run = hooking.hook_runner(lambda: self.agent, self.emit)
-            of_servers: tuple[Tool, ...] = ()
-            if self.extensions is not None:
-                window = self.agent.provider.info.context_window
-                of_servers = await self.extensions.open(window)
-            self.agent = await extend_agent(
-                self.agent,
-                self._approvals(),
-                self.emit,
-                diagnostics=self.config.diagnostics,
-            )
+            of_servers = await open_extensions(self)
             own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
-            tools = (*own, *of_servers)
-            if self.only_tools is not None:
-                tools = tuple(tool for tool in tools if tool.name in self.only_tools)
+            tools = tuple(
+                tool
+                for tool in (*own, *of_servers)
+                if self.only_tools is None or tool.name in self.only_tools
+            )
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
-            await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+            await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _name_idle_rules(self) -> None:
         """Says which rules of the settings are about no tool: a mistyped one would do nothing."""
@@ -213,22 +203,10 @@ class Conversation:
                 Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}.")
             )
 
-    def _approvals(self) -> trust.Approvals:
-        project = self.agent.place.project
-        return trust.load(self.home, project, trust_project=self.trusts_project)
-
     def offered(self) -> dict[str, str]:
         """The names of commands and skills that a message may begin with, and what each does.
         Reads files before the first turn."""
-        found = self.agent.brought
-        if not self.opened:
-            found = brought.find(around(self.agent.place), self._approvals())
-        return names_offered(found)
-
-    @property
-    def trusts_project(self) -> bool:
-        """Whether what the repository brings counts as approved (`--trust-project`)."""
-        return self.trust_project or (self.extensions is not None and self.extensions.trust_project)
+        return names_offered(self.agent.brought if self.opened else find_brought(self))
 
     async def _try_sandbox(self) -> None:
         """Finds out what sandbox there is while the model is still at its first reply."""
@@ -607,7 +585,7 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
-            trust_project=self.trusts_project,
+            trust_project=trusts_project(self),
         )
         return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 

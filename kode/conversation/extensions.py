@@ -8,43 +8,66 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.contracts import Around, Tool, ToolContext, ToolOutput
+from kode.conversation.hooking import hook_runner, hooks_of
 from kode.engine.agent import Agent
 from kode.errors import UserError
-from kode.events import Emit, Notice
+from kode.events import Notice
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought
+from kode.extensions.hook_moments import Hooks
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
-from kode.extensions.trust import Approvals
 from kode.workplace import Workplace
 
-
-def around(place: Workplace) -> Surroundings:
-    """Where a session looks for extensions."""
-    return surroundings(place.cwd, place.home, place.user_home)
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
 
 
-async def extend_agent(
-    agent: Agent, approvals: Approvals, emit: Emit, *, diagnostics: bool = True
-) -> Agent:
-    """The agent with what counts of what lies where it works, as it is on disk now."""
-    where = around(agent.place)
-    found = await asyncio.to_thread(brought.find, where, approvals)
+async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
+    """Asks about what waits for approval, starts servers, and extends the agent of a conversation
+    that opens; gives the tools of servers."""
+    agent = talk.agent
+    of_servers: tuple[Tool, ...] = ()
+    if talk.extensions is not None:
+        of_servers = await talk.extensions.open(agent.provider.info.context_window)
+    found = await asyncio.to_thread(find_brought, talk)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
-        emit(Notice(text=f"{problems[0]}{more}{say_all}"))
+        talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
+    hooks, around = hooks_of(talk), _around(agent.place)
+    hooks.run = hook_runner(lambda: talk.agent, talk.emit)
+    hooks.hooks = found.used_hooks
+    hooks.is_current = lambda hook: is_current(hook, around)
+    talk.agent = _extended(agent, found, hooks, diagnostics=talk.config.diagnostics)
+    return of_servers
+
+
+def find_brought(talk: "Conversation") -> Brought:
+    """What lies where a conversation works, and what of it counts, as it is on disk now."""
+    place = talk.agent.place
+    approvals = trust.load(place.home, place.project, trust_project=trusts_project(talk))
+    return brought.find(_around(place), approvals)
+
+
+def trusts_project(talk: "Conversation") -> bool:
+    """Whether what the repository brings counts as approved (`--trust-project`)."""
+    return talk.trust_project or (talk.extensions is not None and talk.extensions.trust_project)
+
+
+def _around(place: Workplace) -> Surroundings:
+    return surroundings(place.cwd, place.home, place.user_home)
+
+
+def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
-    if agent.hooks is not None:
-        agent.hooks.hooks = found.used_hooks
-        agent.hooks.is_current = lambda hook: is_current(hook, where)
 
     def render_system(memory: str) -> str:
         return render("\n\n".join(filter(None, (skills, memory))))
@@ -54,18 +77,13 @@ async def extend_agent(
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         render_system=render_system,
-        around=_around(agent, diagnostics=diagnostics),
-        before_compaction=agent.hooks.before_compaction
-        if agent.hooks is not None
-        else agent.before_compaction,
+        around=_with_checkers(agent, hooks) if diagnostics else hooks.around,
+        before_compaction=hooks.before_compaction,
     )
 
 
-def _around(agent: Agent, *, diagnostics: bool) -> Around:
+def _with_checkers(agent: Agent, hooks: Hooks) -> Around:
     """Checkers come first: hooks see what they found."""
-    hooked = agent.hooks.around if agent.hooks is not None else agent.around
-    if not diagnostics:
-        return hooked
     from kode.extensions.diagnostics import Diagnostics
 
     checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)
@@ -76,7 +94,7 @@ def _around(agent: Agent, *, diagnostics: bool) -> Around:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        return await hooked(
+        return await hooks.around(
             tool, arguments, context, partial(checked.around, tool, arguments, context, run)
         )
 

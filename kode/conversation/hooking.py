@@ -97,13 +97,13 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
 async def begin_session(talk: "Conversation", source: str) -> None:
     """The hooks of a session's start; what they say goes with the first message."""
     told = {"source": source, "model": talk.agent.provider.model}
-    answer = await _hooks(talk).at("SessionStart", told, (source,))
+    answer = await hooks_of(talk).at("SessionStart", told, (source,))
     _attach(talk, answer.context)
 
 
 async def submit(talk: "Conversation", text: str) -> None:
     """The hooks of a message. Raises: UserError when one refuses it: nothing of it was done."""
-    answer = await _hooks(talk).at("UserPromptSubmit", {"prompt": text})
+    answer = await hooks_of(talk).at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
     _attach(talk, answer.context)
@@ -118,7 +118,14 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
         told = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
         if talk.agent_type is not None:
             told["agent_type"] = talk.agent_type
-        answer = await _hooks(talk).at(event, told, (talk.agent_type,) if talk.agent_type else ())
+        names = (talk.agent_type,) if talk.agent_type else ()
+        try:
+            answer = await hooks_of(talk).at(event, told, names)
+        except asyncio.CancelledError:
+            # The turn itself has ended well: stopping its hooks must not lose it.
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
         ended = _together(ended, await talk.plain_turn(answer.reason))
@@ -126,11 +133,13 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
 
 
 async def end_session(talk: "Conversation", reason: str) -> None:
-    """The hooks of a session's end."""
-    await _hooks(talk).at("SessionEnd", {"reason": reason}, (reason,))
+    """The hooks of a session's end. Raises: StorageError."""
+    await hooks_of(talk).stop()
+    await hooks_of(talk).at("SessionEnd", {"reason": reason}, (reason,))
 
 
-def _hooks(talk: "Conversation") -> Hooks:
+def hooks_of(talk: "Conversation") -> Hooks:
+    """The hooks of a conversation: it always has them, though they may be none."""
     assert talk.agent.hooks is not None
     return talk.agent.hooks
 

@@ -162,10 +162,9 @@ class Diagnostics:
 
     async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
         """What a checker finds in a file that it did not find before; "" when it cannot say."""
-        old, new = await asyncio.gather(
-            self._findings(checker, path, before), self._findings(checker, path, after)
-        )
-        if old is None or new is None:
+        new = await self._findings(checker, path, after)
+        old = await self._findings(checker, path, before) if new else None
+        if new is None or old is None:
             return ""
         fresh = Counter(one.key for one in new) - Counter(one.key for one in old)
         lines = []

@@ -53,6 +53,8 @@ _NAMES: Mapping[str, str] = {
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
 """What a matcher is held against, by event: at most one of these is told."""
 
+_FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_files")
+
 _TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
@@ -96,7 +98,7 @@ def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
 
 
 def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
-    if "path" in given:
+    if "path" in given and tool in _FILE_TOOLS:
         path = os.path.expanduser(str(given["path"]))
         given["path"] = os.path.normpath(os.path.join(cwd, path))
     match tool:

@@ -144,6 +144,12 @@ class Hooks:
         answer = await self.at("PreCompact", told, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
+    async def stop(self) -> None:
+        """Ends the hooks that nobody waits for."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+
     def _start(self, event: Event, fields: Mapping[str, Any], names: Sequence[str]) -> None:
         """Runs hooks beside what goes on: nobody waits for them."""
         if self._has(event):

@@ -1,5 +1,6 @@
 """Hooks in conversations: real programs, run when they should be, doing no more than they may."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -305,3 +306,36 @@ async def test_hooks_of_a_repository_run_after_a_yes_and_never_after_a_change(
 
     assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, ""), (None, "")]
     assert "has changed since this session began" in runs(after)[0].detail
+
+
+async def test_stopping_the_hooks_of_a_turns_end_does_not_lose_the_turn(
+    world: World, opened: Open
+) -> None:
+    hooks(world, ("Stop", "", "sleep 60"))
+    conversation = await opened({"text": "the answer"})
+    turn = asyncio.ensure_future(conversation.turn("ask"))
+    while conversation.session.turns == 0 or conversation.last_answer() == "":
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+
+    turn.cancel()
+
+    assert (await turn).result == "the answer"
+
+
+async def test_a_question_is_announced_without_waiting_for_it(world: World, opened: Open) -> None:
+    hooks(world, ("Notification", "permission_prompt", "sleep 60"), timeout=1)
+    seen: list[int] = []
+
+    async def ask(question: Question) -> Answer:
+        seen.append(len(runs(conversation)))
+        return Answer(choice="once")
+
+    conversation = await opened({"calls": [EDIT]}, DONE, ask=ask)
+
+    await conversation.turn("write")
+
+    assert seen == [0]
+    while not runs(conversation):
+        await asyncio.sleep(0.05)
+    assert runs(conversation)[0].event == "Notification"

@@ -153,7 +153,7 @@ def test_a_matcher_names_tools_as_other_agents_or_as_kode(
             "TodoWrite",
             {"todos": [{"content": "t", "activeForm": "t", "status": "in_progress"}]},
         ),
-        ("mcp__a__b", {"x": 1}, "mcp__a__b", {"x": 1}),
+        ("mcp__a__b", {"path": "x"}, "mcp__a__b", {"path": "x"}),
     ],
 )
 def test_a_call_is_told_in_the_words_that_hooks_are_written_for(
