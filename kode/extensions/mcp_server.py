@@ -185,8 +185,7 @@ class McpServer:
     def _report(self, fault: str) -> None:
         fault = fault.removeprefix(f"The MCP server {self.name} failed: ")
         if fault != self.fault:
-            why = fault.removeprefix(f"The MCP server {self.name} failed: ")
-            self.emit(Notice(text=f"The MCP server {self.name} is off: {why}"))
+            self.emit(Notice(text=f"The MCP server {self.name} is off: {fault}"))
         self.fault = fault
 
 
