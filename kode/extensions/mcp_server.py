@@ -122,7 +122,11 @@ class McpServer:
                     connection = await stack.enter_async_context(self.open(self.entry))
                     await self._look_at(connection)
             except TimeoutError as error:
-                raise ServerError(f"it did not start within {START_TIMEOUT_S:g} s") from error
+                offline = "command" in self.entry.values and not self.entry.values.get("network")
+                hint = '. It has no network; `"network": true` in its entry gives it one'
+                raise ServerError(
+                    f"it did not start within {START_TIMEOUT_S:g} s{hint if offline else ''}"
+                ) from error
             self._connection, self.fault = connection, ""
             self.settled.set()
             closed = asyncio.ensure_future(connection.wait_closed())
