@@ -136,7 +136,7 @@ class ToolOutput:
     """For a model that can see: they follow the text."""
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
-    project's own. The session then counts as having taken in untrusted content."""
+    project's own. The session then counts as having read untrusted content."""
     denied: str = ""
     """Why something that the call wanted was refused, though it ran; "" when nothing was."""
     exit_status: int | None = None
@@ -473,16 +473,16 @@ class MemoryContext:
     session_id: str | None
     emit: Emit
     ask_model: AskModel | None
-    """None where no model is to be had (the `kode memory` commands without a key)."""
+    """None where no model is available (the `kode memory` commands without a key)."""
     now: Callable[[], datetime]
     """The clock, aware and in local time."""
     read_only: bool = False
     session_path: Path | None = None
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
-    """The same model as `ask_model`; None where no model is to be had, or only texts."""
+    """The same model as `ask_model`; None where no model is available, or only texts."""
     tainted: Callable[[], bool] = lambda: False
-    """Whether the session has taken in untrusted content by now. What is kept of it then waits for
+    """Whether the session has read untrusted content by now. What is kept of it then waits for
     a person's approval: asked when it is put down, since text may have come in since a hook was
     last called."""
 
@@ -513,7 +513,7 @@ class Turn:
     """(name, subject) of each tool call that ran."""
     files_changed: tuple[str, ...] = ()
     tainted: bool = False
-    """Whether the session has taken in untrusted content so far."""
+    """Whether the session has read untrusted content so far."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,7 +123,7 @@ def mcp_tokens_file(home: Path, key: str) -> Path:
 
 
 def marks_file(home: Path) -> Path:
-    """Which files hold what sessions left there that had taken in outside text."""
+    """Which files hold what sessions left there that had read outside text."""
     return home / "marks" / "files.jsonl"
 
 

@@ -87,7 +87,7 @@ def _keys_in_use(text: str) -> Iterator[Credential]:
 
 def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Doing it again changes
-    nothing: it goes on until a pass finds no more."""
+    nothing: it continues until a pass finds no more."""
     for _ in range(8):
         found = find(text)
         if not found:

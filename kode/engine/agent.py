@@ -106,7 +106,7 @@ class Agent:
     keeper: Keeper
     """Keeps what undo needs, around each change."""
     marks: Marks
-    """Which files hold what sessions left there that had taken in outside text."""
+    """Which files hold what sessions left there that had read outside text."""
     brought: Brought = field(default_factory=Brought)
     """Skills, commands and agents that count where it works."""
     hooks: Hooks | None = None

@@ -36,7 +36,7 @@ class Run:
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     untrusted: list[str] = field(default_factory=list)
-    """Outside sources taken in that are not on disk yet."""
+    """Outside sources read that are not on disk yet."""
 
     def count(self, usage: Usage, cost_usd: float | None) -> None:
         """Counts a reply for the turn and for the budget."""

@@ -46,7 +46,7 @@ HOOKS: Mapping[str, tuple[float, str, str]] = {
 person who waits for it is told. `search` and `maintain` may ask a model; nobody waits for them."""
 
 SLOW_S = 1.0
-"""A hook that somebody waits for is told of after this time."""
+"""A hook that somebody waits for is reported after this time."""
 
 FAULTS_IN_A_ROW = 3
 """After so many a hook is left alone for the rest of the process."""

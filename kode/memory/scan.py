@@ -3,7 +3,7 @@ to a model as blatant as those of `scan_phrases.txt`.
 
 It is the outermost of several fences, and a low one on purpose: a text cannot be told from an order
 by its words, and what a person types is never refused for its wording. What keeps orders out is
-provenance: what a session that took in outside text wants to remember waits for a person.
+provenance: what a session that read outside text wants to remember waits for a person.
 
 A finding names the category and the place and never repeats what it found: the message goes to a
 model, a screen and a log.

@@ -6,7 +6,7 @@ exceptions, in this order:
 1. Nothing writes in a folder kode keeps (`$KODE_HOME`), whatever rules and mode say.
 2. In mode `plan` nothing runs that changes something, whatever is allowed.
 3. A `shell(...)` rule covers only commands whose words are known: `$X status` matches nothing.
-4. In a session that took in untrusted text, what goes into memory is shown first.
+4. In a session that read untrusted text, what goes into memory is shown first.
 
 Files are judged in `decide_files`, command lines in `decide_commands`, all else here. Asking, and
 remembering the answer, is `gate`'s.

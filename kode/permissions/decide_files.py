@@ -63,7 +63,7 @@ def edit(call: Call) -> Decision:
         reason = f"{shown(call, path)} is run later by other programs without a question."
         return ask(reason, hint, runs_unasked=full)
     if call.taint and sensitive.steers_agents(path):
-        reason = "tells agents what to do, and this session has taken in text from outside."
+        reason = "tells agents what to do, and this session has read text from outside."
         return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
     inside = where == "root"
     if full or (call.mode == "auto-edit" and inside):

@@ -54,7 +54,7 @@ class Call:
     where: sensitive.Ground
     """Of `place`."""
     taint: bool = False
-    """Whether the session has taken in text from outside."""
+    """Whether the session has read text from outside."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""

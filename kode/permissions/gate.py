@@ -85,7 +85,7 @@ class PersonGate:
     ask: Ask | None = None
     """None where nobody can be asked."""
     tainted: Callable[[], bool] = lambda: False
-    """Whether the session has taken in text from outside by now."""
+    """Whether the session has read text from outside by now."""
     sandbox: Sandbox | None = None
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False

@@ -3,7 +3,7 @@
     boundary.py            faults of servers and SDKs → kode's errors
     stream.py              the bytes of an answer → events, within limits of time and size
     exchange.py            one request and its answer through an SDK's client
-    draft.py               events → a whole message, mended
+    draft.py               events → a whole message, repaired
     wire.py                messages → bytes, made once
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API

@@ -155,7 +155,7 @@ def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
 
 
 def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
-    """An exchange that broke without an answer. The kinds are told by name, all along the chain of
+    """An exchange that broke without an answer. The kinds are known by name, all along the chain of
     causes, since two HTTP clients and two SDKs have their own classes for the same thing."""
     chain = list(_causes(error))
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
@@ -189,7 +189,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
         return TransientError(
             f"The server at {url} took too long to answer. "
-            "Ask again; if it goes on, raise `retry.idle_timeout_s` in the config."
+            "Ask again; if it keeps happening, raise `retry.idle_timeout_s` in the config."
         )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
@@ -199,12 +199,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if names & {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"}:
         return TransientError(
             f"The answer of {url} could not be read: it is cut or not what the wire format "
-            "demands. Ask again; if it goes on, check the base URL and the server's log."
+            "demands. Ask again; if it keeps happening, check the base URL and the server's log."
         )
     kind = type(chain[-1]).__name__
     return TransientError(
         f"The connection to {url} was lost ({kind}: {detail or 'no detail'}). "
-        "Ask again; if it goes on, check the server and your network."
+        "Ask again; if it keeps happening, check the server and your network."
     )
 
 

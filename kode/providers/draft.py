@@ -1,4 +1,4 @@
-"""A reply while it streams in: text, thinking and calls in pieces, made whole and mended.
+"""A reply while it streams in: text, thinking and calls in pieces, made whole and repaired.
 
 Shared by the wire providers, which tell it what their events say. It trusts nothing: pieces may
 come in any order, ids may be empty or double, names may come in parts or again and again.
@@ -86,7 +86,7 @@ class DraftCall:
 
 
 class Draft:
-    """What has arrived of a reply. `origin` is `provider/model`; `emit` is told of every piece."""
+    """What has arrived of a reply. `origin` is `provider/model`; `emit` gets every piece."""
 
     def __init__(self, origin: str, emit: Emit) -> None:
         self.origin = origin
@@ -230,7 +230,7 @@ class Draft:
             # An unknown reason may mean that the calls were cut; they must not run.
             raise TransientError(
                 f"The server ended tool calls for a reason kode does not know ({reason[:40]!r}). "
-                "Ask again; if it goes on, use another server or model."
+                "Ask again; if it keeps happening, use another server or model."
             )
         return "end"
 

@@ -1,6 +1,6 @@
 """One request and its answer, through the client of an SDK: what both wire formats share of it.
 
-Where the request goes, what is in it and what an event means is told by the provider.
+Where the request goes, what is in it and what an event means is the provider's business.
 """
 
 import os

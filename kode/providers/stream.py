@@ -100,7 +100,7 @@ class Deadline:
         self.touch()
 
     def harden(self) -> None:
-        """The reply goes on after all."""
+        """The reply continues after all."""
         if self.soft:
             self.soft, self._soft_mark, self._soft_end = False, -1, math.inf
             self.touch()
@@ -214,7 +214,7 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
     if not decoder.events and not decoder.done:
         raise TransientError(
             f"{endpoint.shown_url} answered with nothing"
-            f"{f' ({kind})' if kind else ''}. Ask again; if it goes on, check the base URL."
+            f"{f' ({kind})' if kind else ''}. Ask again; if it keeps happening, check the base URL."
         )
     if decoder.done:
         yield Event("[DONE]", {})
@@ -315,7 +315,7 @@ class Decoder:
 def too_large(endpoint: Endpoint) -> RefusedError:
     return RefusedError(
         f"{endpoint.shown_url} sent more than a reply can be and was cut off. "
-        "Ask for less at a time; if it goes on, check the server."
+        "Ask for less at a time; if it keeps happening, check the server."
     )
 
 

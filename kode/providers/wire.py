@@ -173,7 +173,7 @@ def picture(image: Image, *, seen: bool) -> str | None:
 
 
 def picture_note(image: Image, *, seen: bool) -> str:
-    """What a model is told in place of a picture."""
+    """What a model gets in place of a picture."""
     why = "its file is gone" if seen else "this model cannot look at pictures"
     return f"[A picture, {image.name}, is not shown: {why}. Say so where it matters.]"
 

@@ -9,7 +9,7 @@
     apply.py      makes real what of it is allowed, or leaves it to the next command
     store.py      where the copies lie
     wall.py       what a command ran into, as the kernel reports it
-    limits.py     Landlock and seccomp: what the kernel is told
+    limits.py     Landlock and seccomp: what the kernel enforces
     launcher.py   the last step, inside: limits its own process, then becomes the command
     probe.py      the self-test, run inside
 

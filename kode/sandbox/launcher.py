@@ -167,7 +167,7 @@ def _checked(result: int) -> int:
 
 
 def _watch_over_command() -> None:
-    """Goes on in a child, which becomes the command. This process stays outside the limits, takes
+    """Continues in a child, which becomes the command. This process stays outside the limits, takes
     in whatever the command starts, and ends that with it: where processes have no namespace of
     their own, they can leave group, session and environment behind."""
     _checked(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))

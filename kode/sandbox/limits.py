@@ -1,4 +1,4 @@
-"""What the kernel is told to hold: Landlock for files, seccomp for system calls.
+"""What the kernel enforces: Landlock for files, seccomp for system calls.
 
 Here limits become what the kernel reads; `launcher` applies them in the process that
 becomes the command. Which limits a command gets is decided in `sandbox`.

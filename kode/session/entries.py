@@ -11,7 +11,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     RestoreEntry      a compaction or a pruning is undone
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        what memory wants kept
-    TaintEntry        outside text was taken in
+    TaintEntry        outside text was read
     UsageEntry        a request to a model that was no reply
     HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures

@@ -71,7 +71,7 @@ class Session:
     unpriced: bool = False
     """Whether there were others."""
     tainted_by: str = ""
-    """The first outside source that was taken in; "" while none has been."""
+    """The first outside source that was read; "" while none has been."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     file: IO[bytes] | None = None
     loaded: bool = False
@@ -115,7 +115,7 @@ class Session:
 
     @property
     def tainted(self) -> bool:
-        """Whether outside text was taken in."""
+        """Whether outside text was read."""
         return bool(self.tainted_by)
 
     def state(self, system: str) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ class Session:
         return self.states.get(system, {})
 
     def close(self) -> None:
-        """Lets go of the file. One that this process created and never used is removed."""
+        """Releases the file. One that this process created and never used is removed."""
         if self.file is None:
             return
         file, self.file = self.file, None

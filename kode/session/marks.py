@@ -1,8 +1,8 @@
-"""Which files hold what a session left there that had taken in outside text.
+"""Which files hold what a session left there that had read outside text.
 
 A later session would read it as the project's own words. So path and content are noted, for every
 session of `$KODE_HOME`, in one file of JSON lines: one that reads a file that is still exactly that
-has taken in outside text, too. Whoever else changes the content ends it.
+has read outside text, too. Whoever else changes the content ends it.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Mark:
     sha256: str
     size: int
     source: str
-    """What outside text the session had taken in."""
+    """What outside text the session had read."""
 
 
 class Marks:
@@ -42,7 +42,7 @@ class Marks:
         self, *, home: Path, folders: Sequence[Path], source: Callable[[], str], emit: Emit
     ) -> None:
         """`folders` are those of work, the working directory first; `source` tells what outside
-        text this session has taken in, "" while none."""
+        text this session has read, "" while none."""
         self._path = paths.marks_file(home)
         self._folders = tuple(map(os.path.realpath, folders))
         self._source = source
@@ -103,7 +103,7 @@ class Marks:
             mark = self._known[path].get(found[1]) if found else None
             if mark is not None and (path, mark.sha256) not in self._own:
                 name = self._shown(path)
-                return f"{name}, written in a session that took in outside text ({mark.source})"
+                return f"{name}, written in a session that read outside text ({mark.source})"
         return ""
 
     def _candidates(self, read: Iterable[str] | None) -> Iterator[str]:

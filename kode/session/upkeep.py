@@ -148,7 +148,7 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
     """What is wrong with a session, or with all.
 
-    With `repair` what can be mended is: a torn line is kept aside and cut off, calls without a
+    With `repair` what can be repaired is: a torn line is kept aside and cut off, calls without a
     result get one, and a file with unreadable lines is set aside whole and rewritten without
     them. Without it nothing is written.
 

@@ -1,4 +1,4 @@
-"""The `delegate_tasks` tool: what the model is told of subagents, and what it gets back.
+"""The `delegate_tasks` tool: what the model reads about subagents, and what it gets back.
 
 How a child lives is `parent.py`; what is kept of it is `records.py`.
 """

@@ -103,7 +103,7 @@ class Start(_Said):
     approved: tuple[str, ...] = ()
     """Rules the person has approved in the parent's session."""
     tainted: bool = False
-    """Whether the parent has taken in untrusted content."""
+    """Whether the parent has read untrusted content."""
     trust_project: bool = False
     """Whether what the repository brings counts as approved."""
     elsewhere_usd: float = 0.0
@@ -129,7 +129,7 @@ class Used(_Said):
     """None when the model's price is unknown."""
     steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     untrusted: bool = False
-    """Whether the child has taken in untrusted content by now."""
+    """Whether the child has read untrusted content by now."""
 
     @property
     def usage(self) -> Usage:
@@ -167,7 +167,7 @@ class Answer(_Said):
 
 
 class Elsewhere(_Said):
-    """What the rest of the tree has used so far: all of it but the child that is told."""
+    """What the rest of the tree has used so far: all of it but the child itself."""
 
     type: Literal["elsewhere"] = "elsewhere"
     cost_usd: float

@@ -65,7 +65,7 @@ class Page:
 class _Body:
     url: str
     kind: str
-    """The media type, lower case; "" when the server told none."""
+    """The media type, lower case; "" when the server sent none."""
     charset: str
     data: bytes
     cut: bool

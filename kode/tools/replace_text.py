@@ -185,7 +185,7 @@ def _translated(extra: str, indents: Mapping[str, str]) -> str:
 
 
 def _tab_width(tabs_of: Mapping[str, str]) -> int:
-    """Spaces that stand for one tab, told by pairs of (spaces, tabs); 4 when nothing tells."""
+    """Spaces that stand for one tab, recognized by pairs of (spaces, tabs); 4 by default."""
     pairs = sorted((len(tabs), len(spaces)) for spaces, tabs in tabs_of.items())
     steps = [(t2 - t1, s2 - s1) for (t1, s1), (t2, s2) in itertools.pairwise(pairs)]
     # The step between two depths tells more than one depth, which may be moved as a whole.

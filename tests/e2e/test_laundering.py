@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Place:
 def test_a_later_session_that_reads_it_is_asked_before_it_remembers(place: Place) -> None:
     told = said(place, call("read_file", path="notes.md"), REMEMBER)
 
-    assert 'source="notes.md, written in a session that took in outside text' in told[1]
+    assert 'source="notes.md, written in a session that read outside text' in told[1]
     assert "read text from outside" in told[2]
     assert not remembered(place)
 

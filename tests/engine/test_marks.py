@@ -61,7 +61,7 @@ def sources(run):
     return [entry.source for entry in run.session.entries if isinstance(entry, TaintEntry)]
 
 
-LEFT = "notes.md, written in a session that took in outside text (https://evil.test/)"
+LEFT = "notes.md, written in a session that read outside text (https://evil.test/)"
 
 
 async def test_what_a_marked_session_writes_marks_the_next_that_reads_it(bench, tmp_path):
@@ -92,7 +92,7 @@ async def test_the_mark_goes_on_through_a_session_that_only_read_it(bench, tmp_p
     third = equipped(bench(calls(("look", '{"path": "b.md"}')), says("ok")), tmp_path)
     await third.turn()
 
-    assert sources(third) == [f"b.md, written in a session that took in outside text ({LEFT})"]
+    assert sources(third) == [f"b.md, written in a session that read outside text ({LEFT})"]
 
 
 async def test_what_a_clean_session_writes_marks_nobody(bench, tmp_path):
@@ -113,7 +113,7 @@ async def test_a_command_is_marked_by_its_verdict_and_what_it_wrote_too(bench, t
     assert sources(run) == ["/var/tmp/F"]
     (result,) = results_of(run.session.messages[2])
     assert result.text.startswith("<outside-")
-    assert sources(later) == ["out.md, written in a session that took in outside text (/var/tmp/F)"]
+    assert sources(later) == ["out.md, written in a session that read outside text (/var/tmp/F)"]
 
 
 async def test_a_command_that_fails_is_marked_by_its_verdict_too(bench, tmp_path):

@@ -20,6 +20,8 @@ from kode.extensions.mcp_config import Entry, Server
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
 
+pytestmark = pytest.mark.slow
+
 SERVERS = Path(__file__).parent / "servers"
 PLAIN = str(SERVERS / "plain.py")
 

@@ -8,6 +8,8 @@ from kode.errors import ServerError, ToolError
 from kode.extensions import mcp_server
 from kode.extensions.mcp_tools import pair_of, tools_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
@@ -44,7 +46,8 @@ async def test_a_server_that_hangs_while_it_starts_is_given_up(server, step, mon
     one = await server("hostile", step, emit=notices.append)
     assert not one.runs
     assert [notice.text for notice in notices] == [
-        "The MCP server hostile is off: it did not start within 1.5 s"
+        "The MCP server hostile is off: it did not start within 1.5 s. It has no network; "
+        '`"network": true` in its entry gives it one'
     ]
     with pytest.raises(ServerError, match="stays off in this session"):
         one.connection()

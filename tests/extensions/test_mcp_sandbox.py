@@ -6,6 +6,8 @@ import pytest
 
 from kode.errors import ServerError
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 
 

@@ -202,6 +202,7 @@ async def test_a_few_tools_are_offered_one_by_one_and_many_by_the_pair(extension
     assert len(await one.open(1_000)) == 40
 
 
+@pytest.mark.slow
 async def test_a_server_that_comes_late_is_reached_through_the_pair(
     extensions, project, context, monkeypatch
 ):

@@ -1,4 +1,4 @@
-"""What a session that took in outside text wants to remember waits for a person, whatever it says.
+"""What a session that read outside text wants to remember waits for a person, whatever it says.
 
 Through the doors of every system go the same 200 texts, with a model that does whatever they ask.
 Then a clean session opens, and is given everything that memory gives: none of the texts is in it
@@ -87,7 +87,7 @@ async def opened(root, name, *, session=CLEAN, attack=None, down=False, **change
 
 
 def outside(number, attack, **changes):
-    """A turn that took in outside text and repeats it."""
+    """A turn that read outside text and repeats it."""
     changes = {"tools": (("fetch_url", "page"), ("shell", "make")), "steps": 3, **changes}
     return turn(number, "what does the page say?", answer=attack, tainted=True, **changes)
 

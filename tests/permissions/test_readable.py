@@ -25,7 +25,7 @@ def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, san
     decision = shell(mode, command, sandbox=sandbox, **READABLE)
 
     assert decision.outcome == "allow"
-    assert decision.untrusted, "a session that took in outside text may have written there"
+    assert decision.untrusted, "a session that read outside text may have written there"
     if sandbox == "none":
         assert shell(mode, command, protected=(KODE,)).outcome != "allow"
 

@@ -1,4 +1,4 @@
-"""What a session that took in outside text left in files marks the sessions that read them."""
+"""What a session that read outside text left in files marks the sessions that read them."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def notes(project: Path, opened: Opened) -> Path:
     return path
 
 
-SAID = f"notes.md, written in a session that took in outside text ({PAGE})"
+SAID = f"notes.md, written in a session that read outside text ({PAGE})"
 
 
 def test_a_file_that_a_marked_session_left_marks_the_one_that_reads_it(notes, opened):

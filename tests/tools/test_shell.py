@@ -118,6 +118,7 @@ async def test_escapes_progress_and_broken_bytes_are_cleaned(
     assert "\x1b" not in "".join(e.text for e in events if isinstance(e, ToolOutput))
 
 
+@pytest.mark.slow
 async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
     call: Call, context: ToolContext
 ) -> None:

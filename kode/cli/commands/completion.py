@@ -171,8 +171,8 @@ COMPLETERS = {
 
 
 def _configured_models(path: Path) -> list[str]:
-    """The models that a config file names, as far as it can be read: its faults are told when it
-    is used."""
+    """The models that a config file names, as far as it can be read: its faults are reported when
+    it is used."""
     with contextlib.suppress(OSError, ValueError):
         config = json.loads(path.read_bytes())
         parts = [config, *_object(_object(config).get("providers")).values()]

@@ -161,6 +161,6 @@ def _ask_model(loaded: "Loaded") -> AskModel:
 
 
 def _say(event: Event) -> None:
-    """Changes are told by the command's own text."""
+    """The command's own text says what changed."""
     if isinstance(event, Notice):
         print(clean(f"kode: {event.text}"), file=sys.stderr)

@@ -132,7 +132,7 @@ async def _repl(
 
 
 def _warm_up(provider: str) -> None:
-    """Imports the SDK while the person types; a fault of it is told by the first request."""
+    """Imports the SDK while the person types; a fault of it shows in the first request."""
     from kode.providers import warm_up
 
     with contextlib.suppress(Exception):

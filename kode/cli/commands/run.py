@@ -187,7 +187,7 @@ def read_attachments(
 ) -> tuple["Text", ...]:
     """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
     are `attach_named`. What is in none of `roots` is text from outside, and so is what a session
-    that had taken in such text left in a file.
+    that had read such text left in a file.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """

@@ -23,7 +23,7 @@ async def attach(
     conversation: "Conversation", screen: Screen, text: str, pasted: Sequence[Picture]
 ) -> None:
     """Lets the pictures that were pasted, and what is named after `@`, go with the next turn. What
-    cannot go is told, and the message goes without it. Raises: StorageError."""
+    cannot go is reported, and the message goes without it. Raises: StorageError."""
     if not pasted and "@" not in text:
         return
     cwd = conversation.cwd

@@ -187,7 +187,7 @@ class Editor:
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
         """Runs a program that takes the whole terminal, in a thread, and returns what it returned.
-        What is to be printed meanwhile waits, and work goes on."""
+        What is to be printed meanwhile waits, and work continues."""
         from prompt_toolkit.application import run_in_terminal
 
         self.control(FOCUS_OFF)
@@ -198,7 +198,7 @@ class Editor:
             self.redraw()
 
     def redraw(self) -> None:
-        """Paints the prompt and what is around it anew, soon."""
+        """Paints the prompt and what is around it again, soon."""
         self.app.invalidate()
 
     async def quiet(self, pause_s: float) -> None:
@@ -331,7 +331,7 @@ class Editor:
         elif self.buffer.text:
             self.clear()
             self.state.replacing = False
-            # SIGINT is no key: nothing else would paint the line anew.
+            # SIGINT is no key: nothing else would paint the line again.
             self.redraw()
         elif time.monotonic() - self._interrupted_at < LEAVING_S:
             self.state.beside_work("/quit")

@@ -1,6 +1,6 @@
 """A folder that is named after `@`, or with `--ctx`: what is in it, as a part of the message.
 
-Which files there are is `files`, what the model is told of one when it asks is `list_files`.
+Which files there are is `files`, what the model learns of one when it asks is `list_files`.
 """
 
 import os

@@ -56,7 +56,7 @@ def open_history(path: Path) -> History:
 
 
 def _opened(path: Path) -> int:
-    """Opens the file for appending and locks it; closing lets go of it."""
+    """Opens the file for appending and locks it; closing releases it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -37,7 +37,7 @@ class Picture:
 
 def read_picture(path: Path) -> Picture | None:
     """The picture in a file; None for a file that is not there or no picture. One that is too large
-    comes too, so that it can be told."""
+    comes too, so that it can be said."""
     if not path.name.lower().endswith(NAMED_SO):
         return None
     try:

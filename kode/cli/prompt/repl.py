@@ -162,7 +162,7 @@ def _warm(warm_up: Callable[[], None] | None) -> None:
 
 
 def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
-    # A fault of an import is told by whoever needs it, not over the prompt.
+    # A fault of an import is reported by whoever needs it, not over the prompt.
     with contextlib.suppress(Exception):
         if warm_up is not None:
             warm_up()

@@ -151,7 +151,7 @@ def ending_line(event: TurnEnded) -> str:
 
 
 def retry_line(event: RetryScheduled, said: str) -> str:
-    """`said` is the reason that was told before: the same one is not told again."""
+    """`said` is the reason given before: the same one is not repeated."""
     nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
     return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
@@ -183,7 +183,7 @@ def mark(event: ToolFinished) -> tuple[str, str]:
 
 
 def was_told(event: ToolFinished, memory: str) -> bool:
-    """Whether what a call did is what was just told of memory: one line for it is enough."""
+    """Whether what a call did is what was just said about memory: one line for it is enough."""
     said = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
 

@@ -38,7 +38,7 @@ class Block:
     text: str
     """Markdown that stands for itself."""
     joined: bool = False
-    """Whether it goes on where the block before it was cut."""
+    """Whether it continues where the block before it was cut."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class BlockSplitter:
     """The line that opened the fence."""
     _in_list: bool = False
     joined: bool = False
-    """Whether what is unfinished goes on with the block before it."""
+    """Whether what is unfinished continues the block before it."""
 
     def feed(self, delta: str) -> list[Block]:
         """The blocks that this delta settles, oldest first."""
@@ -90,7 +90,7 @@ class BlockSplitter:
         return text.strip("\n")
 
     def _grow(self, piece: str) -> list[Block]:
-        """The line that is not over yet goes on; of one that gets too long a part is taken."""
+        """The line that is not over yet continues; of one that gets too long a part is taken."""
         if piece:
             self._partial.append(piece)
             self._partial_chars += len(piece)

@@ -32,7 +32,7 @@ Setting = bool | Literal["bell"]
 
 
 def way_of(environ: Mapping[str, str]) -> Way:
-    """How this terminal is told. Within tmux or screen it is the bell, which they pass on."""
+    """How this terminal notifies. Within tmux or screen it is the bell, which they pass on."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if environ.get("TMUX") or environ.get("STY") or term.startswith(("screen", "tmux")):
         return "bell"

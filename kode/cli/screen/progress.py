@@ -1,5 +1,5 @@
-"""What goes on right now, and since when: the spinner's line, the last output of running tools, the
-status line.
+"""What is happening right now, and since when: the spinner's line, the last output of running
+tools, the status line.
 
 Made from events; holds nothing of what is settled. Where it is shown is `render` and `editor`.
 """
@@ -54,7 +54,7 @@ class RunningCall:
 
 @dataclass
 class Progress:
-    """What goes on, by the events so far. Times are those of the caller's clock, in seconds."""
+    """What is happening, by the events so far. Times are of the caller's clock, in seconds."""
 
     running: dict[str, RunningCall] = field(default_factory=dict)
     agents: dict[int, AgentProgress] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Progress:
                 pass
 
     def rest(self) -> None:
-        """Nothing goes on any more."""
+        """Nothing is running any more."""
         self.running.clear()
         self.agents.clear()
         self.since, self._what, self._again_at = None, "", 0.0

@@ -88,13 +88,13 @@ class Renderer:
     details: Details = field(default_factory=Details)
     """What `/details` opens."""
     progress: Progress = field(default_factory=Progress)
-    """What goes on right now."""
+    """What is happening right now."""
     held: list[MemoryChanged] | None = None
     """While a command about memory runs: changes that it tells of itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _memory: str = ""
-    """What was last told of memory."""
+    """What was last said about memory."""
     _why_again: str = ""
     """Why the present request was last sent again: it is said once."""
     _streamed: bool = False

@@ -47,8 +47,8 @@ LINE_EVERY_S = 0.1
 
 class ProgressRenderer:
     """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
-    and on a terminal, below them a line on what goes on. The answer itself is not shown here: it
-    belongs to stdout."""
+    and on a terminal, below them a line on what is happening. The answer itself is not shown here:
+    it belongs to stdout."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ProgressRenderer:
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
 
     def _show_line(self) -> None:
-        """Shows what goes on, again and again for as long as something does."""
+        """Shows what is happening, again and again for as long as something does."""
         if self.progress.idle:
             self.screen.clear_line()
             return

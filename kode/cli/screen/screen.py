@@ -120,7 +120,7 @@ class Screen:
 
     def paint(self, style: str, text: str) -> str:
         """`text` in a style of `SGR`, or in several parted by spaces (of two colours the last
-        counts); as it is without one, and where colours are not wanted. The style is set anew on
+        counts); as it is without one, and where colours are not wanted. The style is set again on
         each line, so that a pager or a cut never leaves it open."""
         styles = SGR if self.color else COLOURLESS if self.rich_terminal else {}
         codes = [styles[name] for name in style.split() if name in styles]
@@ -171,8 +171,8 @@ class Screen:
         self.write(text)
 
     def show_line(self, text: str) -> None:
-        """Shows a line that goes away again, painted over the one before: what goes on right now.
-        Only where there is a terminal and no prompt, and no question waits for its answer."""
+        """Shows a line that goes away again, painted over the one before: what is happening right
+        now. Only where there is a terminal and no prompt, and no question waits for its answer."""
         if not self.rich_terminal or self.editor is not None or self._reading:
             return
         # One column is left free: a full last column makes some terminals wrap.
@@ -202,7 +202,7 @@ class Screen:
         self.write(sequence)
 
     def redraw(self) -> None:
-        """Paints what is below anew, soon; with what waits to be printed, never before it."""
+        """Paints what is below again, soon; with what waits to be printed, never before it."""
         if self.editor is not None and self._flush is None:
             self.editor.redraw()
 

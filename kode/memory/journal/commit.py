@@ -24,7 +24,7 @@ QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
 OUTSIDE = "[from a session that took in outside text]"
-"""Begins the entry of such a session: who reads it, has taken in outside text as well."""
+"""Begins the entry of such a session: who reads it, has read outside text as well."""
 
 
 class Committer:
@@ -179,7 +179,7 @@ class Committer:
         row = {"base": decided.base, "update": update, "session": item.session}
         data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
         durable.replace(folder / f"{item.id}.json", data)
-        line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was taken in"
+        line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was read"
         return [Outcome(line=line)]
 
     def _approvals(self) -> Iterator[Path]:

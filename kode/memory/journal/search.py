@@ -128,7 +128,7 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
         return ToolOutput(
             text=frame.framed(about, body),
             summary=f"{len(found)} entries",
-            untrusted="a session that took in outside text" if outside else "",
+            untrusted="a session that read outside text" if outside else "",
         )
 
     return history_search

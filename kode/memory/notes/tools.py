@@ -21,7 +21,7 @@ RemembersKind = Literal["log", "summary", "rule"]
 
 REMEMBER = """\
 Keep a note for later sessions: what the user prefers or corrects, decisions, how this project \
-works. One thing per note; not the task at hand, what the repository says, or secrets.
+works. One thing per note; not the current task, what the repository says, or secrets.
 kind: log (default), summary, or rule (always in the prompt; needs confidence of 0.8 or more and \
 evidence). stability: volatile (give ttl_days), stable (default) or permanent. A sensitive note is \
 kept and never shown."""

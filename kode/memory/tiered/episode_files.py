@@ -36,7 +36,7 @@ class Episode:
     narrative: str
     facts: tuple[str, ...] = ()
     tainted: bool = False
-    """Whether the session had taken in untrusted content."""
+    """Whether the session had read untrusted content."""
     approved: bool = False
     """Whether a person let a tainted episode be recalled."""
     project: str = ""

@@ -235,7 +235,7 @@ class Tiered(BaseMemory):
         return self._report_outcome(await self.writer.undo(change, author))
 
     async def approve(self, session_id: str | None) -> str:
-        """Lets an episode that took in untrusted content be recalled; without an id, lists those
+        """Lets an episode that read untrusted content be recalled; without an id, lists those
         that wait. Raises: MemoryRefused."""
         if session_id is None:
             lines = await self._episodes.waiting()

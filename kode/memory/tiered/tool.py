@@ -20,7 +20,7 @@ Action = Literal["add", "replace", "remove", "consolidate", "read", "search", "e
 DESCRIPTION = """\
 Remember things across sessions. Save what will still be true and useful next week: what the user \
 prefers or corrects, and how this project is built, tested and laid out. One short fact per add. \
-Do not save the task at hand, what the repository says itself, or secrets.
+Do not save the current task, what the repository says itself, or secrets.
 target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
 add (content) · replace (old_text, content) · remove (old_text) · consolidate (say the same in \
 less, when full) · read (all facts) · search (query over facts and past sessions) · episodes \

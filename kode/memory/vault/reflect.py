@@ -32,7 +32,7 @@ class Pending:
     text: str
     """What was said, bounded, without credentials."""
     tainted: bool = False
-    """Whether outside text was taken in: then a person approves it first."""
+    """Whether outside text was read: then a person approves it first."""
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
     given_up: bool = False

@@ -101,7 +101,7 @@ class Vault(ProjectMemory):
         )
         if tainted:
             self._notice(
-                "This session took in outside text, so what it may leave in memory waits for "
+                "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
                 level="info",
             )
@@ -176,7 +176,7 @@ class Vault(ProjectMemory):
         return self._report(outcome)
 
     async def approve(self, id: str | None) -> str:
-        """Lets a task that took in untrusted content be reflected on; without an id, lists those
+        """Lets a task that read untrusted content be reflected on; without an id, lists those
         that wait. Raises: MemoryRefused, StorageError."""
         waits = [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
         if id is None:

@@ -84,6 +84,7 @@ async def test_at_most_ten_lines_are_said(
 
 
 @pytest.mark.parametrize("broken", ["#!/bin/sh\nsleep 60\n", "#!/bin/sh\nexit 3\n", "no program"])
+@pytest.mark.slow
 async def test_a_checker_that_hangs_or_fails_costs_an_edit_nothing(
     world: World, opened: Open, events: list[Event], ruff: Callable[[str], None], broken: str
 ) -> None:
@@ -134,6 +135,7 @@ async def test_a_checker_of_the_project_runs_in_the_sandbox_and_changes_nothing(
 
 @needs("bwrap")
 @needs("tsc")
+@pytest.mark.slow
 async def test_a_checker_of_the_whole_project_sees_both_texts_of_a_file(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:

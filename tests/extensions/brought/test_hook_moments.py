@@ -126,6 +126,7 @@ async def test_a_hook_has_the_person_asked_in_every_mode(world: World, opened: O
 
 
 @pytest.mark.parametrize("command", ["exit 1", "no-such-program-here", "sleep 60", "echo '{'"])
+@pytest.mark.slow
 async def test_a_guard_that_fails_lets_nothing_pass(
     world: World, opened: Open, events: list[Event], command: str
 ) -> None:
@@ -323,6 +324,7 @@ async def test_stopping_the_hooks_of_a_turns_end_does_not_lose_the_turn(
     assert (await turn).result == "the answer"
 
 
+@pytest.mark.slow
 async def test_a_question_is_announced_without_waiting_for_it(world: World, opened: Open) -> None:
     hooks(world, ("Notification", "permission_prompt", "sleep 60"), timeout=1)
     seen: list[int] = []

@@ -131,6 +131,7 @@ async def next_start(root):
     [(sums_up, 1), (ProviderError("down"), 2)],
     ids=["an answer", "no answer"],
 )
+@pytest.mark.slow
 def test_killed_at_any_step_every_message_is_kept_once(tmp_path, reply, entries):
     for step in steps_of(tmp_path, FACTS, reply):
         root = tmp_path / str(step)

@@ -219,6 +219,7 @@ def test_the_newer_stays_unless_the_older_says_the_same_and_more():
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_a_stream_of_writes_loses_nothing_and_asks_seldom(stream):
     figures, _, _ = measure(read(stream), structure)
 
