@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kode.errors import ServerError, ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
-from kode.extensions import review, trust
+from kode.extensions import mcp_server, review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
@@ -202,11 +202,11 @@ async def test_a_few_tools_are_offered_one_by_one_and_many_by_the_pair(extension
     assert len(await one.open(1_000)) == 40
 
 
-@pytest.mark.slow
 async def test_a_server_that_comes_late_is_reached_through_the_pair(
     extensions, project, context, monkeypatch
 ):
     monkeypatch.setattr(session_module, "FIRST_TURN_WAITS_S", 0.05)
+    monkeypatch.setattr(mcp_server, "CALL_WAITS_S", 0.05)
     bring(project, "fast", "late")
     gate = asyncio.Event()
 
