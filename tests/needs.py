@@ -1,11 +1,18 @@
 """Programs that tests need and a machine may lack, and the one sentence that says so of each."""
 
+import os
 import shutil
+import sys
 
 import pytest
 
 PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "ps": "procps", "pgrep": "procps"}
 """Debian packages that are called otherwise than their program."""
+
+
+PLAIN_PYTHON = os.path.realpath(sys.executable)
+"""The interpreter behind the environment, with nothing installed: a sandbox shows it wherever the
+environment lies."""
 
 
 def lack_of(program: str) -> str:

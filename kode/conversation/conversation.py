@@ -221,7 +221,7 @@ class Conversation:
 
         Raises: StorageError when not even the text could be recorded; ToolError for a command or
             skill of that name that has changed since it was approved; UserError when a hook refuses
-            the message.
+            the message, or the prompt of a server needs more words; ServerError.
         """
         await self.open()
         if self.unread_results:
@@ -233,8 +233,20 @@ class Conversation:
         if thing is not None:
             ended = await turn_of(self, thing, text)
         else:
-            ended = await self.plain_turn(text)
+            ended = await self.plain_turn(await self._expanded(text))
         return await hooking.end_turn(self, ended)
+
+    async def _expanded(self, text: str) -> str:
+        """The message; for the prompt of a server, `/mcp__server__prompt words`, one that points to
+        its text, which goes with it. Raises: UserError, ServerError."""
+        name, _, argument = text.partition(" ")
+        if self.extensions is None or not name.startswith("/mcp__"):
+            return text
+        found = await self.extensions.expand(name, argument.strip())
+        if found is None:
+            return text
+        self.attach_outside(found)
+        return f"Do what the prompt says that I chose with {name}."
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """A turn whose message is no command. Raises: StorageError."""

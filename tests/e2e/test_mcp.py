@@ -1,16 +1,17 @@
 """MCP servers through the installed command: what runs, what is asked, what is remembered of it."""
 
 import json
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
+from tests.needs import PLAIN_PYTHON
 from tests.scripted_server import ScriptedServer
 
-SERVER = str(Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py")
+SERVER = Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py"
 CALL = {"calls": [{"name": "mcp__files__read", "arguments": {"path": "a"}}]}
 
 
@@ -26,7 +27,9 @@ def model(place: Place, tmp_path: Path):
 
 def bring(place: Place, *words: str) -> None:
     (place.project / ".git").mkdir(exist_ok=True)
-    entry = {"command": sys.executable, "args": [SERVER, *words]}
+    # Where the sandbox shows it.
+    shutil.copy(SERVER, place.project)
+    entry = {"command": PLAIN_PYTHON, "args": [SERVER.name, *words]}
     (place.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
 
 
@@ -83,7 +86,8 @@ def test_a_changed_entry_is_off_again(place: Place, model) -> None:
 def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
     place: Place, model
 ) -> None:
-    place.run("mcp", "add", "files", "--", sys.executable, SERVER)
+    shutil.copy(SERVER, place.project)
+    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
     place.run("mcp", "approve", "files", "--yes")
     config = place.home / "config.json"
     config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))

@@ -1,5 +1,6 @@
 """Servers of their own for the tests of extensions: started for real, outside of any sandbox."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kode.events import silent
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
+from tests.needs import PLAIN_PYTHON
 from tests.workplaces import workplace
 
 SERVERS = Path(__file__).parent / "servers"
@@ -46,7 +48,10 @@ async def server(home, project, place):
     started = []
 
     async def start(name, *words, emit=silent, elicit=None, sandboxed=False, **values):
-        command = {"command": sys.executable, "args": [str(SERVERS / f"{name}.py"), *words]}
+        script, python = SERVERS / f"{name}.py", sys.executable
+        if sandboxed:  # which hides other folders for temporary files than the project
+            script, python = Path(shutil.copy(script, project)), PLAIN_PYTHON
+        command = {"command": python, "args": [str(script), *words]}
         entry = Entry(
             name=name,
             origin=project / ".mcp.json",

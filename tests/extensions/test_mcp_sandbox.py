@@ -1,14 +1,11 @@
 """What a server's process can reach. Needs bubblewrap."""
 
-import shutil
-
 import pytest
 
 from kode.errors import ServerError
+from tests.needs import needs
 
-pytestmark = pytest.mark.slow
-
-pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+pytestmark = [pytest.mark.slow, needs("bwrap")]
 
 
 async def write(one, path):
@@ -17,7 +14,7 @@ async def write(one, path):
 
 
 async def test_a_server_cannot_change_the_project_or_the_home(server, project, tmp_path):
-    one = await server("plain", sandboxed=True)
+    one = await server("reaching", sandboxed=True)
     assert not await write(one, project / "new.txt")
     await write(one, tmp_path / "home" / "new.txt")
     assert not (project / "new.txt").exists()
@@ -26,7 +23,7 @@ async def test_a_server_cannot_change_the_project_or_the_home(server, project, t
 
 async def test_one_that_may_write_changes_the_project_but_not_what_git_runs(server, project):
     (project / ".git" / "hooks").mkdir()
-    one = await server("plain", sandboxed=True, write=True)
+    one = await server("reaching", sandboxed=True, write=True)
     assert await write(one, project / "new.txt")
     assert (project / "new.txt").read_text() == "written"
     assert not await write(one, project / ".git" / "hooks" / "pre-commit")
@@ -34,7 +31,7 @@ async def test_one_that_may_write_changes_the_project_but_not_what_git_runs(serv
 
 async def test_a_server_gets_named_variables_only(server, monkeypatch):
     monkeypatch.setenv("A_SECRET", "s3cret")
-    one = await server("plain", sandboxed=True, env={"NAMED": "yes"})
+    one = await server("reaching", sandboxed=True, env={"NAMED": "yes"})
 
     async def variable(name):
         return (await one.connection().call("variable", {"name": name}, print)).text
@@ -45,6 +42,6 @@ async def test_a_server_gets_named_variables_only(server, monkeypatch):
 
 async def test_where_there_is_no_sandbox_a_server_is_not_started(server, monkeypatch):
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", lambda self, kind: "broken")
-    one = await server("plain", sandboxed=True)
+    one = await server("reaching", sandboxed=True)
     with pytest.raises(ServerError, match="without one it is not started"):
         one.connection()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import ServerError, ToolError
+from kode.errors import ServerError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
 from kode.extensions import mcp_server, review, trust
@@ -243,7 +243,9 @@ async def test_resources_and_prompts_are_texts_from_outside(extensions, project)
     assert list(one.commands()) == ["/mcp__s__greet"]
     said = await one.expand("/mcp__s__greet", "Ann very warm")
     assert said.text == "greet {'name': 'Ann', 'tone': 'very warm'}"
-    assert await one.expand("/mcp__s__none", "") is None
+    with pytest.raises(UserError, match="s has no prompt none. It has: greet."):
+        await one.expand("/mcp__s__none", "")
+    assert await one.expand("/mcp__other__greet", "") is None
     with pytest.raises(session_module.UserError, match="needs name"):
         await one.expand("/mcp__s__greet", "")
 

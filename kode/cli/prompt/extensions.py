@@ -34,11 +34,9 @@ async def run_extension(state: PromptState, name: str, argument: str) -> bool:
     """Runs a slash command that an extension brings, as a turn; False when there is none of the
     name. Raises: KodeError."""
     extensions = state.conversation.extensions
-    found = await extensions.expand(name, argument) if extensions is not None else None
-    if found is None:
+    if extensions is None or not name.startswith(tuple(f"/mcp__{s}__" for s in extensions.servers)):
         return False
-    state.conversation.attach_outside(found)
-    await state.run_turn(f"Do what the prompt says that I chose with {name}.", f"{name} {argument}")
+    await state.run_turn(f"{name} {argument}".strip())
     return True
 
 
