@@ -51,9 +51,13 @@ def hook_runner(agent: Callable[[], Agent], emit: Emit) -> RunHook:
 async def run_hook(
     hook: Hook, given: bytes, place: Workplace, sandbox: Sandbox | None, keep: Keep | None = None
 ) -> Ran:
-    """Runs a hook; what it changed is dropped unless `keep` makes it real. Never raises but
-    CancelledError."""
-    if not hook.sandboxed or (sandbox and not await asyncio.to_thread(sandbox.holds)):
+    """Runs a hook; what it changed is dropped unless `keep` makes it real. Where the machine has no
+    sandbox, a hook of the project is not run. Never raises but CancelledError."""
+    if not hook.sandboxed:
+        sandbox = None
+    elif sandbox and not await asyncio.to_thread(sandbox.holds):
+        if hook.item.scope == "project":
+            return Ran(exit_code=None, fault="was not run: there is no sandbox (`kode doctor`)")
         sandbox = None
     return await run_program(
         (*SHELL, hook.command),
