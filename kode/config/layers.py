@@ -29,7 +29,7 @@ FORBIDDEN_IN_PROJECT = tuple(
     """
     provider base_url api_key providers script system append_system add_dirs
     permissions.allow permissions.mode shell.environment sandbox.enabled sandbox.network
-    prices max_budget_usd memory.enabled memory.system memory.data_dir memory.model
+    prices hooks max_budget_usd memory.enabled memory.system memory.data_dir memory.model
     memory.embedding memory.vault memory.journal memory.notes
     """.split()
 )
@@ -39,8 +39,8 @@ Instructions of a project belong into AGENTS.md, which the person can read. A `p
 that is stricter than the person's own may stay."""
 
 OF_EXTENSIONS = ("mcpServers", "hooks")
-"""Sections of a config file that are no settings: `kode.extensions` reads them itself, since what
-a repository brings there counts only once a person has approved it."""
+"""Sections of the person's config file that are no settings: `kode.extensions` reads them itself.
+Of a project's file only the first, once a person has approved it."""
 
 OTHER_SPELLINGS = {"memory.dataDir": "memory.data_dir"}
 """Keys that are also taken under a name that people know from elsewhere."""
@@ -127,12 +127,12 @@ def load_config(
         _merge(merged, layer.values)
 
     own = paths.config_file(home)
-    layer = _settings_in(own)
+    layer = _settings_in(own, OF_EXTENSIONS)
     if layer is not None:
         add(expanded(layer, environ, own, trusted=True))
         files.append(own)
     path = project_file(cwd)
-    layer = _settings_in(path) if path is not None else None
+    layer = _settings_in(path, OF_EXTENSIONS[:1]) if path is not None else None
     if layer is not None and path is not None:
         layer, ignored = _without_forbidden(layer, _mode_of(merged))
         if ignored:
@@ -166,10 +166,11 @@ def project_file(cwd: Path) -> Path | None:
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
 
 
-def _settings_in(path: Path) -> Layer | None:
+def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
+    """What a file sets, without the sections that are `others`'."""
     layer = read_layer(path)
     if layer is not None:
-        settings = {key: part for key, part in layer.values.items() if key not in OF_EXTENSIONS}
+        settings = {key: part for key, part in layer.values.items() if key not in others}
         layer = replace(layer, values=settings)
     return _respelled(layer)
 

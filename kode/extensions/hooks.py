@@ -26,7 +26,7 @@ from kode.extensions.places import Place, Surroundings, project_folders, read_te
 from kode.extensions.trust import Item, folder_content
 
 EVENTS: tuple[str, ...] = get_args(Event)
-FILES = (".claude/settings.local.json", ".claude/settings.json", "kode.json")
+FILES = (".claude/settings.local.json", ".claude/settings.json")
 DEFAULT_TIMEOUT_S = 60.0
 MAX_TIMEOUT_S = 600.0
 

@@ -23,16 +23,16 @@ def the_hook(world: World) -> Hook:
     return found.thing
 
 
-def test_the_files_of_four_places_count_together(world: World) -> None:
+def test_the_files_of_all_places_count_together(world: World) -> None:
     world.write(".claude/settings.json", settings("Stop", "a"))
     world.write(".claude/settings.local.json", settings("Stop", "b"))
-    world.write("kode.json", settings("Stop", "c"))
+    world.write("kode.json", settings("Stop", "not read"))
     world.write("~/.claude/settings.json", settings("Stop", "d"))
     world.write("~/kode-home/config.json", settings("Stop", "e"))
 
     standings = {one.thing.command: one.standing for one in world.find().hooks}
 
-    assert standings == {"b": "new", "a": "new", "c": "new", "d": "used", "e": "used"}
+    assert standings == {"b": "new", "a": "new", "d": "used", "e": "used"}
 
 
 @pytest.mark.parametrize("event", EVENTS)
