@@ -4,15 +4,15 @@ kept word for word beside it. When the context is reduced is `context`'s busines
 The lists are made from the whole session, so that nothing fades from one compaction to the next.
 """
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kode.contracts import Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
 from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
-from kode.errors import ContextOverflow
+from kode.errors import ContextOverflow, ToolError
 from kode.events import silent
+from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
     Message,
@@ -138,12 +138,11 @@ def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...]
     """The files that calls read and changed, in order of first use; the newest where there are
     many."""
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
-    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
-    for call in (call for message in messages for call in calls_of(message)):
+    for call in _calls_done(messages):
         path = _arguments(call).get("path")
-        if call.id in failed or not isinstance(path, str) or path.startswith(EARLIER):
+        if not isinstance(path, str) or path.startswith(EARLIER):
             continue
         if effects.get(call.name) == "edit":
             changed[path] = None
@@ -154,17 +153,20 @@ def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...]
 
 def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
     """What the todo list, as it was last written, has that is not done."""
+    lists = [call for call in _calls_done(messages) if call.name == "todo"]
+    items = _arguments(lists[-1]).get("items") if lists else None
+    return tuple(
+        f"{one.get('text')} ({one.get('status')})"
+        for one in (items if isinstance(items, list) else ())
+        if isinstance(one, dict) and one.get("status") != "done"
+    )
+
+
+def _calls_done(messages: Sequence[Message]) -> list[ToolCall]:
+    """The calls that did not fail, in the order asked."""
     failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
-    for message in reversed(messages):
-        for call in reversed(calls_of(message)):
-            if call.name == "todo" and call.id not in failed:
-                items = _arguments(call).get("items")
-                return tuple(
-                    f"{one.get('text')} ({one.get('status')})"
-                    for one in (items if isinstance(items, list) else ())
-                    if isinstance(one, dict) and one.get("status") != "done"
-                )
-    return ()
+    calls = (call for message in messages for call in calls_of(message))
+    return [call for call in calls if call.id not in failed]
 
 
 def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
@@ -204,12 +206,11 @@ def _call(call: ToolCall | None, name: str) -> str:
     return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
 
 
-def _arguments(call: ToolCall) -> dict[str, object]:
+def _arguments(call: ToolCall) -> Mapping[str, object]:
     try:
-        value = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        return parse_arguments(call)
+    except ToolError:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def words_before(session: Session, kept: Sequence[Message]) -> list[Message]:
