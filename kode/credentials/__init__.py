@@ -7,7 +7,7 @@ start from `str.find` and match forward, so that the time is linear in any text.
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kode.credentials.assigned import assignments, headers, url_passwords
 from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
@@ -21,6 +21,7 @@ __all__ = [
     "is_placeholder",
     "keep_secret",
     "looks_random",
+    "mask",
     "redact",
     "spellings",
 ]
@@ -83,6 +84,13 @@ def _keys_in_use(text: str) -> Iterator[Credential]:
         while at >= 0:
             yield Credential(at, at + len(key), "key in use")
             at = text.find(key, at + len(key))
+
+
+def mask(text: str, values: Iterable[str]) -> str:
+    """The text with each of these values replaced, whatever they look like."""
+    for value in values:
+        text = text.replace(value, "[redacted]")
+    return text
 
 
 def redact(text: str) -> str:

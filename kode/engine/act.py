@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
+from kode.credentials import mask
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
 from kode.engine.run import Run
@@ -90,7 +91,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
-        subject = _masked(subject_of(tool, arguments), agent.secrets)
+        subject = mask(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
         judged = _real_path(agent, tool, arguments)
         context = _tool_context(run, call, judged)
@@ -116,15 +117,15 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
     if output.denied:
-        reason = _masked(output.denied, agent.secrets)
+        reason = mask(output.denied, agent.secrets)
         run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
     if untrusted:
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
-    text = clip_middle(_masked(output.text, agent.secrets), MAX_RESULT_CHARS)
-    for_model = fenced(text, _masked(untrusted, agent.secrets)) if untrusted else text
+    text = clip_middle(mask(output.text, agent.secrets), MAX_RESULT_CHARS)
+    for_model = fenced(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
-        for_model = f"{for_model}\n\n{_masked(news, agent.secrets)}"
+        for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
     result = ToolResult(
         call_id=call.id,
@@ -142,7 +143,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
             is_error=failed,
             summary=output.summary or _first_line(text),
             text=text,
-            diff=_masked(output.diff, agent.secrets),
+            diff=mask(output.diff, agent.secrets),
             duration_ms=int((time.monotonic() - started) * 1000),
             refused=refused,
         )
@@ -237,7 +238,7 @@ def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
 
     def masked(event: Event) -> None:
         if isinstance(event, OutputEvent):
-            text, partial = _masked(event.text, secrets), _masked(event.partial, secrets)
+            text, partial = mask(event.text, secrets), mask(event.partial, secrets)
             event = replace(event, text=text, partial=partial)
         emit(event)
 
@@ -248,12 +249,6 @@ def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
     where = f" {agent.report_bug(error)}" if agent.report_bug else ""
     text = f"{name} failed because of a fault in kode ({type(error).__name__}: {error})."
     return ToolOutput(text=f"{text} Try another way.", summary=f"fault in kode.{where}")
-
-
-def _masked(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "[redacted]")
-    return text
 
 
 def _first_line(text: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
+from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
 from kode.extensions.hook_answer import HookAnswer, answer_of, joined
@@ -185,9 +186,7 @@ class Hooks:
         return answer
 
     def _masked(self, text: str) -> str:
-        for secret in self.secrets():
-            text = text.replace(secret, "[redacted]")
-        return text
+        return mask(text, self.secrets())
 
     def _masked_line(self, line: bytes) -> bytes:
         return self._masked(line.decode("utf-8", "replace")).encode("utf-8", "replace")
