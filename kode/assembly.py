@@ -98,8 +98,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Workplace:
-    """Where a session works in `cwd`; its cut outputs are kept whole in `outputs`.
+def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
+    """Where kode works in `cwd`, for no session yet: see `of_session`.
 
     Raises: ConfigError for a memory folder in which work is done: no tool could write there.
     """
@@ -122,10 +122,20 @@ def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Work
         home=home,
         protected=protected,
         readable=readable,
-        outputs=outputs,
+        outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
         user_home=Path(os.path.expanduser("~")),
         temp=(Path(tempfile.gettempdir()),),
+    )
+
+
+def of_session(place: Workplace, session_id: str | None) -> Workplace:
+    """The place of a session: its cut outputs and its plan lie with it. One without a file keeps no
+    plan."""
+    return replace(
+        place,
+        outputs=paths.outputs_folder(place.home, session_id),
+        plan=None if session_id is None else paths.plan_file(place.home, session_id),
     )
 
 

@@ -1,11 +1,10 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from kode import paths
-from kode.assembly import make_agent, make_extensions, make_provider, open_workplace
+from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
 from kode.config import Loaded, flat, resolve_provider
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session
@@ -54,8 +53,7 @@ async def open_conversation(
         emit(Notice(text=fault))
     commands = BackgroundCommands(emit)
     try:
-        place = open_workplace(loaded.config, home, cwd, paths.outputs_folder(home, session.id))
-        place = replace(place, plan=paths.plan_file(home, session.id))
+        place = of_session(open_workplace(loaded.config, home, cwd), session.id)
         agent = make_agent(
             loaded.config, provider, session, place, emit=emit, ask=ask, background=commands
         )
@@ -73,6 +71,7 @@ async def open_conversation(
         context=Context(session),
         commands=commands,
         extensions=extensions,
+        trust_project=trust_project,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,

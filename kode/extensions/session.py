@@ -141,19 +141,24 @@ class Extensions:
             for one in server.prompts
         }
 
+    def brings(self, command: str) -> bool:
+        """Whether a slash command is for a server: `/mcp__server__prompt`."""
+        match = _PROMPT.fullmatch(command)
+        return match is not None and match[1] in self.servers
+
     async def expand(self, command: str, argument: str) -> Outside | None:
         """What a slash command says, its arguments given in order; None for one that is none here.
         Raises: UserError for missing arguments, and for a prompt that its server does not have;
         ServerError."""
-        match = _PROMPT.fullmatch(command)
-        server = self.servers.get(match[1]) if match else None
-        if match is None or server is None:
+        if not self.brings(command):
             return None
+        _, name, key = command.split("__", 2)
+        server = self.servers[name]
         connection = await server.connected()
-        known = next((one for one in server.prompts if one.key == match[2]), None)
+        known = next((one for one in server.prompts if one.key == key), None)
         if known is None:
             keys = ", ".join(one.key for one in server.prompts) or "none"
-            raise UserError(f"{server.name} has no prompt {match[2]}. It has: {keys}.")
+            raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
         names = [one.rstrip("!") for one in known.arguments]
         words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
         given = {name: word for name, word in zip(names, words, strict=False) if word}

@@ -238,7 +238,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     from kode.extensions.mcp_open import opener
 
     config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
-    place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
+    place = open_workplace(config, paths.home(), cwd)
     sandboxed = config.sandbox.enabled is not False
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
     open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)

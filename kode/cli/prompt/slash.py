@@ -14,7 +14,7 @@ from kode.cli import elsewhere
 from kode.cli.flags import MODE_MEANS, MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
-from kode.cli.prompt.brought import shows
+from kode.cli.prompt.brought import show_servers, shows
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
@@ -232,13 +232,6 @@ async def background(state: PromptState, argument: str) -> None:
     from kode.cli.prompt import background
 
     await background.background(state, argument)
-
-
-async def show_servers(state: PromptState, argument: str) -> None:
-    """The MCP servers of this session and what they offer."""
-    from kode.cli.prompt import extensions
-
-    await extensions.show_servers(state, argument)
 
 
 async def leave(state: PromptState, argument: str) -> None:
