@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
 
-ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "export"})
 """Commands that create and change nothing, not even an empty database."""
 
 
@@ -86,7 +86,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     durable.remove_all_stale_temporaries(context.root)
     await system.open(context, {})
     try:
-        return await run_command(system, arguments)
+        return await run_command(
+            system, arguments, _confirm if sys.stdin and sys.stdin.isatty() else None
+        )
     finally:
         await system.close(1.0)
 
@@ -158,6 +160,14 @@ def _ask_model(loaded: "Loaded") -> AskModel:
             await provider.aclose()
 
     return ask
+
+
+def _confirm(question: str) -> bool:
+    """Asks on the terminal; anything but a yes is a no."""
+    try:
+        return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _say(event: Event) -> None:
