@@ -1,6 +1,7 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from kode import paths
@@ -11,6 +12,7 @@ from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
 from kode.messages import Text
 from kode.permissions.gate import Ask
@@ -29,11 +31,14 @@ async def open_conversation(
     attachments: tuple[Text, ...] = (),
     elicit: Elicit | None = None,
     trust_project: bool = False,
+    servers: Sequence[Entry] = (),
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
+    `servers` are MCP servers that the program names which kode works for: trusted as the person's
+    own, and written nowhere.
 
     Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
@@ -58,7 +63,13 @@ async def open_conversation(
             loaded.config, provider, session, place, emit=emit, ask=ask, background=commands
         )
         extensions = make_extensions(
-            loaded.config, place, emit=emit, ask=ask, elicit=elicit, trust_project=trust_project
+            loaded.config,
+            place,
+            emit=emit,
+            ask=ask,
+            elicit=elicit,
+            trust_project=trust_project,
+            servers=servers,
         )
     except BaseException:
         session.close()
