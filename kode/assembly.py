@@ -39,6 +39,7 @@ from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
+from kode.programs import one_deeper
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
@@ -509,11 +510,12 @@ def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
 
 def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
     """The environment of child processes: an allow-list, so that no secret passes unasked."""
-    return {
+    passed = {
         name: value
         for name, value in environ.items()
         if name in PASSED_ON or name.startswith("LC_") or name in extra
     }
+    return passed | one_deeper(environ)
 
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
