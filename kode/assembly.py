@@ -21,6 +21,7 @@ from kode.contracts import (
     MemorySystem,
     Provider,
     Request,
+    Tool,
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
@@ -149,13 +150,14 @@ def make_agent(
     emit: Emit,
     ask: Ask | None,
     background: Background | None = None,
+    tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
 ) -> Agent:
     """An agent for one session, from its parts. Memory is not opened yet, so its tools are missing.
 
-    `memory` is the one to use instead of the configured one. `start` is what its parent hands a
-    subagent, which keeps the contents of files for undo with its parent's.
+    `tools` come after kode's own; `memory` takes the place of the configured one. `start` is what
+    its parent hands a subagent, which keeps the contents of files for undo with its parent's.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -206,7 +208,7 @@ def make_agent(
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
-        tools=BUILTIN,
+        tools=(*BUILTIN, *tools),
         gate=gate,
         memory=memory,
         limits=limits,
