@@ -5,7 +5,7 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
@@ -237,8 +238,10 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    servers: Sequence[Entry] = (),
 ) -> Extensions:
-    """What others bring to a conversation; nothing of it is started yet.
+    """What others bring to a conversation; nothing of it is started yet. `servers` are those that
+    the program names which kode works for.
 
     Raises: ConfigError for bad rules.
     """
@@ -255,6 +258,7 @@ def make_extensions(
         ),
         deferred=config.mcp.deferred,
         trust_project=trust_project,
+        given=servers,
     )
 
 

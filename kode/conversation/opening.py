@@ -1,6 +1,7 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from kode import paths
@@ -12,6 +13,7 @@ from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
 from kode.memory import guard
 from kode.messages import Text
@@ -33,12 +35,15 @@ async def open_conversation(
     trust_project: bool = False,
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
+    servers: Sequence[Entry] = (),
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
     `tools` are offered beside kode's own; `memory` takes the place of the configured system.
+    `servers` are MCP servers that the program names which kode works for: trusted as the person's
+    own, and written nowhere.
 
     Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
@@ -72,7 +77,13 @@ async def open_conversation(
             memory=own_memory,
         )
         extensions = make_extensions(
-            loaded.config, place, emit=emit, ask=ask, elicit=elicit, trust_project=trust_project
+            loaded.config,
+            place,
+            emit=emit,
+            ask=ask,
+            elicit=elicit,
+            trust_project=trust_project,
+            servers=servers,
         )
     except BaseException:
         session.close()
