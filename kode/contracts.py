@@ -52,6 +52,9 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     """None: the model's own default (or, where the wire format demands one, its maximum)."""
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema to which the server is to hold the answer, which then has no calls; None: the
+    answer is free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +94,9 @@ class Provider(Protocol):
         and raw argument texts. With stop `length` its calls are kept for the record and must not
         be run. Retrying is the loop's business, not the provider's.
 
-        Raises: TransientError, ContextOverflow, RefusedError, AuthenticationError,
-            asyncio.CancelledError (the connection is closed).
+        Raises: TransientError, ContextOverflow, RefusedError (by a server that cannot keep
+            `answer_schema`, too), AuthenticationError, asyncio.CancelledError (the connection is
+            closed).
         """
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import NOTHING_AT_STAKE, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
@@ -102,10 +102,12 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         started = time.monotonic()
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
+        run.acted = run.acted or _may_act(tool, arguments, verdict)
         untrusted = verdict.untrusted
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
+        run.acted = run.acted or bool(output.files_changed)
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
@@ -172,6 +174,15 @@ async def _run_kept(
         return output
     finally:
         keeper.after_edit(path, state)
+
+
+def _may_act(tool: Tool, arguments: Mapping[str, Any], verdict: Verdict) -> bool:
+    """Whether a call that was let through could do more than read. Nothing is at stake in a command
+    that only reads, nor in one in the sandbox, of which nothing lasts but the files it may keep."""
+    effect = tool.effect_of(arguments) if tool.effect_of else tool.effect
+    if effect == "run":
+        return verdict.at_stake != NOTHING_AT_STAKE
+    return effect not in ("read", "fetch", "memory-read", "none")
 
 
 def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:

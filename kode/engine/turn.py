@@ -123,6 +123,7 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
+        acted=run.acted,
         checks=checks,
         claims_more=claims_more(run.answer, checks),
         duration_ms=int((time.monotonic() - run.started) * 1000),
