@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import acp
@@ -163,17 +162,3 @@ async def editor(
             process.kill()
             await process.wait()
         await connection.close()
-
-
-def stdio_server(name: str, script: Path, *words: str, **environment: str) -> Any:
-    """An MCP server as a client names it."""
-    from acp.schema import EnvVariable, McpServerStdio
-
-    from tests.needs import PLAIN_PYTHON
-
-    return McpServerStdio(
-        name=name,
-        command=PLAIN_PYTHON,
-        args=[str(script), *words],
-        env=[EnvVariable(name=key, value=value) for key, value in environment.items()],
-    )
