@@ -1,4 +1,4 @@
-"""What kode raises, as errors of the protocol: a code that clients know and a sentence of kode's."""
+"""What kode raises, as errors of the protocol: a code that clients know, and what to do next."""
 
 import asyncio
 import functools
