@@ -65,6 +65,8 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--trust-project", action="store_true", help="use what the repository brings, unapproved")
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
+    add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
+    add("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
