@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from kode.contracts import NOTHING_AT_STAKE, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
@@ -103,14 +103,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         started = time.monotonic()
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
-        # Of a command without anything at stake nothing lasts but the files it may keep.
-        only_tried = tool.effect == "run" and verdict.at_stake == NOTHING_AT_STAKE
-        run.acted = run.acted or (is_work and not only_tried)
+        is_work = is_work and not verdict.only_reads
         untrusted = verdict.untrusted
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
-        run.acted = run.acted or bool(output.files_changed)
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
@@ -121,8 +118,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         output = replace(output, denied=str(error) if refused else "")
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
+    if is_work and output.denied:
+        run.held_back = True
+    elif is_work:
+        run.acted = True
     if output.denied:
-        run.held_back = run.held_back or is_work
         reason = mask(output.denied, agent.secrets)
         run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
     if untrusted:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     Field,
     TypeAdapter,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -40,16 +40,18 @@ class TextBlock(BaseModel):
     text: str
 
 
+def _as_blocks(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 class Message(BaseModel):
     """A message as other agents take it."""
 
     role: Literal["user"] = "user"
-    content: list[TextBlock]
-
-    @field_validator("content", mode="before")
-    @classmethod
-    def _as_blocks(cls, content: Any) -> Any:
-        return [{"type": "text", "text": content}] if isinstance(content, str) else content
+    content: Annotated[
+        list[TextBlock],
+        BeforeValidator(_as_blocks, json_schema_input_type=str | list[TextBlock]),
+    ]
 
 
 class UserLine(BaseModel):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.cli.screen.lines import one_line
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
@@ -52,6 +52,13 @@ class Result:
     untrusted: list[str]
     structured: Any
     duration_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultLine(Result):
+    """The last line of a task's events."""
+
+    type: Literal["result"] = "result"
 
 
 def result_object(
