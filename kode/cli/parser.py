@@ -28,6 +28,7 @@ COMMANDS = {
     ),
     "demo": ("kode.cli.commands.demo", "a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "one focused task in a process of its own"),
+    "schema": ("kode.cli.commands.schema", "JSON schemas of events, results, sessions, task files"),
     "completion": ("kode.cli.commands.completion", "a completion script for bash, zsh or fish"),
 }
 

@@ -125,7 +125,8 @@ class Addition:
 
 
 class NullMemory:
-    """Every hook gives the neutral answer and touches nothing."""
+    """Every hook gives the neutral answer and touches nothing. A memory system of a program's own
+    can derive from it, and has then only the hooks it needs."""
 
     @property
     def name(self) -> str:
