@@ -5,7 +5,7 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from kode.contracts import (
     MemorySystem,
     Provider,
     Request,
+    Tool,
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
@@ -29,6 +30,7 @@ from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
@@ -39,6 +41,7 @@ from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
+from kode.programs import one_deeper
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
@@ -148,13 +151,14 @@ def make_agent(
     emit: Emit,
     ask: Ask | None,
     background: Background | None = None,
+    tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
 ) -> Agent:
     """An agent for one session, from its parts. Memory is not opened yet, so its tools are missing.
 
-    `memory` is the one to use instead of the configured one. `start` is what its parent hands a
-    subagent, which keeps the contents of files for undo with its parent's.
+    `tools` come after kode's own; `memory` takes the place of the configured one. `start` is what
+    its parent hands a subagent, which keeps the contents of files for undo with its parent's.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -205,7 +209,7 @@ def make_agent(
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
-        tools=BUILTIN,
+        tools=(*BUILTIN, *tools),
         gate=gate,
         memory=memory,
         limits=limits,
@@ -234,8 +238,10 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    servers: Sequence[Entry] = (),
 ) -> Extensions:
-    """What others bring to a conversation; nothing of it is started yet.
+    """What others bring to a conversation; nothing of it is started yet. `servers` are those that
+    the program names which kode works for.
 
     Raises: ConfigError for bad rules.
     """
@@ -252,6 +258,7 @@ def make_extensions(
         ),
         deferred=config.mcp.deferred,
         trust_project=trust_project,
+        given=servers,
     )
 
 
@@ -509,11 +516,12 @@ def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
 
 def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
     """The environment of child processes: an allow-list, so that no secret passes unasked."""
-    return {
+    passed = {
         name: value
         for name, value in environ.items()
         if name in PASSED_ON or name.startswith("LC_") or name in extra
     }
+    return passed | one_deeper(environ)
 
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:

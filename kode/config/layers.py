@@ -61,8 +61,9 @@ ENVIRONMENT = {
     "KODE_MEMORY": "memory.system",
 }
 
-OTHER_VARIABLES = ("KODE_HOME", "KODE_SHELL_ID")
-"""Names of `KODE_*` that set no key: where kode keeps things, and its mark on its own children."""
+HOME_VARIABLE = "KODE_HOME"
+OWN_MARKS = ("KODE_SHELL_ID", "KODE_DEPTH")
+"""What kode sets for the processes it starts; no person does."""
 
 MEMORY_OFF = ("off", "none")
 """Values of KODE_MEMORY and --memory that turn memory off."""
@@ -108,9 +109,15 @@ class Faults(ConfigError):
 
 
 def load_config(
-    home: Path, cwd: Path, *, environ: Mapping[str, str], flags: Mapping[str, Any]
+    home: Path,
+    cwd: Path,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    flags_of: str | None = None,
 ) -> Loaded:
-    """The settings in force in `cwd`. `flags` are dotted keys.
+    """The settings in force in `cwd`. `flags` are dotted keys; `flags_of` is how errors name where
+    they come from, None the flags of the command line.
 
     Raises: ConfigError (`Faults` where several things are wrong) that names file, line, key, what
         was found and what is allowed.
@@ -144,7 +151,7 @@ def load_config(
         files.append(path)
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
-    add(_flag_layer(flags))
+    add(_flag_layer(flags, flags_of))
     config = _validated(merged, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
@@ -251,21 +258,21 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
-    known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
+    known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, HOME_VARIABLE)]
     ignored = []
     for name in sorted(environ):
         rest = name.removeprefix("KODE_")
-        if rest == name or rest in known:
+        if rest == name or rest in known or name in OWN_MARKS:
             continue
-        near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
-        allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
+        near = difflib.get_close_matches(rest, known, n=1, cutoff=0.5)
+        allowed = ", ".join(f"KODE_{variable}" for variable in known)
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
         ignored.append(f"Unknown environment variable {name[:80]}. {hint}")
     return ignored
 
 
-def _flag_layer(flags: Mapping[str, Any]) -> Layer:
-    places = {key: FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
+def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
+    places = {key: flags_of or FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
     return _choosing_memory(dict(flags), places)
 
 

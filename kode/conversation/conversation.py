@@ -6,6 +6,7 @@ How one is opened is `opening`; what of it is on disk is `sessions`.
 import asyncio
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -23,7 +24,7 @@ from kode.assembly import (
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.planning import keep_plan, notes_before_turn
@@ -99,6 +100,13 @@ class StatusLine:
     """Whether there were requests whose price is not known."""
 
 
+def _check_names(tools: Sequence[Tool]) -> None:
+    """Raises: UserError for two tools of one name: a call would not say which is meant."""
+    for name, count in Counter(tool.name for tool in tools).items():
+        if count > 1:
+            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
+
+
 @dataclass
 class Conversation:
     """An agent with an open session; see `open_conversation`."""
@@ -138,6 +146,9 @@ class Conversation:
     """What the person has sent to the background; of the process, not of one session."""
     extensions: Extensions | None = None
     """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
+    own_tools: tuple[Tool, ...] = ()
+    own_memory: MemorySystem | None = None
+    """What a program brings that embeds kode; of the process, not of one session."""
 
     @property
     def config(self) -> Config:
@@ -184,6 +195,7 @@ class Conversation:
                 for tool in (*own, *of_servers)
                 if self.only_tools is None or tool.name in self.only_tools
             )
+            _check_names(tools)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
@@ -564,6 +576,8 @@ class Conversation:
             emit=self.emit,
             ask=self.ask,
             background=self.commands,
+            tools=self.own_tools,
+            memory=self.own_memory,
         )
         self.emit(self.started())
 

@@ -132,7 +132,7 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
             return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
-        ended = _together(ended, await talk.plain_turn(answer.reason))
+        ended = together(ended, await talk.plain_turn(answer.reason))
     return ended
 
 
@@ -153,7 +153,7 @@ def _attach(talk: "Conversation", context: str) -> None:
         talk.attachments += (Text(text=f"[hook] {context}", source="note"),)
 
 
-def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Two turns as one: what came of the second, and what both took."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(
@@ -163,6 +163,8 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
+        acted=before.acted or after.acted,
+        held_back=before.held_back or after.held_back,
         checks=(*before.checks, *after.checks),
         duration_ms=before.duration_ms + after.duration_ms,
     )

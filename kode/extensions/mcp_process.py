@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kode.contracts import Wrapped
 from kode.errors import ServerError
+from kode.programs import one_deeper
 from kode.tools import processes
 from kode.tools.processes import WATCH
 
@@ -140,7 +141,7 @@ async def start(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=cwd,
-            env={**inherited, **environment, **processes.marked(mark)},
+            env={**inherited, **environment, **processes.marked(mark), **one_deeper(os.environ)},
             start_new_session=True,
             pass_fds=wrapped.descriptors if wrapped is not None else (),
         )

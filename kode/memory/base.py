@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from kode import paths
 from kode.contracts import (
     Drop,
     DropReason,
@@ -124,7 +125,8 @@ class Addition:
 
 
 class NullMemory:
-    """Every hook gives the neutral answer and touches nothing."""
+    """Every hook gives the neutral answer and touches nothing. A memory system of a program's own
+    can derive from it, and has then only the hooks it needs."""
 
     @property
     def name(self) -> str:
@@ -203,6 +205,11 @@ class BaseMemory(NullMemory):
         self._asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
+    @property
+    def project(self) -> Path:
+        """The project that it was opened in; paths of cited code are relative to it."""
+        return self._context.project_root or paths.project_root(self._context.cwd)
+
     async def close(self, grace_s: float) -> None:
         await self._work.close(grace_s)
 
@@ -218,11 +225,6 @@ class BaseMemory(NullMemory):
     def _hear(self, turn: Turn) -> None:
         """What changes from here on belong to."""
         self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
-
-    @property
-    def project(self) -> Path:
-        """What paths of cited code are relative to."""
-        return self._context.project_root or self._context.cwd
 
     def _author(self, who: Who, *, batch: str = "", source: str | None = None) -> Author:
         """Somebody, in this turn of this session. What the model makes rests on what the person

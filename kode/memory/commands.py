@@ -13,11 +13,12 @@ from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange
+from kode.memory import exchange, proposals
 from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
-from kode.memory.history import Change
+from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced, why
+from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_session
 from kode.messages import shorten
 
@@ -50,6 +51,10 @@ TEXT_CHARS = 100
 @runtime_checkable
 class Inspectable(Undoing, Protocol):
     """What every system that keeps something offers."""
+
+    @property
+    def project(self) -> Path:
+        """The project that it was opened in."""
 
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
@@ -178,9 +183,7 @@ async def run_command(
     if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
-        if not isinstance(inside, Approving):
-            raise _lacking(inside, "approve")
-        return await inside.approve(arguments.id)
+        return await _approve(inside, arguments.id)
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -202,7 +205,7 @@ async def run_command(
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
-        return await inside.status()
+        return "\n".join(filter(None, (await inside.status(), _proposed(inside))))
     if command == "log":
         return _log(inside, arguments.n)
     if arguments.session:
@@ -213,6 +216,8 @@ async def run_command(
             with_derived=arguments.with_derived,
             confirm=confirm,
         )
+    if done := await _undo_proposal(inside, arguments.id):
+        return done
     return await undo(
         inside,
         arguments.id,
@@ -258,6 +263,30 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     )
 
 
+async def _approve(system: MemorySystem, id: str | None) -> str:
+    """What other agents propose is in one place for all systems; the rest is the system's own."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise _lacking(system, "approve")
+    waiting = _proposals(system)
+    if id is None:
+        return "\n".join([*waiting.lines(), await system.approve(None)])
+    if not waiting.begins(id) or not isinstance(system, Adding):
+        return await system.approve(id)
+    proposal, addition = waiting.approved(id, system.name, system.project)
+    done = await system.add(addition)
+    waiting.remove(proposal.id)
+    return done
+
+
+def _proposals(system: Inspectable) -> Proposals:
+    return Proposals(system.history.path.parent)
+
+
+def _proposed(system: Inspectable) -> str:
+    count = len(_proposals(system).ids())
+    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+
+
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise _lacking(system, command)
@@ -286,6 +315,14 @@ def _change(change: Change) -> str:
 
 _RECORDS = ("---\n", "{")
 """How an episode's file and a note in the history begin."""
+
+
+async def _undo_proposal(system: Inspectable, id: str | None) -> str:
+    """Takes a proposal of another agent back, where the id is one's; else ""."""
+    found = system.history.find(id) if id else []
+    if len(found) != 1 or found[0].system != proposals.SYSTEM:
+        return ""
+    return (await _proposals(system).undo(found[0], Author(who="user"))).line
 
 
 def _lacking(system: MemorySystem, command: str) -> MemoryRefused:

@@ -8,7 +8,9 @@ from tests.memory.life import NOON
 from tests.memory.vault.life import file, opened, put, use
 
 
-async def test_the_five_tools_have_the_parameters_of_their_document_and_a_source(tmp_path):
+async def test_the_five_tools_have_the_parameters_of_their_document_and_the_source_of_a_fact(
+    tmp_path,
+):
     system = await opened(tmp_path)
 
     parameters = {tool.name: tool.parameters() for tool in system.tools()}
