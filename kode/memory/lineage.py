@@ -164,6 +164,9 @@ def _made(
     if change.kind == "merge":
         yield from ((entry.place, tuple(was.values())) for entry in after)
         return
+    if change.kind == "confirm":
+        yield from ((entry.place, (entry,)) for entry in after)
+        return
     now = {entry.place: entry for entry in after}
     old, new = list(was.values()), list(now.values())
     matcher = SequenceMatcher(None, list(was), list(now), autojunk=False)
@@ -236,6 +239,7 @@ _BY = {
     "consolidation": "a model that consolidated",
     "merge": "a model that judged two entries",
     "import": "an import",
+    "client": "another agent",
 }
 
 
@@ -282,7 +286,7 @@ def describe(change: Change) -> str:
 
 def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
     indent = "    " * depth
-    yield f"{indent}{_named(link.entry) if not depth else _quoted(link.entry)}"
+    yield f"{indent}{_named(link.entry) if not depth else quoted(link.entry)}"
     change = link.change
     if change is None:
         yield f"{indent}  {NOT_RECORDED}"
@@ -293,6 +297,8 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
     if change.source:
         state = source.state(project, change.source, change.source_hash)
         yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
+    if change.until:
+        yield f"{indent}  holds until {change.until}"
     if link.made_of:
         yield f"{indent}  made of:"
     for parent in link.made_of:
@@ -308,8 +314,9 @@ def _sessions(link: Link) -> Iterator[str]:
 
 def _named(entry: Entry) -> str:
     id = f"{entry.id}  " if entry.id else ""
-    return f"{id}{_quoted(entry)}  ·  {entry.target}"
+    return f"{id}{quoted(entry)}  ·  {entry.target}"
 
 
-def _quoted(entry: Entry) -> str:
+def quoted(entry: Entry) -> str:
+    """Its text on one line, credentials masked."""
     return f'"{shorten(credentials.redact(entry.text), TEXT_CHARS)}"'
