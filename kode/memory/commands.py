@@ -12,14 +12,15 @@ from typing import Literal, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange, lineage, proposals, stale
+from kode.memory import exchange, proposals, stale
 from kode.memory.base import Addition
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
-from kode.memory.lineage import Traced, why
+from kode.memory.lineage import Traced
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_session
+from kode.memory.why import quoted, why
 from kode.messages import shorten
 
 TEXT_CHARS = 100
@@ -218,7 +219,7 @@ def _as_of(system: MemorySystem, text: str) -> str:
         raise _lacking(system, "show --as-of")
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
-    listed = (f"[{entry.target}] {lineage.quoted(entry)}" for entry in found)
+    listed = (f"[{entry.target}] {quoted(entry)}" for entry in found)
     return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 

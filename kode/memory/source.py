@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.history import Author
 from kode.paths import path_hash
 
@@ -35,6 +36,7 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
     match = _CITED.fullmatch(source.strip())
     if match is None:
         raise _refused(f"`source` is {source!r}, which names no lines.")
+    scan.check(source)
     path, first, last = match[1], int(match[2]), int(match[3] or match[2])
     file = (root / path).resolve()
     if not file.is_relative_to(root.resolve()):
@@ -61,7 +63,8 @@ def state(root: Path, source: str, source_hash: str) -> State | None:
     if match is None or project != path_hash(root):
         return None
     first, last = int(match[2]), int(match[3] or match[2])
-    lines = _lines(root / match[1])
+    file = (root / match[1]).resolve()
+    lines = _lines(file) if file.is_relative_to(root.resolve()) else None
     if lines is None:
         return "gone"
     wanted = digest.removesuffix(REPEATED)

@@ -250,7 +250,10 @@ class Notes(BaseMemory):
         return pack.entries(self.store.everything())
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        before, after = self.store.sides(change)
+        try:
+            before, after = self.store.sides(change)
+        except MemoryRefused:  # a row that a person or another program has spoiled
+            return [], []
         return pack.entries(before), pack.entries(after)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
