@@ -269,13 +269,21 @@ class KodeAgent:
         directories: Sequence[str] | None,
         servers: Sequence[Named] | None,
     ) -> Live:
-        """Raises: RequestError without a key; UserError, SessionError, StorageError."""
+        """Opens a session, or takes the one of this id that is open already.
+
+        Raises: RequestError without a key; UserError, SessionError, StorageError.
+        """
         where = _folder(cwd)
         loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)
-            await self._close_before_opening(session_id)
+            if (live := self.sessions.get(session_id)) is not None:
+                if live.work:
+                    raise UserError(
+                        "A prompt runs in this session. Cancel it, or wait for its end."
+                    )
+                return live
         live = await open_live(
             self.client,
             self.can,
@@ -289,16 +297,6 @@ class KodeAgent:
         self.sessions[live.id] = live
         await live.look_up_models()
         return live
-
-    async def _close_before_opening(self, session_id: str) -> None:
-        """A session that is open is opened again with what the client names now."""
-        live = self.sessions.get(session_id)
-        if live is None:
-            return
-        if live.work:
-            raise UserError("A prompt runs in this session. Cancel it, or wait for its end.")
-        del self.sessions[session_id]
-        await live.close()
 
     def _load(self, cwd: Path, directories: tuple[str, ...]) -> Loaded:
         """Raises: ConfigError."""

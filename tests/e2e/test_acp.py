@@ -404,16 +404,20 @@ async def test_resume_goes_on_without_the_history(
     assert "My name is kode." in str(server.requests[-1].json)
 
 
-async def test_a_session_that_is_open_is_loaded_again(
+async def test_a_session_that_is_open_is_loaded_again_used_or_not(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"text": "Hello."}])
     session = await zed.open()
+    again = {"cwd": str(place.project), "session_id": session, "mcp_servers": []}
+    await zed.agent.load_session(**again)
+    await zed.agent.resume_session(**again)
     await zed.prompt(session, "hello")
     zed.updates.clear()
 
-    await zed.agent.load_session(cwd=str(place.project), session_id=session, mcp_servers=[])
+    await zed.agent.load_session(**again)
 
+    assert zed.said("user_message_chunk") == "hello"
     assert zed.said() == "Hello."
 
 
