@@ -7,7 +7,6 @@ import base64
 import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import acp
@@ -801,9 +800,11 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
     assert (last["type"], last["status"]) == ("turn", "interrupted")
 
 
-def test_a_file_in_place_of_a_pipe_is_refused_with_a_reason(place: Place, tmp_path: Path) -> None:
-    with (tmp_path / "in.jsonl").open("w+b") as file:
-        with place.start("acp", stdin=file) as process:
-            _, err = process.communicate(timeout=60)
+@pytest.mark.parametrize("name", ["/dev/null", "in.jsonl"])
+def test_a_file_in_place_of_a_pipe_is_refused_with_a_reason(place: Place, name: str) -> None:
+    (place.folder / "in.jsonl").touch()
+    with (place.folder / name).open("rb") as file, place.start("acp", stdin=file) as process:
+        _, err = process.communicate(timeout=60)
+
     assert process.returncode == 3
-    assert "over pipes" in err
+    assert err.startswith("kode: `kode acp` talks with an editor over pipes")
