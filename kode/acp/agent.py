@@ -55,6 +55,8 @@ from kode.session import upkeep
 from kode.session.index import find, list_sessions
 
 SESSIONS_A_PAGE = 50
+ANSWER_GRACE_S = 2.0
+"""For the answers of prompts that were stopped to be written."""
 TITLE_CHARS = 80
 
 
@@ -67,6 +69,8 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
+    answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    """Prompts whose answer is not written yet."""
     can: ClientCapabilities = field(default_factory=ClientCapabilities)
     _client: Client | None = None
 
@@ -79,10 +83,15 @@ class KodeAgent:
         """Called once, before the first message."""
         self._client = conn
 
-    async def close(self) -> None:
-        """Ends all sessions, at the same time."""
+    async def close(self) -> list[BaseException]:
+        """Ends all sessions, at the same time, and waits until stopped prompts are answered;
+        returns what went wrong."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        await asyncio.gather(*(one.close() for one in open_ones), return_exceptions=True)
+        closing = (one.close() for one in open_ones)
+        ended = await asyncio.gather(*closing, return_exceptions=True)
+        if self.answers:
+            await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
+        return [one for one in ended if one is not None]
 
     @answering
     async def initialize(
@@ -218,6 +227,10 @@ class KodeAgent:
     @answering
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
+        # It ends when the answer is written: it is the task of the request.
+        if (request := asyncio.current_task()) is not None:
+            self.answers.add(request)
+            request.add_done_callback(self.answers.discard)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:

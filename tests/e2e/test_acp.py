@@ -215,7 +215,7 @@ async def test_a_plan_is_shown_and_approved_before_anything_changes(
 async def test_a_plan_that_is_not_approved_stays_a_plan(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
-    server.play([{"text": "## Plan\n- [ ] write a.txt\n"}])
+    server.play([{"text": "## Plan\n- [ ] write a.txt\n"}, {"calls": [WRITE]}, {"text": "ok"}])
     zed.choose = lambda call: None
     session = await zed.open()
     await zed.prompt(session, "/plan")
@@ -225,6 +225,11 @@ async def test_a_plan_that_is_not_approved_stays_a_plan(
     assert answer.stop_reason == "end_turn"
     assert zed.of("current_mode_update")[-1]["currentModeId"] == "plan"
     assert not (place.project / "a.txt").exists()
+
+    zed.choose = lambda call: "once"
+    await zed.prompt(session, "/plan go")
+    assert zed.of("current_mode_update")[-1]["currentModeId"] == "ask"
+    assert (place.project / "a.txt").exists()
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────
@@ -507,13 +512,13 @@ async def test_an_embedded_file_of_the_project_is_the_persons(
 ) -> None:
     server.play([{"text": "I see."}])
     session = await zed.open()
-    uri = (place.project / "src" / "a.py").as_uri()
+    uri = (place.project / "src" / "a.py").as_uri() + "#L3:4"
 
     await zed.prompt(session, "look at ", embedded(uri, "x = 1"), " please")
 
     sent = str(turns(server)[0])
-    assert "look at @src/a.py please" in sent
-    assert f'<file path="{place.project}/src/a.py">\\nx = 1\\n</file>' in sent
+    assert "look at @src/a.py#L3:4 please" in sent
+    assert f'<file path="{place.project}/src/a.py#L3:4">\\nx = 1\\n</file>' in sent
     assert '"type":"taint"' not in place.session_files[0].read_text()
 
 
@@ -645,6 +650,8 @@ async def test_what_is_no_option_is_refused_with_those_there_are(zed: Editor) ->
 
     with pytest.raises(RequestError, match="auto-edit, plan, full"):
         await zed.agent.set_session_mode(session_id=session, mode_id="yolo")
+    with pytest.raises(RequestError, match="on offer"):
+        await zed.agent.set_config_option(session_id=session, config_id="model", value="gpt-9")
     with pytest.raises(RequestError, match="mode and model"):
         await zed.agent.set_config_option(session_id=session, config_id="colour", value="red")
 
@@ -705,12 +712,22 @@ async def test_wrong_requests_are_errors_and_end_nothing(
     for request, what in wrong:
         with pytest.raises(RequestError, match=what):
             await request()
-    for line in (b"this is no JSON\n", b"5\n", b"[]\n", b"\n", b'{"id": 1}\n', b"\xff\xfe\n"):
+    unknown = b'{"jsonrpc": "2.0", "method": "document/dance", "params": {}}\n'
+    for line in (
+        unknown,
+        b"this is no JSON\n",
+        b"5\n",
+        b"[]\n",
+        b"\n",
+        b'{"id": 1}\n',
+        b"\xff\xfe\n",
+    ):
         zed.process.stdin.write(line)
 
     await zed.prompt(await zed.open(), "hello")
 
     assert zed.said() == "still here"
+    assert "Traceback" not in (place.folder / "stderr.txt").read_text()
 
 
 async def test_a_config_that_is_wrong_is_an_error_of_its_session_only(
@@ -795,7 +812,7 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
         answer = await asyncio.gather(turn, return_exceptions=True)
 
     assert code == (130 if how == "SIGTERM" else 0)
-    assert getattr(answer[0], "stop_reason", "cancelled") == "cancelled"
+    assert answer[0].stop_reason == "cancelled"
     last = json.loads(place.session_files[0].read_text().splitlines()[-1])
     assert (last["type"], last["status"]) == ("turn", "interrupted")
 
