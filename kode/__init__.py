@@ -1,5 +1,57 @@
 """kode: a terminal coding agent. Start reading in `kode/engine/turn.py`; the plan of the house
-is in `docs/architecture.md`. This module imports nothing, so that `kode --version` is instant.
+is in `docs/architecture.md`.
+
+For programs that embed it: what is in `__all__`, explained in docs/python.md. All of it comes from
+`kode.api` when it is first used; this module imports nothing, so that `kode --version` is instant.
 """
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kode import errors, events
+    from kode.api import (
+        Answer,
+        Conversation,
+        Gate,
+        Injection,
+        KodeError,
+        MemorySystem,
+        NullMemory,
+        Question,
+        ToolError,
+        ToolOutput,
+        TurnFailed,
+        open,
+    )
+
+__all__ = [
+    "Answer",
+    "Conversation",
+    "Gate",
+    "Injection",
+    "KodeError",
+    "MemorySystem",
+    "NullMemory",
+    "Question",
+    "ToolError",
+    "ToolOutput",
+    "TurnFailed",
+    "errors",
+    "events",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'kode' has no attribute {name!r}")
+    from importlib import import_module
+
+    if name in ("errors", "events"):
+        return import_module(f"kode.{name}")
+    return getattr(import_module("kode.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__))

@@ -5,7 +5,7 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from kode.contracts import (
     MemorySystem,
     Provider,
     Request,
+    Tool,
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
@@ -29,6 +30,7 @@ from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
@@ -99,8 +101,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Workplace:
-    """Where a session works in `cwd`; its cut outputs are kept whole in `outputs`.
+def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
+    """Where kode works in `cwd`, for no session yet: see `of_session`.
 
     Raises: ConfigError for a memory folder in which work is done: no tool could write there.
     """
@@ -123,10 +125,20 @@ def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Work
         home=home,
         protected=protected,
         readable=readable,
-        outputs=outputs,
+        outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
         user_home=Path(os.path.expanduser("~")),
         temp=(Path(tempfile.gettempdir()),),
+    )
+
+
+def of_session(place: Workplace, session_id: str | None) -> Workplace:
+    """The place of a session: its cut outputs and its plan lie with it. One without a file keeps no
+    plan."""
+    return replace(
+        place,
+        outputs=paths.outputs_folder(place.home, session_id),
+        plan=None if session_id is None else paths.plan_file(place.home, session_id),
     )
 
 
@@ -139,13 +151,14 @@ def make_agent(
     emit: Emit,
     ask: Ask | None,
     background: Background | None = None,
+    tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
 ) -> Agent:
     """An agent for one session, from its parts. Memory is not opened yet, so its tools are missing.
 
-    `memory` is the one to use instead of the configured one. `start` is what its parent hands a
-    subagent, which keeps the contents of files for undo with its parent's.
+    `tools` come after kode's own; `memory` takes the place of the configured one. `start` is what
+    its parent hands a subagent, which keeps the contents of files for undo with its parent's.
 
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
@@ -196,7 +209,7 @@ def make_agent(
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
-        tools=BUILTIN,
+        tools=(*BUILTIN, *tools),
         gate=gate,
         memory=memory,
         limits=limits,
@@ -225,8 +238,10 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    servers: Sequence[Entry] = (),
 ) -> Extensions:
-    """What others bring to a conversation; nothing of it is started yet.
+    """What others bring to a conversation; nothing of it is started yet. `servers` are those that
+    the program names which kode works for.
 
     Raises: ConfigError for bad rules.
     """
@@ -243,6 +258,7 @@ def make_extensions(
         ),
         deferred=config.mcp.deferred,
         trust_project=trust_project,
+        given=servers,
     )
 
 

@@ -52,6 +52,9 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     """None: the model's own default (or, where the wire format demands one, its maximum)."""
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema to which the server is to hold the answer, which then has no calls; None: the
+    answer is free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +94,9 @@ class Provider(Protocol):
         and raw argument texts. With stop `length` its calls are kept for the record and must not
         be run. Retrying is the loop's business, not the provider's.
 
-        Raises: TransientError, ContextOverflow, RefusedError, AuthenticationError,
-            asyncio.CancelledError (the connection is closed).
+        Raises: TransientError, ContextOverflow, RefusedError (by a server that cannot keep
+            `answer_schema`, too), AuthenticationError, asyncio.CancelledError (the connection is
+            closed).
         """
 
     async def aclose(self) -> None:
@@ -345,6 +349,14 @@ to what it gives back. Raises: what `run` raises."""
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
 
+MODE_MEANS: Mapping[PermissionMode, str] = {
+    "ask": "Asks before edits, and before commands that change, send or destroy.",
+    "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
+    "plan": "Read-only: nothing can be changed.",
+    "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
+}
+"""Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
+
 OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
     "acceptEdits": "auto-edit",
     "bypassPermissions": "full",
@@ -390,6 +402,8 @@ class Verdict:
     checks: tuple[str, ...] = ()
     """The parts of a command that check the project (tests, types, style, a build), where its exit
     status tells how they ended."""
+    only_reads: bool = False
+    """For a command: whether its words say that it only reads."""
 
 
 @dataclass(frozen=True, kw_only=True)

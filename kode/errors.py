@@ -12,6 +12,7 @@ They are split by who acts on them:
     │   ├── RefusedError           1   the request was turned down; retrying will not help
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
+    ├── TurnFailed                 1   a program asked, and the turn did not end well
     ├── ToolError                  1   the model acts: the text becomes the tool's result
     │   └── ToolRefused            1   a person, a rule or the mode said no to the call
     ├── ServerError                1   an MCP server failed, or broke the protocol
@@ -86,6 +87,16 @@ class AuthenticationError(ProviderError):
 
 class LimitError(KodeError):
     """A limit the user set ended the turn: steps or money."""
+
+
+class TurnFailed(KodeError):
+    """A turn that a program waited for did not end well (`kode.Conversation.ask`). `status` says
+    how it ended: `error`, `timeout` or `interrupted`; `partial` is what there was of an answer."""
+
+    def __init__(self, text: str, *, status: str, partial: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.partial = partial
 
 
 class ToolError(KodeError):

@@ -25,7 +25,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from kode.messages import Message, Usage
 
@@ -177,10 +177,17 @@ class TurnEnded:
     duration_ms: int = 0
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order in which it was wanted."""
+    acted: bool = False
+    """Whether a call was let through that was to do more than read or remember."""
+    held_back: bool = False
+    """Whether such a call was refused, or what it had changed."""
     checks: tuple[Check, ...] = ()
     """Each by its last run, as commands really ended."""
     claims_more: bool = False
     """Whether the answer says that a check passed which no call shows."""
+    structured: Any = None
+    """The answer as a value, where one was asked for that fits a schema; None: it does not fit, or
+    none was asked for."""
     type: Literal["turn_ended"] = "turn_ended"
 
 

@@ -7,8 +7,11 @@
 The first parameter is the `ToolContext`; the others are what the model sees. Describe a parameter
 with `Annotated[str, "..."]`. A default makes it optional. Models of arguments are built when first
 needed, since pydantic's first use costs time that start-up does not have.
+
+A program that embeds kode brings plain functions, which know no `ToolContext`: `plain_tool`.
 """
 
+import asyncio
 import functools
 import inspect
 import json
@@ -16,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from kode.contracts import Effect, Tool, ToolContext, ToolOutput
-from kode.errors import ToolError
+from kode.errors import KodeError, ToolError, UserError
 from kode.messages import ToolCall
 
 if TYPE_CHECKING:
@@ -61,6 +64,59 @@ def tool(
         )
 
     return declare
+
+
+def plain_tool(function: Callable[..., Any]) -> Tool:
+    """A tool of a program's own function, `async` or not: its parameters are what the model sees.
+    It counts as touching nothing, so it runs without a question unless a rule names it. One that is
+    not `async` runs in a thread. What it returns is shown as text, other values than text as JSON;
+    an exception becomes the error of the call.
+
+    Raises: UserError for a function that cannot be described to a model.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if not name.isidentifier() or not inspect.getdoc(function):
+        raise UserError(
+            f"{name} cannot be a tool: give a named function with a docstring that says to the "
+            "model what it does."
+        )
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise UserError(f"{name} cannot be a tool: a type in its signature: {error}.") from None
+    parameters = list(inspect.signature(function).parameters.values())
+    for one in parameters:
+        if one.name not in hints or one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise UserError(
+                f"{name} cannot be a tool: its parameter {one.name} needs a type, and a name that "
+                "the model can give it by (no *args, no **kwargs)."
+            )
+
+    async def call(context: ToolContext, **arguments: Any) -> ToolOutput | str:
+        try:
+            if inspect.iscoroutinefunction(function):
+                return _shown(await function(**arguments))
+            return _shown(await asyncio.to_thread(function, **arguments))
+        except KodeError:
+            raise
+        except Exception as error:
+            raise ToolError(f"{name} failed ({type(error).__name__}: {error}).") from error
+
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_ONLY)
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    call.__signature__ = inspect.Signature([first, *by_name])  # type: ignore[attr-defined]
+    call.__annotations__ = hints
+    return tool(effect="none", name=name, description=inspect.getdoc(function))(call)
+
+
+def _shown(value: Any) -> ToolOutput | str:
+    if isinstance(value, ToolOutput | str):
+        return value
+    if value is None:
+        return "Done."
+    from pydantic_core import to_json
+
+    return to_json(value, indent=2, fallback=str).decode()
 
 
 def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":

@@ -13,6 +13,7 @@ COMMANDS = {
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
+    "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills: where from, whether used"),
     "commands": ("kode.cli.commands.brought:commands", "list commands of Markdown files"),
@@ -27,6 +28,7 @@ COMMANDS = {
     ),
     "demo": ("kode.cli.commands.demo", "a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "one focused task in a process of its own"),
+    "schema": ("kode.cli.commands.schema", "JSON schemas of events, results, sessions, task files"),
     "completion": ("kode.cli.commands.completion", "a completion script for bash, zsh or fish"),
 }
 

@@ -109,9 +109,15 @@ class Faults(ConfigError):
 
 
 def load_config(
-    home: Path, cwd: Path, *, environ: Mapping[str, str], flags: Mapping[str, Any]
+    home: Path,
+    cwd: Path,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    flags_of: str | None = None,
 ) -> Loaded:
-    """The settings in force in `cwd`. `flags` are dotted keys.
+    """The settings in force in `cwd`. `flags` are dotted keys; `flags_of` is how errors name where
+    they come from, None the flags of the command line.
 
     Raises: ConfigError (`Faults` where several things are wrong) that names file, line, key, what
         was found and what is allowed.
@@ -145,7 +151,7 @@ def load_config(
         files.append(path)
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
-    add(_flag_layer(flags))
+    add(_flag_layer(flags, flags_of))
     config = _validated(merged, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
@@ -265,8 +271,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return ignored
 
 
-def _flag_layer(flags: Mapping[str, Any]) -> Layer:
-    places = {key: FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
+def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
+    places = {key: flags_of or FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
     return _choosing_memory(dict(flags), places)
 
 

@@ -6,6 +6,7 @@ How one is opened is `opening`; what of it is on disk is `sessions`.
 import asyncio
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -19,12 +20,13 @@ from kode.assembly import (
     make_delegation,
     make_memory_context,
     make_provider,
+    of_session,
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import Gate, InjectReason, PermissionMode, Tool
+from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
-from kode.conversation.extensions import find_brought, open_extensions, trusts_project
+from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -97,6 +99,13 @@ class StatusLine:
     """Whether there were requests whose price is not known."""
 
 
+def _check_names(tools: Sequence[Tool]) -> None:
+    """Raises: UserError for two tools of one name: a call would not say which is meant."""
+    for name, count in Counter(tool.name for tool in tools).items():
+        if count > 1:
+            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
+
+
 @dataclass
 class Conversation:
     """An agent with an open session; see `open_conversation`."""
@@ -123,7 +132,7 @@ class Conversation:
     begun_by: str = "startup"
     """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
     trust_project: bool = False
-    """Of a subagent: as its parent."""
+    """Whether what the repository brings counts as approved (`--trust-project`)."""
     agent_type: str | None = None
     """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
@@ -136,6 +145,9 @@ class Conversation:
     """What the person has sent to the background; of the process, not of one session."""
     extensions: Extensions | None = None
     """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
+    own_tools: tuple[Tool, ...] = ()
+    own_memory: MemorySystem | None = None
+    """What a program brings that embeds kode; of the process, not of one session."""
 
     @property
     def config(self) -> Config:
@@ -182,6 +194,7 @@ class Conversation:
                 for tool in (*own, *of_servers)
                 if self.only_tools is None or tool.name in self.only_tools
             )
+            _check_names(tools)
             self.agent = replace(self.agent, tools=tools)
             self._name_idle_rules()
             reason: InjectReason = "resume" if self.resumed else "start"
@@ -240,7 +253,7 @@ class Conversation:
         """The message; for the prompt of a server, `/mcp__server__prompt words`, one that points to
         its text, which goes with it. Raises: UserError, ServerError."""
         name, _, argument = text.partition(" ")
-        if self.extensions is None or not name.startswith("/mcp__"):
+        if self.extensions is None:
             return text
         found = await self.extensions.expand(name, argument.strip())
         if found is None:
@@ -547,16 +560,16 @@ class Conversation:
         self.fresh_plan = False
         self.unread_results = resumed
         self.context = Context(session)
-        outputs = paths.outputs_folder(self.home, session.id)
-        plan = paths.plan_file(self.home, session.id)
         self.agent = make_agent(
             self.config,
             self.agent.provider,
             session,
-            replace(self.agent.place, outputs=outputs, plan=plan),
+            of_session(self.agent.place, session.id),
             emit=self.emit,
             ask=self.ask,
             background=self.commands,
+            tools=self.own_tools,
+            memory=self.own_memory,
         )
         self.emit(self.started())
 
@@ -597,7 +610,7 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
-            trust_project=trusts_project(self),
+            trust_project=self.trust_project,
         )
         return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 

@@ -32,7 +32,7 @@ a command. At other moments nobody waits for changes, and they are dropped."""
 AT_END_S = 5.0
 """For all that runs when a session ends: nobody wants to wait for it."""
 
-MAX_GOING_ON = 5
+MAX_CONTINUATIONS = 5
 """So often hooks may have a turn go on; then it has ended, whatever they say."""
 
 
@@ -100,8 +100,8 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
 
 async def begin_session(talk: "Conversation", source: str) -> None:
     """The hooks of a session's start; what they say goes with the first message."""
-    told = {"source": source, "model": talk.agent.provider.model}
-    answer = await hooks_of(talk).at("SessionStart", told, (source,))
+    given = {"source": source, "model": talk.agent.provider.model}
+    answer = await hooks_of(talk).at("SessionStart", given, (source,))
     _attach(talk, answer.context)
 
 
@@ -116,15 +116,15 @@ async def submit(talk: "Conversation", text: str) -> None:
 async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
     """The hooks of a turn's end, which may have it go on with what they say is missing."""
     event: Event = "Stop" if talk.agent_type is None else "SubagentStop"
-    for number in range(MAX_GOING_ON):
+    for number in range(MAX_CONTINUATIONS):
         if ended.status != "success":
             return ended
-        told = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
+        given = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
         if talk.agent_type is not None:
-            told["agent_type"] = talk.agent_type
+            given["agent_type"] = talk.agent_type
         names = (talk.agent_type,) if talk.agent_type else ()
         try:
-            answer = await hooks_of(talk).at(event, told, names)
+            answer = await hooks_of(talk).at(event, given, names)
         except asyncio.CancelledError:
             # The turn itself has ended well: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:
@@ -132,7 +132,7 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
             return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
-        ended = _together(ended, await talk.plain_turn(answer.reason))
+        ended = together(ended, await talk.plain_turn(answer.reason))
     return ended
 
 
@@ -153,7 +153,7 @@ def _attach(talk: "Conversation", context: str) -> None:
         talk.attachments += (Text(text=f"[hook] {context}", source="note"),)
 
 
-def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Two turns as one: what came of the second, and what both took."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(
@@ -163,6 +163,8 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
+        acted=before.acted or after.acted,
+        held_back=before.held_back or after.held_back,
         checks=(*before.checks, *after.checks),
         duration_ms=before.duration_ms + after.duration_ms,
     )

@@ -33,6 +33,9 @@ class Run:
     """(name, subject) of each call that ran."""
     begun: set[str] = field(default_factory=set)
     """Ids of the calls whose tool was started."""
+    acted: bool = False
+    held_back: bool = False
+    """See `TurnEnded`."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     untrusted: list[str] = field(default_factory=list)

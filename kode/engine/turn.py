@@ -123,6 +123,8 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
+        acted=run.acted,
+        held_back=run.held_back,
         checks=checks,
         claims_more=claims_more(run.answer, checks),
         duration_ms=int((time.monotonic() - run.started) * 1000),

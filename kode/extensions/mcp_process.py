@@ -8,7 +8,6 @@ them, ends the server; what it writes to its standard error is dropped but for t
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,7 +131,7 @@ async def start(
 
     Raises: ServerError when there is no such program.
     """
-    mark = secrets.token_hex(12)
+    mark = processes.new_mark()
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
     WATCH.begins(mark)
     try:

@@ -34,12 +34,13 @@ def open_memory(settings: "MemoryConfig") -> Guarded:
 
     Raises: ConfigError when `settings.system` names none.
     """
-    if not settings.enabled:
-        return Guarded(NullMemory())
-    # A system keeps its own deadline and knows what is left then; the guard is for one that hangs.
-    return Guarded(
-        make_system(settings), limits_s={"before_drop": settings.drop_deadline_s + GRACE_S}
-    )
+    return guard(make_system(settings) if settings.enabled else NullMemory(), settings)
+
+
+def guard(system: "MemorySystem", settings: "MemoryConfig") -> Guarded:
+    """A system inside its guard, which is for one that hangs or fails: a system keeps its own
+    deadlines and knows what is left then."""
+    return Guarded(system, limits_s={"before_drop": settings.drop_deadline_s + GRACE_S})
 
 
 def make_system(settings: "MemoryConfig") -> "MemorySystem":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, ProviderSettings, Request, ToolSpec
+from kode.errors import RefusedError
 from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft
@@ -90,6 +91,10 @@ class AnthropicMessages(SdkProvider):
             "max_tokens": request.max_output_tokens or default_max_tokens(self.info),
             "stream": True,
         }
+        if request.answer_schema is not None:
+            head |= answer_format(request.answer_schema)
+            if request.tools:
+                head["tool_choice"] = {"type": "none"}
         pieces = [encoded(head)[:-1]]
         if request.tools:
             pieces.append(b',"tools":' + self._tools.of(request.tools))
@@ -134,6 +139,19 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
         "description": tool.description,
         "input_schema": dict(tool.parameters),
     }
+
+
+def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds an answer to a schema. The SDK leaves of it what the API takes; a limit that the
+    API does not know becomes a part of a description. Raises: RefusedError for one it cannot take.
+    """
+    from anthropic import transform_schema
+
+    try:
+        taken = transform_schema(dict(schema))
+    except (ValueError, TypeError, AssertionError) as error:
+        raise RefusedError(f"The Messages API cannot hold an answer to it: {error}.") from None
+    return {"output_config": {"format": {"type": "json_schema", "schema": taken}}}
 
 
 def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:

@@ -87,6 +87,10 @@ class OpenAIChat(SdkProvider):
             openai_itself = is_openai(self._endpoint.base_url)
             key = "max_completion_tokens" if openai_itself else "max_tokens"
             head[key] = request.max_output_tokens
+        if request.answer_schema is not None:
+            head |= answer_format(request.answer_schema)
+            if request.tools:
+                head["tool_choice"] = "none"
         system = [encoded({"role": "system", "content": request.system})] if request.system else []
         said = self._messages.of(request.messages)
         messages = b",".join((*system, said)) if said else b"".join(system)
@@ -109,6 +113,25 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
         "parameters": dict(tool.parameters),
     }
     return {"type": "function", "function": function}
+
+
+def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds an answer to a schema. OpenAI keeps one to the letter (`strict`) only where each
+    property of each object is required, and refuses others."""
+    held = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
+    return {"response_format": {"type": "json_schema", "json_schema": held}}
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether each object of a schema has just the properties it names."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "object" and (
+            schema.get("additionalProperties") is not False
+            or {*schema.get("required", ())} != {*schema.get("properties", ())}
+        ):
+            return False
+        return all(map(is_strict, schema.values()))
+    return not isinstance(schema, list) or all(map(is_strict, schema))
 
 
 def message_bytes(message: Message, *, seen: bool = True) -> bytes:

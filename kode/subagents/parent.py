@@ -104,7 +104,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
     try:
         for index, task in enumerate(tasks):
             name = f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
-            child = Child(index, task, delegation.folder / name, secrets.token_hex(12))
+            child = Child(index, task, delegation.folder / name, processes.new_mark())
             records.create(
                 child.folder,
                 task,

@@ -16,7 +16,7 @@ from kode import paths
 from kode.cli.commands.trust import ask_to_approve
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, plural
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
@@ -143,7 +143,11 @@ def _list(cwd: Path, *, as_json: bool) -> int:
     if as_json:
         print(to_json(rows))
     for row in rows if not as_json else ():
-        tools = f"{row['tools']} tools, {row['tokens']} tokens" if row["tools"] else "not seen yet"
+        tools = (
+            f"{plural(row['tools'], 'tool')}, {row['tokens']} tokens"
+            if row["tools"]
+            else "not seen yet"
+        )
         print(
             clean(
                 visible(
@@ -250,7 +254,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     from kode.extensions.mcp_open import opener
 
     config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
-    place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
+    place = open_workplace(config, paths.home(), cwd)
     sandboxed = config.sandbox.enabled is not False
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
     open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)

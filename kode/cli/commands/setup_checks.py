@@ -196,7 +196,7 @@ def sandbox(case: Case) -> Finding:
             "off: only plain reading commands run without a question",
             'set sandbox.enabled to "auto"',
         )
-    place = open_workplace(config, paths.home(), case.cwd, paths.outputs_folder(paths.home(), None))
+    place = open_workplace(config, paths.home(), case.cwd)
     standing = open_sandbox(place, network=config.sandbox.network).standing()
     gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":

@@ -1,0 +1,384 @@
+"""kode inside a Python program: what `import kode` offers, and nothing else is public.
+
+    async with kode.open("project", model="...") as conversation:
+        async for event in conversation.turn("Fix the failing test"):
+            ...
+
+Nothing here prints, handles a signal, or changes the directory or environment of the process.
+docs/python.md shows it at work.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import os
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from kode import conversation as inner
+from kode.config import load_config
+from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput
+from kode.conversation.structured import Form, form_of_schema, form_of_type, structured_turn
+from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
+from kode.events import Event, Notice, TurnEnded
+from kode.function_tool import plain_tool
+from kode.memory.base import NullMemory
+from kode.paths import home
+from kode.permissions.gate import Answer, Ask, Question
+from kode.providers import warm_up
+
+__all__ = [
+    "Answer",
+    "Conversation",
+    "Gate",
+    "Injection",
+    "KodeError",
+    "MemorySystem",
+    "NullMemory",
+    "Question",
+    "ToolError",
+    "ToolOutput",
+    "TurnFailed",
+    "open",
+]
+
+T = TypeVar("T")
+
+Gate = Callable[[Question], "bool | Answer | Awaitable[bool | Answer]"]
+"""Decides what rules and mode want asked: True lets a call run, False refuses it, and so does
+`Answer(choice="no", message="only below docs/")`, whose words the model reads. `async` or not; one
+that is not runs in a thread."""
+
+AS_CONFIGURED = "as configured"
+
+
+@contextlib.asynccontextmanager
+async def open(
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    model: str | None = None,
+    provider: str | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    tools: Sequence[Callable[..., Any] | Tool] = (),
+    gate: Gate | None = None,
+    memory: MemorySystem | str | None = AS_CONFIGURED,
+    permission_mode: PermissionMode | None = None,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    system: str | None = None,
+    max_steps: int | None = None,
+    max_budget_usd: float | None = None,
+    timeout_s: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: str | None = None,
+    keep_session: bool = True,
+    trust_project: bool = False,
+    on_event: Callable[[Event], None] | None = None,
+) -> AsyncGenerator["Conversation", None]:
+    """Opens a conversation in the folder `cwd`, and closes it at the end of the block.
+
+    What is not given is as for the command `kode`: from `$KODE_HOME/config.json`, the project's
+    `kode.json`, and the environment.
+
+    Args:
+        tools: plain functions that the model may call; each is described by its name, docstring and
+            signature, and runs without a question unless a rule says otherwise.
+        gate: who is asked where rules and mode want a person's yes; None: such calls are refused.
+        memory: the name of a system, "off" or None for none, or an object of your own.
+        permission_mode: `ask`, `auto-edit`, `plan` or `full`.
+        allow, deny: rules beside the configured ones, like `shell(pytest:*)`.
+        system: replaces kode's own system prompt.
+        max_steps, timeout_s: limits of a turn; `max_budget_usd`: of the conversation.
+        settings: any other key of the configuration, dotted: `{"sandbox.enabled": False}`.
+        resume: the id of a session to continue; any unique beginning will do.
+        keep_session: False leaves nothing on disk.
+        trust_project: what the repository brings (servers, hooks, skills) counts as approved.
+        on_event: gets every event as it happens, those between turns and at the end included.
+
+    Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
+
+        async with kode.open("project", permission_mode="auto-edit") as conversation:
+            print(await conversation.ask("Add type hints to parse.py"))
+    """
+    folder = _folder(cwd)
+    own_memory = None if memory is None or isinstance(memory, str) else memory
+    given = {
+        **(settings or {}),
+        "model": model,
+        "provider": provider,
+        "base_url": base_url,
+        "api_key": api_key,
+        "system": system,
+        "max_steps": max_steps,
+        "max_budget_usd": max_budget_usd,
+        "timeout_s": timeout_s,
+        "permissions.mode": permission_mode,
+        "permissions.allow": list(allow) or None,
+        "permissions.deny": list(deny) or None,
+        "memory.system": memory if isinstance(memory, str) and memory != AS_CONFIGURED else None,
+        "memory.enabled": False if memory is None else None,
+    }
+    flags = {key: value for key, value in given.items() if value is not None}
+    own_tools = tuple(one if isinstance(one, Tool) else plain_tool(one) for one in tools)
+    events = _Events(on_event)
+    talk = await inner.open_conversation(
+        load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
+        cwd=folder,
+        emit=events.emit,
+        ask=None if gate is None else _asking(gate, events),
+        session_id=resume,
+        keep_session=keep_session,
+        trust_project=trust_project,
+        tools=own_tools,
+        memory=own_memory,
+    )
+    conversation = Conversation(talk, events)
+    try:
+        # The SDK takes up to a second to import: not in the loop that others share.
+        await asyncio.to_thread(warm_up, talk.agent.provider.name)
+        yield conversation
+    except asyncio.CancelledError:
+        talk.interrupted = True  # nobody waits for memory then: it leaves its work for later
+        raise
+    finally:
+        await conversation._close()
+
+
+class Conversation:
+    """An open conversation; `kode.open` gives one. It runs one turn at a time, and another that is
+    begun meanwhile waits. Several conversations in one process do not disturb each other.
+    """
+
+    def __init__(self, talk: inner.Conversation, events: "_Events") -> None:
+        self._talk = talk
+        self._events = events
+        self._one_at_a_time = asyncio.Lock()
+        self._running: asyncio.Task[TurnEnded] | None = None
+        self._said: list[str] = []
+        self._closed = False
+        talk.steering = self._take_said
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of its session, for `kode.open(resume=...)`; None with `keep_session=False`."""
+        return self._talk.session.id
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        """May be set; takes effect with the next call."""
+        return self._talk.mode
+
+    @permission_mode.setter
+    def permission_mode(self, mode: PermissionMode) -> None:
+        self._talk.set_permission_mode(mode)
+
+    async def turn(self, text: str) -> AsyncGenerator[Event, None]:
+        """Runs a turn and gives its events (`kode.events`) as they happen; the last is `TurnEnded`,
+        with the answer and the figures. How a turn fails is in that event. What happened since the
+        last turn, warnings among it, comes first.
+
+        The turn runs on while you do something else between two events. Leaving the iteration,
+        by `break`, an exception or a cancellation, interrupts it; all that was done is on disk.
+
+        Raises: UserError, StorageError when the turn could not begin.
+
+            async for event in conversation.turn("Which tests fail?"):
+                if isinstance(event, kode.events.TextDelta):
+                    print(event.text, end="")
+        """
+        heard: asyncio.Queue[Event | None] = asyncio.Queue()
+        running = self._begin(text, heard.put_nowait)
+        running.add_done_callback(lambda _: heard.put_nowait(None))
+        try:
+            while (event := await heard.get()) is not None:
+                yield event
+            yield running.result()
+        finally:
+            await _end(running)
+
+    @overload
+    async def ask(self, text: str) -> str: ...
+    @overload
+    async def ask(self, text: str, *, schema: type[T]) -> T: ...
+    @overload
+    async def ask(self, text: str, *, schema: Mapping[str, Any]) -> Any: ...
+    async def ask(self, text: str, *, schema: Any = None) -> Any:
+        """Runs a turn and gives its answer: the text, or with `schema` a value of that type (a
+        pydantic model, a dataclass, `list[str]`), or the JSON value that a JSON schema describes.
+        An answer that does not fit is asked for again, at most twice. A cancellation interrupts
+        the turn.
+
+        Raises: TurnFailed when the turn did not succeed; UserError, StorageError when it could not
+            begin.
+
+            class Bug(pydantic.BaseModel):
+                file: str
+                line: int
+
+            bugs = await conversation.ask("Look for bugs in parse.py", schema=list[Bug])
+        """
+        form: Form | None = None
+        if isinstance(schema, Mapping):
+            form = form_of_schema(dict(schema), "schema")
+        elif schema is not None:
+            form = form_of_type(schema)
+        running = self._begin(text, self._events.keep_notices, form)
+        try:
+            ended = await asyncio.shield(running)
+        finally:
+            await _end(running)
+        if ended.status != "success":
+            raise TurnFailed(
+                ended.error or "The turn failed.", status=ended.status, partial=ended.result
+            )
+        return ended.result if form is None else ended.structured
+
+    def steer(self, text: str) -> None:
+        """Says something while a turn runs: the model gets it before its next step (`Steered`).
+        What comes too late for the turn goes before the text of the next one."""
+        self._said.append(text)
+
+    def interrupt(self) -> None:
+        """Ends the running turn, which then has the status `interrupted`; without one, nothing."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def undo(self) -> str:
+        """Undoes the file changes of the newest turn that has any left; says what it did.
+
+        Raises: KodeError when there is nothing to undo.
+        """
+        return await self._talk.undo()
+
+    def _begin(
+        self, text: str, hear: Callable[[Event], None], form: Form | None = None
+    ) -> "asyncio.Task[TurnEnded]":
+        return asyncio.create_task(self._run(text, hear, form))
+
+    async def _run(self, text: str, hear: Callable[[Event], None], form: Form | None) -> TurnEnded:
+        async with self._one_at_a_time:
+            if self._closed:
+                raise UserError(
+                    "This conversation is closed. Open it again with resume=session_id."
+                )
+            self._running = asyncio.current_task()
+            text = "\n\n".join((*self._take_said(), text))
+            self._events.hear(hear)
+            try:
+                if form is not None:
+                    ended = await structured_turn(self._talk, text, form)
+                else:
+                    ended = await self._talk.turn(text)
+            except asyncio.CancelledError:
+                ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+            finally:
+                self._events.hear(None)
+                self._running = None
+            self._events.pass_on(ended)
+            return ended
+
+    def _take_said(self) -> list[str]:
+        said, self._said = self._said, []
+        return said
+
+    async def _close(self) -> None:
+        self._closed = True
+        if self._running is not None:
+            await _end(self._running)
+        await self._talk.close()
+
+
+async def _end(running: "asyncio.Task[TurnEnded]") -> None:
+    """Interrupts a turn that still runs, and waits until what there is of it is on disk."""
+    if not running.done():
+        running.cancel()
+        await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()  # looked at: nobody else will
+
+
+class _Events:
+    """Where the events of a conversation go: to whoever iterates over a turn; what happens
+    meanwhile waits for the next turn. Each goes to `on_event` too, at once."""
+
+    def __init__(self, on_event: Callable[[Event], None] | None) -> None:
+        self._on_event = on_event
+        self._hear: Callable[[Event], None] | None = None
+        self._waiting: list[Event] = []
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def emit(self, event: Event) -> None:
+        """See `kode.events.Emit`. Some events come from threads that do work for a turn."""
+        if threading.get_ident() == self._thread:
+            self._take(event)
+        else:
+            self._loop.call_soon_threadsafe(self._take, event)
+
+    def keep_notices(self, event: Event) -> None:
+        """For a turn that nobody iterates over: warnings wait for one that somebody does."""
+        if isinstance(event, Notice):
+            self._waiting.append(event)
+
+    def hear(self, hear: Callable[[Event], None] | None) -> None:
+        """From now on events go to `hear`, what has waited first; None: they wait."""
+        self._hear = hear
+        if hear is not None:
+            waiting, self._waiting = self._waiting, []
+            for event in waiting:
+                hear(event)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            return  # a turn of the program may be several of the engine: it gets one end
+        hear = self._hear or self._waiting.append
+        hear(event)
+        self.pass_on(event)
+
+    def pass_on(self, event: Event) -> None:
+        """Gives an event to `on_event`."""
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception as error:  # a fault of the program's must not end the turn
+            self._loop.call_exception_handler(
+                {"message": "kode: on_event failed", "exception": error}
+            )
+
+
+def _asking(gate: Gate, events: _Events) -> Ask:
+    """A gate as the conversation asks it. One that fails has refused, and a notice says so."""
+
+    async def ask(question: Question) -> Answer:
+        try:
+            if inspect.iscoroutinefunction(gate):
+                said = await gate(question)
+            else:
+                said = await asyncio.to_thread(gate, question)
+                said = await said if inspect.isawaitable(said) else said
+        except Exception as error:
+            fault = f"The gate failed ({type(error).__name__}: {error})"
+        else:
+            if isinstance(said, Answer):
+                return said
+            if isinstance(said, bool):
+                return Answer(choice="once" if said else "no")
+            fault = f"The gate gave {said!r} instead of True, False or an Answer"
+        events.emit(Notice(text=f"{fault}: the call was refused.", level="error"))
+        return Answer(choice="no")
+
+    return ask
+
+
+def _folder(cwd: str | os.PathLike[str]) -> Path:
+    try:
+        folder = Path(cwd).expanduser().resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{os.fspath(cwd)} is not there. Name a folder that exists.") from error
+    if not folder.is_dir():
+        raise ConfigError(f"{os.fspath(cwd)} is not a folder. Name one.")
+    return folder

@@ -1,0 +1,219 @@
+"""A turn whose answer is a value that fits a schema.
+
+The turn itself is like any other, with its tools. An answer that does not fit is asked for again,
+with what is wrong with it; the server is then to hold the answer to the schema, where it can.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kode.contracts import ModelInfo, Provider, Request
+from kode.conversation.hooking import together
+from kode.errors import ConfigError, RefusedError
+from kode.events import Emit, Notice, TurnEnded
+from kode.messages import Message, Text
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
+
+MAX_AGAIN = 2
+"""So often an answer that does not fit is asked for again."""
+
+WANTED = """\
+When the work is done, answer with one JSON value and nothing else: no words around it. It must \
+fit this JSON schema:
+{schema}"""
+
+AGAIN = """\
+Your answer does not fit the JSON schema: {fault}
+Answer again with the whole JSON value, and nothing else."""
+
+FAILED = (
+    "The answer does not fit the schema, asked {times} times: {fault} Ask for less, or simpler."
+)
+
+_FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What an answer has to be."""
+
+    schema: Mapping[str, Any]
+    """The JSON schema, for the model and its server."""
+    read: Callable[[str], Any]
+    """JSON text → value. Raises: ValueError that says to the model what is wrong."""
+
+
+def form_of_schema(schema: Any, where: str) -> Form:
+    """The form that a JSON schema asks for; its values are those of JSON. `where` names the schema
+    in errors. References to anything outside of it are not followed.
+
+    Raises: ConfigError for what is no schema, or not the whole of one.
+    """
+    from jsonschema import SchemaError, validators
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    if not isinstance(schema, dict):
+        raise ConfigError(f"{where} is not a JSON schema: it must be an object like {{...}}.")
+    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise ConfigError(f"{where} is not a JSON schema: {_at(error)}.") from None
+    base = schema.get("$id", "")
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    resolver = Registry().with_resource(base, resource).crawl().resolver(base)
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ConfigError(
+                f"{where} refers to {reference}, which is not in it. Put all of it in one schema."
+            ) from None
+    # An empty registry: nothing is fetched.
+    validator = kind(schema, registry=Registry())
+
+    def read(text: str) -> Any:
+        value = json.loads(text, parse_constant=_no_constant)
+        faults = [_at(error) for error in validator.iter_errors(value)]
+        if faults:
+            raise ValueError("; ".join(faults[:5]))
+        return value
+
+    return Form(schema=schema, read=read)
+
+
+def form_of_type(kind: Any) -> Form:
+    """The form of a type that pydantic knows: a model, a dataclass, `list[int]`. Raises:
+    ConfigError for a type that has no JSON schema."""
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticUserError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = adapter.json_schema()
+    except PydanticUserError as error:
+        raise ConfigError(f"{kind!r} cannot be asked for: {error.message}") from None
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            faults = (
+                f"{'.'.join(map(str, one['loc'])) or 'the value'}: {one['msg']}"
+                for one in error.errors(include_url=False)[:5]
+            )
+            raise ValueError("; ".join(faults)) from None
+
+    return Form(schema=schema, read=read)
+
+
+async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEnded:
+    """A turn as `Conversation.turn`, whose `structured` is its answer as a value; what was asked
+    again is part of it. An answer that never fits is the status `error`.
+
+    Raises: as `Conversation.turn`.
+    """
+    before = talk.attachments
+    wanted = WANTED.format(schema=json.dumps(form.schema, ensure_ascii=False))
+    talk.attachments += (Text(text=wanted, source="note"),)
+    try:
+        ended = await talk.turn(text)
+    except BaseException:
+        talk.attachments = before
+        raise
+    held = HeldToSchema(talk.agent.provider, form.schema, talk.emit)
+    for times in range(1, MAX_AGAIN + 2):
+        if ended.status != "success":
+            return ended
+        try:
+            return replace(ended, structured=_value_in(ended.result, form))
+        except ValueError as error:
+            fault = str(error).rstrip(".") + "."
+        if times <= MAX_AGAIN:
+            ended = together(ended, await _ask_again(talk, held, fault))
+    return replace(ended, status="error", error=FAILED.format(times=times, fault=fault))
+
+
+async def _ask_again(talk: "Conversation", held: Provider, fault: str) -> TurnEnded:
+    own = talk.agent.provider
+    talk.agent = replace(talk.agent, provider=held)
+    try:
+        return await talk.plain_turn(AGAIN.format(fault=fault))
+    finally:
+        talk.agent = replace(talk.agent, provider=own)
+
+
+@dataclass
+class HeldToSchema:
+    """A provider whose server holds each answer to a schema; one that cannot is asked as usual."""
+
+    provider: Provider
+    schema: Mapping[str, Any]
+    emit: Emit
+    refused: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.provider.name
+
+    @property
+    def model(self) -> str:
+        return self.provider.model
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.provider.info
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `contracts.Provider`."""
+        if not self.refused:
+            try:
+                return await self.provider.reply(replace(request, answer_schema=self.schema), emit)
+            except RefusedError as error:
+                self.refused = True
+                text = f"The server does not hold answers to this schema; asked without. {error}"
+                self.emit(Notice(text=text))
+        return await self.provider.reply(request, emit)
+
+    async def aclose(self) -> None:
+        """See `contracts.Provider`."""
+        await self.provider.aclose()
+
+
+def _value_in(answer: str, form: Form) -> Any:
+    """Raises: ValueError that says what is wrong with the answer."""
+    text = answer.strip()
+    fenced = _FENCED.match(text)
+    try:
+        return form.read(fenced[1] if fenced else text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error}).") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply.") from None
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
+
+
+def _at(error: Any) -> str:
+    """What a validator found, with its place: `$.items[0].name: 3 is not of type 'string'`."""
+    found = str(error.message)
+    return f"{error.json_path}: {found if len(found) <= 200 else found[:199] + '…'}"
+
+
+def _no_constant(name: str) -> Iterator[None]:
+    raise ValueError(f"{name} is not a JSON value")

@@ -1,0 +1,46 @@
+"""`import kode` costs next to nothing, and offers what it says."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import kode
+from kode import api
+
+
+def test_importing_kode_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import kode; print(set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == {"kode"}
+
+
+def test_using_kode_imports_no_sdk_and_no_terminal() -> None:
+    code = "import sys, kode; kode.open; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"openai", "anthropic", "httpx2", "prompt_toolkit", "rich", "jsonschema"}
+
+
+def test_what_is_public_is_there_and_says_what_it_is() -> None:
+    assert set(kode.__all__) == {*api.__all__, "errors", "events"}
+    assert all(getattr(kode, name) is not None for name in kode.__all__)
+    members = [kode.open, kode.Conversation, *vars(kode.Conversation).values()]
+    for member in members:
+        if callable(member) and not getattr(member, "__name__", "_").startswith("_"):
+            assert member.__doc__, member
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert not hasattr(kode, "no_such_thing")
+
+
+def test_type_checkers_see_every_name() -> None:
+    tree = ast.parse(Path(kode.__file__).read_text())
+    seen = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "importlib"
+        for alias in node.names
+    }
+    assert seen == set(kode.__all__)
