@@ -16,7 +16,8 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
-from kode.session.foreign.take import session_files, take
+from kode.session.foreign.take import Taken, imported, session_files
+from kode.session.foreign.take import take as take_known
 from kode.session.index import list_sessions
 from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
@@ -27,6 +28,10 @@ DATA = Path(__file__).parent / "data"
 CLAUDE, CODEX, FIRST = (
     DATA / name for name in ("claude_code.jsonl", "codex.jsonl", "codex_first_version.jsonl")
 )
+
+
+def take(home: Path, file: Path) -> Taken:
+    return take_known(home, file, imported(home))
 
 
 def loaded(home: Path, file: Path) -> Session:
@@ -281,4 +286,6 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert capsys.readouterr().out.count("there already") == 3
     assert main(["import", str(tmp_path / "other.jsonl")]) == 1
     assert "no session of Claude Code or Codex" in capsys.readouterr().err
+    assert main(["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
+    assert "passed over: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.flags import whole, working_directory
@@ -23,6 +24,9 @@ from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
 from kode.session.search import search
+
+if TYPE_CHECKING:
+    from kode.session.foreign.take import Taken
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
@@ -229,7 +233,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session.foreign.take import session_files, take
+    from kode.session.foreign.take import imported, session_files, take
 
     parser.add_argument(
         "paths",
@@ -238,26 +242,29 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
         type=Path,
         help="files, or folders as ~/.claude/projects and ~/.codex/sessions",
     )
-    given = parser.parse(argv).paths
-    taken = faulty = 0
-    for path in (found for one in given for found in session_files(one.expanduser())):
-        try:
-            one = take(paths.home(), path)
-        except SessionError as error:
-            print(clean(f"kode: {error}"), file=sys.stderr)
-            faulty += 1
-            continue
-        taken += 1
-        if one.known:
-            print(clean(f"{one.session}  there already  {path}"))
-            continue
-        amount = f"{plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
-        print(clean(f"{one.session}  {one.agent}, {amount}  {path}"))
-        for fault in one.faults:
-            print(clean(f"    {fault}"))
-    if not taken and not faulty:
-        print("No files of sessions there.", file=sys.stderr)
+    known = imported(paths.home())
+    taken = passed_over = 0
+    for given in parser.parse(argv).paths:
+        for path in session_files(given.expanduser()):
+            try:
+                one = take(paths.home(), path, known)
+            except SessionError as error:
+                passed_over += 1
+                if path == given:  # of a folder, not every file is a session
+                    print(clean(f"kode: {error}"), file=sys.stderr)
+                continue
+            taken += 1
+            _tell_taken(one, path)
+    if passed_over:
+        print(f"passed over: {plural(passed_over, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED
+
+
+def _tell_taken(one: "Taken", path: Path) -> None:
+    amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
+    print(clean(f"{one.session}  {'there already' if one.known else amount}  {path}"))
+    for fault in one.faults:
+        print(clean(f"    {fault}"))
 
 
 def _check(parser: Parser, argv: Sequence[str]) -> int:

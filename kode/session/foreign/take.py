@@ -5,11 +5,10 @@ memory of a conversation that continues it waits for the person.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from kode import durable, paths
 from kode.errors import SessionError
@@ -47,6 +46,18 @@ class Taken:
     faults: tuple[str, ...] = ()
 
 
+def imported(home: Path) -> dict[str, str]:
+    """The sessions that were imported, by the SHA-256 of the file. Raises: StorageError."""
+    found = {}
+    for _, session_id in files(home):
+        with suppress(OSError, ValueError, AttributeError, KeyError, TypeError):
+            with paths.session_file(home, session_id).open("rb") as file:
+                line = file.readline(HEADER_BYTES)
+            if b'"imported_from"' in line:
+                found[str(json.loads(line)["imported_from"]["digest"])] = session_id
+    return found
+
+
 def session_files(path: Path) -> list[Path]:
     """The file, or those in and below a folder that may be sessions. Raises: SessionError."""
     if path.is_dir():
@@ -58,8 +69,9 @@ def session_files(path: Path) -> list[Path]:
     return [path]
 
 
-def take(home: Path, path: Path) -> Taken:
-    """Imports one file; one whose content has been imported is left as it is.
+def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
+    """Imports one file, and notes it in `known` (see `imported`); one that is known is left as it
+    is.
 
     Raises: SessionError for one that is no session of an agent kode can read, or an empty one;
     StorageError.
@@ -67,8 +79,8 @@ def take(home: Path, path: Path) -> Taken:
     with durable.storage_errors(path, "read"):
         data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    if known := _imported(home, digest):
-        return Taken(session=known, known=True)
+    if digest in known:
+        return Taken(session=known[digest], known=True)
     foreign = _read(path, data)
     turns = turns_of(effective(foreign.entries))
     if not any(isinstance(entry, MessageEntry) for entry in foreign.entries):
@@ -91,6 +103,7 @@ def take(home: Path, path: Path) -> Taken:
     lines = [line_of(header), *map(line_of, entries)]
     durable.make_folder(paths.sessions_folder(home))
     durable.replace(paths.session_file(home, header.id), b"\n".join(lines) + b"\n")
+    known[digest] = header.id
     said = sum(isinstance(entry, MessageEntry) for entry in effective(foreign.entries))
     return Taken(
         session=header.id, agent=foreign.agent, turns=turns, messages=said, faults=foreign.faults
@@ -131,20 +144,3 @@ def _session_id(home: Path, at: str) -> str:
         id = f"{began:%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
         if not paths.session_file(home, id).exists():
             return id
-
-
-def _imported(home: Path, digest: str) -> str:
-    """The session that was made of a file with this content; "" for none."""
-    return next((id for id, known in _imports(home) if known.get("digest") == digest), "")
-
-
-def _imports(home: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for _, session_id in files(home):
-        try:
-            with paths.session_file(home, session_id).open("rb") as file:
-                line = file.readline(HEADER_BYTES)
-            known = json.loads(line).get("imported_from") if b'"imported_from"' in line else None
-        except (OSError, ValueError, AttributeError):
-            continue
-        if isinstance(known, dict):
-            yield session_id, known
