@@ -115,9 +115,9 @@ def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
 
     Raises: ConfigError where that would be everything, as for a server that another program starts.
     """
-    if not named and cwd in (Path("/"), Path.home().resolve()):
+    if not named and cwd == Path("/"):
         raise ConfigError(
-            f"kode mcp serve was started in {cwd}, and would let its clients work in all of it. "
+            "kode mcp serve was started in /, and would let its clients work in all of it. "
             "Name the folders that they may work in: --root DIR."
         )
     return tuple(named or [cwd])

@@ -128,8 +128,7 @@ async def test_what_a_session_runs_is_one_deeper(
 
 
 def test_a_server_started_in_all_there_is_wants_its_folders_named(project: Path) -> None:
-    for everything in (Path("/"), Path.home().resolve()):
-        with pytest.raises(ConfigError, match="--root"):
-            roots_of([], everything)
-        assert roots_of([project], everything) == (project,)
+    with pytest.raises(ConfigError, match="--root"):
+        roots_of([], Path("/"))
+    assert roots_of([project], Path("/")) == (project,)
     assert roots_of([], project) == (project,)

@@ -136,6 +136,37 @@ def test_what_was_taken_back_is_found_and_not_continued(tmp_path: Path) -> None:
     assert len(search(tmp_path, ["taken back"])) == 2
 
 
+def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
+    message = {"role": kind, "content": text}
+    return {
+        "type": kind,
+        "uuid": uuid,
+        "parentUuid": parent,
+        "sessionId": "s",
+        "message": message,
+        **more,
+    }
+
+
+def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
+    lines = [
+        claude_line("user", "u1", None, "first"),
+        claude_line("assistant", "a1", "u1", "done"),
+        {**boundary, "logicalParentUuid": "a1"},
+        claude_line("user", "c", "b", "It was about the first.", isCompactSummary=True),
+        claude_line("user", "u2", "c", "second"),
+        claude_line("assistant", "a2", "u2", "done again"),
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    session = loaded(tmp_path / "home", file)
+
+    assert session.turns == 2
+    assert "It was about the first." in str(session.messages[0].parts)
+    assert outline(session)[1:] == ["user | second", "assistant | done again"]
+
+
 def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "a.jsonl"
     file.write_bytes(CODEX.read_bytes())
