@@ -5,7 +5,7 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
@@ -40,6 +41,7 @@ from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
+from kode.programs import one_deeper
 from kode.prompts import system_prompt
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
@@ -99,8 +101,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Workplace:
-    """Where a session works in `cwd`; its cut outputs are kept whole in `outputs`.
+def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
+    """Where kode works in `cwd`, for no session yet: see `of_session`.
 
     Raises: ConfigError for a memory folder in which work is done: no tool could write there.
     """
@@ -123,10 +125,20 @@ def open_workplace(config: Config, home: Path, cwd: Path, outputs: Path) -> Work
         home=home,
         protected=protected,
         readable=readable,
-        outputs=outputs,
+        outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
         user_home=Path(os.path.expanduser("~")),
         temp=(Path(tempfile.gettempdir()),),
+    )
+
+
+def of_session(place: Workplace, session_id: str | None) -> Workplace:
+    """The place of a session: its cut outputs and its plan lie with it. One without a file keeps no
+    plan."""
+    return replace(
+        place,
+        outputs=paths.outputs_folder(place.home, session_id),
+        plan=None if session_id is None else paths.plan_file(place.home, session_id),
     )
 
 
@@ -226,8 +238,10 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    servers: Sequence[Entry] = (),
 ) -> Extensions:
-    """What others bring to a conversation; nothing of it is started yet.
+    """What others bring to a conversation; nothing of it is started yet. `servers` are those that
+    the program names which kode works for.
 
     Raises: ConfigError for bad rules.
     """
@@ -244,6 +258,7 @@ def make_extensions(
         ),
         deferred=config.mcp.deferred,
         trust_project=trust_project,
+        given=servers,
     )
 
 
@@ -501,11 +516,12 @@ def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
 
 def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
     """The environment of child processes: an allow-list, so that no secret passes unasked."""
-    return {
+    passed = {
         name: value
         for name, value in environ.items()
         if name in PASSED_ON or name.startswith("LC_") or name in extra
     }
+    return passed | one_deeper(environ)
 
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:

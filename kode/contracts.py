@@ -349,6 +349,14 @@ to what it gives back. Raises: what `run` raises."""
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
 
+MODE_MEANS: Mapping[PermissionMode, str] = {
+    "ask": "Asks before edits, and before commands that change, send or destroy.",
+    "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
+    "plan": "Read-only: nothing can be changed.",
+    "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
+}
+"""Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
+
 OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
     "acceptEdits": "auto-edit",
     "bypassPermissions": "full",

@@ -49,9 +49,9 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
     return session_folder(home, session_id) / "outputs"
 
 
-def plan_file(home: Path, session_id: str | None) -> Path | None:
-    """The plan of a session; one without a file keeps none."""
-    return None if session_id is None else session_folder(home, session_id) / "plan.md"
+def plan_file(home: Path, session_id: str) -> Path:
+    """The plan of a session."""
+    return session_folder(home, session_id) / "plan.md"
 
 
 def images_folder(session_folder: Path) -> Path:

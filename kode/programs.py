@@ -1,15 +1,30 @@
-"""The programs that kode starts by itself (git, ripgrep, a pager): where they are found.
+"""The programs that kode starts by itself (git, ripgrep, a pager): where they are found; and how
+many kodes a process is inside of.
 
 Not here: the commands of a model or a person, which are run as they are, with the whole PATH.
 """
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from kode import paths
+
+DEPTH = "KODE_DEPTH"
+"""The variable that says how many kodes a process was started inside of."""
+
+
+def depth(environ: Mapping[str, str]) -> int:
+    """How many kodes this process was started inside of, as its environment says; 0 for none."""
+    value = environ.get(DEPTH, "")
+    return int(value) if value.isdecimal() and len(value) < 4 else 0
+
+
+def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable for what this process starts."""
+    return {DEPTH: str(depth(environ) + 1)}
 
 
 def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = None) -> str | None:

@@ -115,6 +115,7 @@ class ScriptedServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None
+        self.transports: set[Any] = set()
 
     @property
     def root_url(self) -> str:
@@ -183,6 +184,9 @@ class ScriptedServer:
         server.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
+        for transport in tuple(self.transports):
+            transport.abort()
+        await asyncio.sleep(0)  # in which their sockets are closed
 
     def _run(self) -> None:
         asyncio.run(self.serve())
@@ -209,9 +213,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         self.server.open_connections += 1
+        self.server.transports.add(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.open_connections -= 1
+        self.server.transports.discard(self.transport)
         if self.task and not self.task.done():
             self.server.disconnects += 1
             self.task.cancel()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.programs import find_program
+from kode.programs import DEPTH, depth, find_program, one_deeper
 
 
 @pytest.fixture
@@ -64,3 +64,13 @@ def test_work_in_the_root_of_everything_leaves_the_system_s_programs(
 ) -> None:
     monkeypatch.chdir("/")
     assert find_program("sh", path="/bin") == "/bin/sh"
+
+
+@pytest.mark.parametrize("value", ["", "-1", "many", "9999"])
+def test_a_depth_that_makes_no_sense_is_none(value: str) -> None:
+    assert depth({DEPTH: value}) == 0
+
+
+def test_what_is_started_is_one_deeper() -> None:
+    assert depth(one_deeper({})) == 1
+    assert depth(one_deeper({DEPTH: "2"})) == 3

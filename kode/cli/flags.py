@@ -6,26 +6,15 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kode.cli.parser import Parser
-from kode.contracts import OTHER_MODE_NAMES
+from kode.contracts import MODE_MEANS, OTHER_MODE_NAMES
 from kode.errors import ConfigError
 from kode.extensions.tool_names import rules_of
 from kode.registry import provider_names
 
-if TYPE_CHECKING:
-    from kode.contracts import PermissionMode
-
 FORMATS = ("text", "json", "stream-json")
-
-MODE_MEANS: "dict[PermissionMode, str]" = {
-    "ask": "Asks before edits, and before commands that change, send or destroy.",
-    "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
-    "plan": "Read-only: nothing can be changed.",
-    "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
-}
-"""Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
 
 MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
@@ -39,6 +28,23 @@ as modes; --yolo and --dangerously-skip-permissions for --permission-mode full
 
 def add_conversation_flags(parser: Parser) -> None:
     """Adds the flags of a conversation; each is None or empty when it was not given."""
+    add_setting_flags(parser)
+    add = parser.add_argument
+    attached = "attach files (folders: as a listing)"
+    add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
+    add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
+    add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
+    add("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
+    add("--no-session", action="store_true", help="do not save this session")
+    add("--cwd", metavar="DIR", help="work in this directory")
+    add("--quiet", action="store_true", help="no progress on stderr")
+    add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
+    add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
+    add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
+
+
+def add_setting_flags(parser: Parser) -> None:
+    """Adds the flags that change settings: what `config_flags` reads, and whom to trust."""
     parser.epilog = ALSO_TAKEN
     add = parser.add_argument
     add("--model", metavar="M", help="the model to use")
@@ -59,23 +65,12 @@ def add_conversation_flags(parser: Parser) -> None:
     rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
     add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
     add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
-    attached = "attach files (folders: as a listing)"
-    add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
     add("--trust-project", action="store_true", help="use what the repository brings, unapproved")
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
-    add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
-    add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
-    add("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
-    add("--no-session", action="store_true", help="do not save this session")
     add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
     add("--no-agents", action="store_true", help="do not read AGENTS.md and its like")
-    add("--cwd", metavar="DIR", help="work in this directory")
-    add("--quiet", action="store_true", help="no progress on stderr")
-    add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
-    add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
-    add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
     _add_other_names(parser)
 
 
@@ -124,7 +119,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "memory.system": arguments.memory,
         "memory.enabled": False if arguments.no_memory else None,
         "agents_files": False if arguments.no_agents else None,
-        "repl.plain": True if arguments.plain else None,
+        "repl.plain": True if getattr(arguments, "plain", False) else None,
     }
     return {key: value for key, value in keys.items() if value is not None}
 

@@ -11,8 +11,9 @@ from kode.errors import EXIT_OK, ConfigError
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
-    "session": ("kode.cli.commands.session", "list, show, trim, fork, export, check sessions"),
+    "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
+    "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills: where from, whether used"),
     "commands": ("kode.cli.commands.brought:commands", "list commands of Markdown files"),

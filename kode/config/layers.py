@@ -61,8 +61,9 @@ ENVIRONMENT = {
     "KODE_MEMORY": "memory.system",
 }
 
-OTHER_VARIABLES = ("KODE_HOME", "KODE_SHELL_ID")
-"""Names of `KODE_*` that set no key: where kode keeps things, and its mark on its own children."""
+HOME_VARIABLE = "KODE_HOME"
+OWN_MARKS = ("KODE_SHELL_ID", "KODE_DEPTH")
+"""What kode sets for the processes it starts; no person does."""
 
 MEMORY_OFF = ("off", "none")
 """Values of KODE_MEMORY and --memory that turn memory off."""
@@ -257,14 +258,14 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
-    known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, *OTHER_VARIABLES)]
+    known = [variable.removeprefix("KODE_") for variable in (*ENVIRONMENT, HOME_VARIABLE)]
     ignored = []
     for name in sorted(environ):
         rest = name.removeprefix("KODE_")
-        if rest == name or rest in known:
+        if rest == name or rest in known or name in OWN_MARKS:
             continue
-        near = difflib.get_close_matches(rest, known[:-1], n=1, cutoff=0.5)
-        allowed = ", ".join(f"KODE_{variable}" for variable in known[:-1])
+        near = difflib.get_close_matches(rest, known, n=1, cutoff=0.5)
+        allowed = ", ".join(f"KODE_{variable}" for variable in known)
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
         ignored.append(f"Unknown environment variable {name[:80]}. {hint}")
     return ignored

@@ -20,12 +20,13 @@ from kode.assembly import (
     make_delegation,
     make_memory_context,
     make_provider,
+    of_session,
     secrets_of,
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
-from kode.conversation.extensions import find_brought, open_extensions, trusts_project
+from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -131,7 +132,7 @@ class Conversation:
     begun_by: str = "startup"
     """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
     trust_project: bool = False
-    """Of a subagent: as its parent."""
+    """Whether what the repository brings counts as approved (`--trust-project`)."""
     agent_type: str | None = None
     """For hooks: the agent that a subagent works by; None for the main agent."""
     own_agents_folder: Path | None = None
@@ -252,7 +253,7 @@ class Conversation:
         """The message; for the prompt of a server, `/mcp__server__prompt words`, one that points to
         its text, which goes with it. Raises: UserError, ServerError."""
         name, _, argument = text.partition(" ")
-        if self.extensions is None or not name.startswith("/mcp__"):
+        if self.extensions is None:
             return text
         found = await self.extensions.expand(name, argument.strip())
         if found is None:
@@ -559,13 +560,11 @@ class Conversation:
         self.fresh_plan = False
         self.unread_results = resumed
         self.context = Context(session)
-        outputs = paths.outputs_folder(self.home, session.id)
-        plan = paths.plan_file(self.home, session.id)
         self.agent = make_agent(
             self.config,
             self.agent.provider,
             session,
-            replace(self.agent.place, outputs=outputs, plan=plan),
+            of_session(self.agent.place, session.id),
             emit=self.emit,
             ask=self.ask,
             background=self.commands,
@@ -611,7 +610,7 @@ class Conversation:
             folder=self.agents_folder,
             ask=self.ask,
             emit=self.emit,
-            trust_project=trusts_project(self),
+            trust_project=self.trust_project,
         )
         return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
 

@@ -52,13 +52,8 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
 def find_brought(talk: "Conversation") -> Brought:
     """What lies where a conversation works, and what of it counts, as it is on disk now."""
     place = talk.agent.place
-    approvals = trust.load(place.home, place.project, trust_project=trusts_project(talk))
+    approvals = trust.load(place.home, place.project, trust_project=talk.trust_project)
     return brought.find(_around(place), approvals)
-
-
-def trusts_project(talk: "Conversation") -> bool:
-    """Whether what the repository brings counts as approved (`--trust-project`)."""
-    return talk.trust_project or (talk.extensions is not None and talk.extensions.trust_project)
 
 
 def _around(place: Workplace) -> Surroundings:

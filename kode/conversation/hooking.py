@@ -32,7 +32,7 @@ a command. At other moments nobody waits for changes, and they are dropped."""
 AT_END_S = 5.0
 """For all that runs when a session ends: nobody wants to wait for it."""
 
-MAX_GOING_ON = 5
+MAX_CONTINUATIONS = 5
 """So often hooks may have a turn go on; then it has ended, whatever they say."""
 
 
@@ -100,8 +100,8 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
 
 async def begin_session(talk: "Conversation", source: str) -> None:
     """The hooks of a session's start; what they say goes with the first message."""
-    told = {"source": source, "model": talk.agent.provider.model}
-    answer = await hooks_of(talk).at("SessionStart", told, (source,))
+    given = {"source": source, "model": talk.agent.provider.model}
+    answer = await hooks_of(talk).at("SessionStart", given, (source,))
     _attach(talk, answer.context)
 
 
@@ -116,15 +116,15 @@ async def submit(talk: "Conversation", text: str) -> None:
 async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
     """The hooks of a turn's end, which may have it go on with what they say is missing."""
     event: Event = "Stop" if talk.agent_type is None else "SubagentStop"
-    for number in range(MAX_GOING_ON):
+    for number in range(MAX_CONTINUATIONS):
         if ended.status != "success":
             return ended
-        told = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
+        given = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
         if talk.agent_type is not None:
-            told["agent_type"] = talk.agent_type
+            given["agent_type"] = talk.agent_type
         names = (talk.agent_type,) if talk.agent_type else ()
         try:
-            answer = await hooks_of(talk).at(event, told, names)
+            answer = await hooks_of(talk).at(event, given, names)
         except asyncio.CancelledError:
             # The turn itself has ended well: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:

@@ -1,11 +1,11 @@
 """Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from kode import paths
-from kode.assembly import make_agent, make_extensions, make_provider, open_workplace
+from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
 from kode.config import Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
@@ -13,6 +13,7 @@ from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
 from kode.memory import guard
 from kode.messages import Text
@@ -34,12 +35,15 @@ async def open_conversation(
     trust_project: bool = False,
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
+    servers: Sequence[Entry] = (),
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
     `tools` are offered beside kode's own; `memory` takes the place of the configured system.
+    `servers` are MCP servers that the program names which kode works for: trusted as the person's
+    own, and written nowhere.
 
     Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
@@ -60,8 +64,7 @@ async def open_conversation(
     commands = BackgroundCommands(emit)
     own_memory = None if memory is None else guard(memory, loaded.config.memory)
     try:
-        place = open_workplace(loaded.config, home, cwd, paths.outputs_folder(home, session.id))
-        place = replace(place, plan=paths.plan_file(home, session.id))
+        place = of_session(open_workplace(loaded.config, home, cwd), session.id)
         agent = make_agent(
             loaded.config,
             provider,
@@ -74,7 +77,13 @@ async def open_conversation(
             memory=own_memory,
         )
         extensions = make_extensions(
-            loaded.config, place, emit=emit, ask=ask, elicit=elicit, trust_project=trust_project
+            loaded.config,
+            place,
+            emit=emit,
+            ask=ask,
+            elicit=elicit,
+            trust_project=trust_project,
+            servers=servers,
         )
     except BaseException:
         session.close()
@@ -87,6 +96,7 @@ async def open_conversation(
         context=Context(session),
         commands=commands,
         extensions=extensions,
+        trust_project=trust_project,
         own_tools=tools,
         own_memory=own_memory,
         keep_session=keep_session,

@@ -3,7 +3,7 @@
 exit 0      what it prints may be a JSON object; else, at the start of a session and of a turn,
             it is context
 exit 2      it blocks; what it prints to stderr says why
-any other   a fault of its own: what it watches goes on, unless it is a guard
+any other   a fault of its own: what it watches still happens, unless it is a guard
 """
 
 import json
@@ -54,7 +54,7 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
         message = f"The hook {name} {fault}{hit}."
         if hook.guard:
-            return HookAnswer(outcome="deny", reason=f"{message} Without it nothing goes on.")
+            return HookAnswer(outcome="deny", reason=f"{message} Nothing happens without it.")
         return HookAnswer(message=message)
     if isinstance(value, dict):
         return _from_object(name, value)

@@ -1,4 +1,4 @@
-"""What a hook is told: one JSON object on its stdin, in the words of the agent it was written for.
+"""The input of a hook: one JSON object on its stdin, in the words of the agent it was written for.
 
 So `edit_file` is `Edit` with `old_string`, and a path is absolute. A matcher may also name kode's
 own tools.
@@ -51,7 +51,7 @@ _NAMES: Mapping[str, str] = {
 }
 
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
-"""What a matcher is held against, by event: at most one of these is told."""
+"""What a matcher is held against, by event: at most one of these is in its input."""
 
 _FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_files")
 

@@ -1,7 +1,7 @@
 """When hooks run, and what their answers do: around calls, at questions, at the beginnings and ends
 of turns and sessions. Each run is an entry of the session.
 
-How a hook is run in the sandbox is given from outside; what it is told is `hook_input`'s business,
+How a hook is run in the sandbox is given from outside; its input is `hook_input`'s business,
 what it answers `hook_answer`'s.
 """
 
@@ -34,12 +34,12 @@ class Hooks:
 
     place: Workplace
     common: Callable[[], Mapping[str, Any]]
-    """What every hook is told: the session, its file, the mode."""
+    """What the input of every hook has: the session, its file, the mode."""
     record: Callable[[HookEntry], None]
     """Raises: StorageError."""
     emit: Emit
     secrets: Callable[[], Sequence[str]] = tuple
-    """Values that are masked in what hooks are told."""
+    """Values that are masked in the input of hooks."""
     run: RunHook | None = None
     hooks: tuple[Hook, ...] = ()
     """Those that count: set when the conversation opens."""
@@ -71,9 +71,9 @@ class Hooks:
         """What hooks say of a call before it is decided: a refusal, an opinion, or nothing."""
         if not self._has("PreToolUse"):
             return None
-        told = call_fields(tool.name, arguments, self.place.cwd)
-        told["tool_use_id"] = context.call_id
-        answer = await self.at("PreToolUse", told, names_of(tool.name, arguments))
+        given = call_fields(tool.name, arguments, self.place.cwd)
+        given["tool_use_id"] = context.call_id
+        answer = await self.at("PreToolUse", given, names_of(tool.name, arguments))
         if answer.context:
             self._context[context.call_id] = answer.context
         match answer.outcome:
@@ -94,8 +94,8 @@ class Hooks:
         before = self._context.pop(context.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
-        told = call_fields(tool.name, arguments, self.place.cwd)
-        told["tool_use_id"] = context.call_id
+        given = call_fields(tool.name, arguments, self.place.cwd)
+        given["tool_use_id"] = context.call_id
         names = names_of(tool.name, arguments)
         try:
             output = await run()
@@ -103,16 +103,16 @@ class Hooks:
             raise
         except ToolError as error:
             fault = {"error": self._masked(str(error)), "is_interrupt": False}
-            answer = await self.at("PostToolUseFailure", {**told, **fault}, names)
+            answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
             note = _note(before, answer)
             raise ToolError(f"{error}{note}", untrusted=error.untrusted) from error
         text = self._masked(output.text)
         if output.exit_status:
             fault = {"error": text, "is_interrupt": False}
-            answer = await self.at("PostToolUseFailure", {**told, **fault}, names)
+            answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
         else:
-            told |= output_fields(tool, output, text)
-            answer = await self.at("PostToolUse", told, names)
+            given |= output_fields(tool, output, text)
+            answer = await self.at("PostToolUse", given, names)
         return replace(output, text=output.text + _note(before, answer))
 
     def asking(self, ask: Ask) -> Ask:
@@ -122,9 +122,9 @@ class Hooks:
         async def hooked(question: Question) -> Answer:
             if not self._has("PermissionRequest", "Notification"):
                 return await ask(question)
-            told = call_fields(question.tool, question.arguments, self.place.cwd)
+            given = call_fields(question.tool, question.arguments, self.place.cwd)
             names = names_of(question.tool, question.arguments)
-            answer = await self.at("PermissionRequest", told, names)
+            answer = await self.at("PermissionRequest", given, names)
             if answer.outcome == "deny":
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
@@ -141,8 +141,8 @@ class Hooks:
     async def before_compaction(self, by_person: bool, wish: str) -> str:
         """What is wanted of a compaction's note, with what hooks add. They cannot prevent it."""
         trigger = "manual" if by_person else "auto"
-        told = {"trigger": trigger, "custom_instructions": wish}
-        answer = await self.at("PreCompact", told, (trigger,))
+        given = {"trigger": trigger, "custom_instructions": wish}
+        answer = await self.at("PreCompact", given, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
     async def stop(self) -> None:
@@ -152,7 +152,7 @@ class Hooks:
         await asyncio.gather(*self._beside, return_exceptions=True)
 
     def _start(self, event: Event, fields: Mapping[str, Any], names: Sequence[str]) -> None:
-        """Runs hooks beside what goes on: nobody waits for them."""
+        """Runs hooks in the background: nobody waits for them."""
         if self._has(event):
             task = asyncio.ensure_future(self.at(event, fields, names))
             self._beside.add(task)

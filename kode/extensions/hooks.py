@@ -1,10 +1,10 @@
 """Hooks: programs that run at moments of a session, as the settings of this directory name them.
 
 The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type":
-"command", "command": "...", "timeout": 60}]}]}}`. What kode adds: `guard`, for a hook without which
-nothing goes on, and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
+"command", "command": "...", "timeout": 60}]}]}}`. What kode adds: `guard`, for a hook that must
+have run, and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
-When they run is `hook_moments`' business; what they are told `hook_input`'s, what they answer
+When they run is `hook_moments`' business; their input is `hook_input`'s, their answer
 `hook_answer`'s.
 """
 
@@ -64,20 +64,7 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     found: list[Hook] = []
     problems: list[str] = []
     for path, place in _files(around):
-        if not path.is_file():
-            continue
-        try:
-            settings = json.loads(read_text(path, place))
-        except (ConfigError, ValueError, RecursionError) as error:
-            problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
-            continue
-        for name, event, matcher, entry in _entries(settings, path, problems):
-            try:
-                found.append(_hook(name, event, matcher, entry, path, place, around))
-            except ConfigError as error:
-                problems.append(
-                    f"The hook {name} of {path} was left out: {str(error).rstrip('.')}."
-                )
+        found.extend(_hooks_of(path, place, around, problems))
     return found, problems
 
 
@@ -86,7 +73,8 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
     the project that it names."""
     if hook.item.scope != "project":
         return True
-    return any(one.item == hook.item for one in find_hooks(around)[0])
+    files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
+    return any(one.item == hook.item for file in files for one in _hooks_of(*file, around, []))
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
@@ -98,6 +86,24 @@ def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
     own = Place(folder=around.user_home, scope="home", top=around.user_home)
     yield around.user_home / ".claude" / "settings.json", own
     yield paths.config_file(around.home), own
+
+
+def _hooks_of(
+    path: Path, place: Place, around: Surroundings, problems: list[str]
+) -> Iterator[Hook]:
+    """The hooks of one settings file; adds to `problems`."""
+    if not path.is_file():
+        return
+    try:
+        settings = json.loads(read_text(path, place))
+    except (ConfigError, ValueError, RecursionError) as error:
+        problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
+        return
+    for name, event, matcher, entry in _entries(settings, path, problems):
+        try:
+            yield _hook(name, event, matcher, entry, path, place, around)
+        except ConfigError as error:
+            problems.append(f"The hook {name} of {path} was left out: {str(error).rstrip('.')}.")
 
 
 def _entries(

@@ -131,7 +131,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
     """The server of an entry, its variables replaced. Raises: ConfigError that names a variable
     that is not set."""
 
-    def expand(value: Any) -> str:
+    def replaced(value: Any) -> str:
         def variable(match: re.Match[str]) -> str:
             name, default = match.groups()
             if name in environ:
@@ -145,6 +145,8 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
 
         return _VARIABLE.sub(variable, str(value))
 
+    # What a program names is meant as it stands.
+    expand = str if entry.scope == "client" else replaced
     values, oauth = entry.values, entry.values.get("oauth", {})
     timeout_ms = values.get("timeout")
     return Server(

@@ -8,13 +8,13 @@ them, ends the server; what it writes to its standard error is dropped but for t
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.contracts import Wrapped
 from kode.errors import ServerError
+from kode.programs import one_deeper
 from kode.tools import processes
 from kode.tools.processes import WATCH
 
@@ -131,7 +131,7 @@ async def start(
 
     Raises: ServerError when there is no such program.
     """
-    mark = secrets.token_hex(12)
+    mark = processes.new_mark()
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
     WATCH.begins(mark)
     try:
@@ -141,7 +141,7 @@ async def start(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=cwd,
-            env={**inherited, **environment, **processes.marked(mark)},
+            env={**inherited, **environment, **processes.marked(mark), **one_deeper(os.environ)},
             start_new_session=True,
             pass_fds=wrapped.descriptors if wrapped is not None else (),
         )

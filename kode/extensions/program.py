@@ -7,7 +7,6 @@ the caller keeps it.
 
 import asyncio
 import contextlib
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +83,7 @@ async def _run(
     gently: bool,
 ) -> Ran:
     """Raises: OSError."""
-    mark = secrets.token_hex(12)
+    mark = processes.new_mark()
     wrapped = attempt.wrap(tuple(argv)) if attempt is not None else None
     process: asyncio.subprocess.Process | None = None
     WATCH.begins(mark)

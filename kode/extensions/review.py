@@ -3,6 +3,7 @@
 `FINDERS` lists who finds extensions: a new kind of them is one line there.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,8 @@ async def review(
     """
     project = paths.project_root(cwd)
     approvals = trust.load(home, project, trust_project=trust_project)
-    pending = [item for item in find_items(home, cwd) if trust.state(item, approvals) != "trusted"]
+    found = await asyncio.to_thread(find_items, home, cwd)
+    pending = [item for item in found if trust.state(item, approvals) != "trusted"]
     asked = [item for item in pending if trust.digest(item) not in declined]
     if asked and ask is not None:
         answer = await ask(question(asked, approvals))

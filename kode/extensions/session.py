@@ -5,6 +5,7 @@ What a kind of extension is made of is in its own modules; faces ask here.
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from kode.contracts import Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
 from kode.extensions import mcp_config, trust
+from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import review
@@ -48,6 +50,8 @@ class Extensions:
     open_server: Open
     deferred: bool | Literal["auto"] = "auto"
     trust_project: bool = False
+    given: Sequence[Entry] = ()
+    """Servers that the program names which kode works for: trusted, and pinned nowhere."""
     untrusted: tuple[str, ...] = ()
     """Names of what stays off since nobody approved it."""
     servers: dict[str, McpServer] = field(default_factory=dict)
@@ -63,10 +67,11 @@ class Extensions:
         found = mcp_config.find_servers(self.home, self.cwd)
         for fault in (approvals.problem, *found.faults):
             self._say(fault)
-        for entry in found.entries:
+        for entry in (*self.given, *found.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            pins = not (self.trust_project and entry.scope == "project")
+            project = self.trust_project and entry.scope == "project"
+            pins = not project and entry.scope != "client"
             known = trust.load(self.home, entry.root) if pins else Approvals()
             server = McpServer(
                 entry=entry,
@@ -141,19 +146,24 @@ class Extensions:
             for one in server.prompts
         }
 
+    def brings(self, command: str) -> bool:
+        """Whether a slash command is for a server: `/mcp__server__prompt`."""
+        match = _PROMPT.fullmatch(command)
+        return match is not None and match[1] in self.servers
+
     async def expand(self, command: str, argument: str) -> Outside | None:
         """What a slash command says, its arguments given in order; None for one that is none here.
         Raises: UserError for missing arguments, and for a prompt that its server does not have;
         ServerError."""
-        match = _PROMPT.fullmatch(command)
-        server = self.servers.get(match[1]) if match else None
-        if match is None or server is None:
+        if not self.brings(command):
             return None
+        _, name, key = command.split("__", 2)
+        server = self.servers[name]
         connection = await server.connected()
-        known = next((one for one in server.prompts if one.key == match[2]), None)
+        known = next((one for one in server.prompts if one.key == key), None)
         if known is None:
             keys = ", ".join(one.key for one in server.prompts) or "none"
-            raise UserError(f"{server.name} has no prompt {match[2]}. It has: {keys}.")
+            raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
         names = [one.rstrip("!") for one in known.arguments]
         words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
         given = {name: word for name, word in zip(names, words, strict=False) if word}

@@ -1,4 +1,4 @@
-"""The tools of other agents and kode's own: their names, and the arguments of a call.
+"""The tools of other agents and kode's own: their names, and what a person reads for them.
 
 Files that were written for other agents name `Bash` and `Edit`; a hook's script looks at
 `.tool_input.file_path`. Which rules there are is `kode.permissions.rules`.
@@ -41,8 +41,29 @@ TOOLS: Mapping[str, str] = {
 }
 """The tool that does the same."""
 
+VERBS = {
+    "read_file": ("Reading", "Read"),
+    "write_file": ("Writing", "Wrote"),
+    "edit_file": ("Editing", "Edited"),
+    "search_files": ("Searching", "Searched"),
+    "list_files": ("Listing", "Listed"),
+    "shell": ("Running", "Ran"),
+    "fetch_url": ("Fetching", "Fetched"),
+    "todo": ("Todo", "Todo"),
+    "delegate_tasks": ("Subagents:", "Subagents:"),
+    "memory": ("Remembering", "Memory"),
+    "mcp_search": ("Looking for a tool:", "Looked for a tool:"),
+}
+"""Tool name → what it is doing, what it did. A tool without verbs shows its name."""
+
 _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
 """Between the rules of a list; those within parentheses belong to a rule."""
+
+
+def verbs_of(name: str) -> tuple[str, str]:
+    """A tool of an MCP server is named by its subject."""
+    of_server = name.startswith(("mcp__", "mcp_call"))
+    return VERBS.get(name) or (("Calling", "Called") if of_server else (name, name))
 
 
 def rules_of(text: str) -> list[str]:

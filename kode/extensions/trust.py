@@ -95,8 +95,8 @@ def folder_content(folder: Path) -> str:
             )
         name = path.relative_to(folder).as_posix()
         mark = " executable" if path.stat().st_mode & 0o111 else ""
-        link = f" -> {os.readlink(path)}" if path.is_symlink() else ""
-        parts.append(f"=== {name!r}{link!r}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
+        link = f" -> {os.readlink(path)!r}" if path.is_symlink() else ""
+        parts.append(f"=== {name!r}{link}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
     return "".join(parts)
 
 

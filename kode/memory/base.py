@@ -6,8 +6,10 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from kode import paths
 from kode.contracts import (
     Drop,
     DropReason,
@@ -198,6 +200,11 @@ class BaseMemory(NullMemory):
         """Every change, with its undo."""
         self._turn = 0
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    @property
+    def project(self) -> Path:
+        """The project that it was opened in."""
+        return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
         await self._work.close(grace_s)

@@ -13,10 +13,11 @@ from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange
+from kode.memory import exchange, proposals
 from kode.memory.base import Addition
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
+from kode.memory.proposals import Proposals
 from kode.messages import shorten
 
 TARGETS: Mapping[str, Sequence[str]] = {
@@ -51,6 +52,10 @@ class Inspectable(Protocol):
 
     @property
     def history(self) -> History: ...
+
+    @property
+    def project(self) -> Path:
+        """The project that it was opened in."""
 
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
@@ -178,9 +183,7 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
-        if not isinstance(inside, Approving):
-            raise _lacking(inside, "approve")
-        return await inside.approve(arguments.id)
+        return await _approve(inside, arguments.id)
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -198,7 +201,7 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
-        return await inside.status()
+        return "\n".join(filter(None, (await inside.status(), _proposed(inside))))
     if command == "log":
         return _log(inside, arguments.n)
     return await _undo(inside, inside.name, arguments.id)
@@ -240,6 +243,30 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     )
 
 
+async def _approve(system: MemorySystem, id: str | None) -> str:
+    """What other agents propose is in one place for all systems; the rest is the system's own."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise _lacking(system, "approve")
+    waiting = _proposals(system)
+    if id is None:
+        return "\n".join([*waiting.lines(), await system.approve(None)])
+    if not waiting.begins(id) or not isinstance(system, Adding):
+        return await system.approve(id)
+    proposal, addition = waiting.approved(id, system.name, system.project)
+    done = await system.add(addition)
+    waiting.remove(proposal.id)
+    return done
+
+
+def _proposals(system: Inspectable) -> Proposals:
+    return Proposals(system.history.path.parent)
+
+
+def _proposed(system: Inspectable) -> str:
+    count = len(_proposals(system).ids())
+    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+
+
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise _lacking(system, command)
@@ -279,6 +306,8 @@ async def _undo(system: Inspectable, name: str, id: str | None) -> str:
     if len(found) > 1:
         ids = ", ".join(change.id for change in found[:5])
         raise MemoryRefused(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
+    if found[0].system == proposals.SYSTEM:
+        return (await _proposals(system).undo(found[0], Author(who="user"))).line
     if found[0].system != name:
         raise MemoryRefused(
             f"{found[0].id} was made by the {found[0].system} system. "

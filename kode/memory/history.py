@@ -20,8 +20,9 @@ from kode.memory.stored import read_row
 ORIGINS_LOOKED_THROUGH = 2_000
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
-Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
-"""`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
+Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
+"""`user`: typed by the person; `model`: by a tool call; `client`: another agent, through kode's MCP
+server; the others: the code that did it."""
 
 
 class NothingToUndo(MemoryRefused):

@@ -244,7 +244,7 @@ def matches_path(
     if pattern == "~" or pattern.startswith("~/"):
         pattern = str(user_home) + pattern[1:]
     forms = {real(path)} | ({os.path.normpath(path)} if loosely else set())
-    if not os.path.isabs(pattern) and "/" not in pattern.removeprefix("./"):
+    if not os.path.isabs(pattern) and "/" not in pattern:
         inside = [form for form in forms if _is_below(form, project) or loosely]
         return any(_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)
     patterns = {os.path.normpath(os.path.join(base, pattern)) for base in _spellings(project)}

@@ -9,6 +9,7 @@
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
     models.py              windows, prices
+    offered.py             which models there are to choose from
 
 Only the chosen provider's module is imported, and its SDK with the first request or by `warm_up`.
 """

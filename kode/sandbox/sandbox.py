@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,12 +67,16 @@ class Sandbox:
     _masks: tuple[Masks, ...] = ()
     _below: dict[Path, Path] = field(default_factory=dict)
     """Folder of work → ignored files that commands of this session wrote."""
+    _one_thread: threading.RLock = field(default_factory=threading.RLock)
+    """A hook, and the first look at what holds here, may want it at the same time: two self-tests
+    beside each other would spoil each other's folders, and a weaker sandbox be taken."""
 
     def standing(self) -> Standing:
         """What holds here; the first call tries it (about 0.1 s)."""
-        if self._standing is None:
-            self._standing = self._find_out()
-        return self._standing
+        with self._one_thread:
+            if self._standing is None:
+                self._standing = self._find_out()
+            return self._standing
 
     def holds(self) -> bool:
         """Whether there is a sandbox to try commands in."""
@@ -234,8 +239,9 @@ class Sandbox:
 
     def masked(self) -> list[Path]:
         """The files and folders with keys in the folders of work, as they are now."""
-        if not self._masks:
-            self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
+        with self._one_thread:
+            if not self._masks:
+                self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
         return [path for masks in self._masks for path in masks.paths()]
 
     def temporary_inside(self, kind: Kind) -> str:
@@ -243,23 +249,25 @@ class Sandbox:
 
     def temporary_folder(self) -> str:
         """One folder for all commands of a process, since one leaves files for the next."""
-        if not os.path.isdir(self._temporary):  # never made, or swept away
-            store = self.store()
-            if store is None:
-                self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
-                atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
-            else:
-                (store / "tmp").mkdir(mode=0o700, exist_ok=True)
-                self._temporary = os.path.realpath(store / "tmp")
-        return self._temporary
+        with self._one_thread:
+            if not os.path.isdir(self._temporary):  # never made, or swept away
+                store = self.store()
+                if store is None:
+                    self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
+                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
+                else:
+                    (store / "tmp").mkdir(mode=0o700, exist_ok=True)
+                    self._temporary = os.path.realpath(store / "tmp")
+            return self._temporary
 
     def store(self) -> Path | None:
         """The folder for layers and masks; None when none can be had."""
-        if self._store is None:
-            self._store = open_store(_places_for_layers(self.ground))
-            if self._store is not None:
-                atexit.register(self._store.close)
-        return None if self._store is None else self._store.folder
+        with self._one_thread:
+            if self._store is None:
+                self._store = open_store(_places_for_layers(self.ground))
+                if self._store is not None:
+                    atexit.register(self._store.close)
+            return None if self._store is None else self._store.folder
 
 
 def open_sandbox(

@@ -284,7 +284,7 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
         copy_image(image, folder)
     if plan := read_plan(paths.plan_file(home, source.id)):
-        write_plan(paths.session_folder(home, session_id) / "plan.md", plan)
+        write_plan(paths.plan_file(home, session_id), plan)
     durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
     return session_id
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from kode.errors import StorageError, ToolError
 from kode.events import AgentFinished, Emit, Status
+from kode.programs import one_deeper
 from kode.subagents import records
 from kode.subagents.channel import (
     PATIENCE_S,
@@ -82,12 +83,13 @@ def child_environment(
     """The environment of a child itself: ours without what looks like a secret by its name, and
     without what holds one of `secret_values`. `kept` are names the person passes on."""
     words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
-    return {
+    passed = {
         name: value
         for name, value in environ.items()
         if (name in kept or not any(word in name.upper() for word in words))
         and not any(secret in value for secret in secret_values)
     }
+    return passed | one_deeper(environ)
 
 
 async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -> list[Child]:
@@ -102,7 +104,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
     try:
         for index, task in enumerate(tasks):
             name = f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
-            child = Child(index, task, delegation.folder / name, secrets.token_hex(12))
+            child = Child(index, task, delegation.folder / name, processes.new_mark())
             records.create(
                 child.folder,
                 task,

@@ -229,8 +229,8 @@ def _record(folder: Path) -> Record:
         id=folder.name,
         folder=folder,
         goal=str(task.get("goal", "")),
-        # A short mark could be found in anybody's environment.
-        mark=mark if isinstance(mark, str) and len(mark) >= 16 else "",
+        # What is not a mark must not be searched for, and what has it ended.
+        mark=mark if processes.is_mark(mark) else "",
         result=_result(folder),
     )
 

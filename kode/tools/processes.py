@@ -9,6 +9,8 @@ closes then, and ends what it had been told of. Of each command that costs two s
 import asyncio
 import contextlib
 import os
+import re
+import secrets
 import signal
 import subprocess
 import time
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "KODE_SHELL_ID"
-"""The environment variable that holds the mark."""
+"""The environment variable that holds the marks of a process, with `:` between: its own last."""
 
 NO_GROUP = -1
 """Where the group is not known: then the mark alone tells."""
@@ -34,6 +36,15 @@ _MAX_ROUNDS = 50
 class Process:
     pid: int
     name: str
+
+
+def new_mark() -> str:
+    return secrets.token_hex(12)
+
+
+def is_mark(text: object) -> bool:
+    """Whether it has the form of a mark: what was read from a file may be anything."""
+    return isinstance(text, str) and re.fullmatch("[0-9a-f]{24}", text) is not None
 
 
 def marked(mark: str) -> dict[str, str]:
@@ -95,11 +106,20 @@ def _found_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
             if row is None:
                 continue
             rows[int(pid)] = row
-            if mark in Path(f"/proc/{pid}/environ").read_bytes():
+            if mark in _marks_of(Path(f"/proc/{pid}/environ").read_bytes()):
                 marked.add(int(pid))
         except (OSError, ValueError):
             continue  # gone in the meantime, or another user's
     return _with_descendants(rows, marked, group)
+
+
+def _marks_of(environment: bytes) -> list[bytes]:
+    """Only of the variable itself: another may hold the same text, a key say."""
+    name = f"{MARK}=".encode()
+    for variable in environment.split(b"\0"):
+        if variable.startswith(name):
+            return variable.removeprefix(name).split(b":")
+    return []
 
 
 def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
@@ -161,7 +181,7 @@ done
 end() {
   marks=
   for one in $open; do
-    marks="$marks -e ${one%%:*}"
+    marks="$marks -e KODE_SHELL_ID=[0-9a-f:]*${one%%:*}"
     case ${one#*:} in ?*) kill -s "$1" -- "-${one#*:}" ;; esac
   done
   for file in $(grep -ls $marks /proc/[0-9]*/environ); do

@@ -10,7 +10,6 @@ handed, whole, to `background`.
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import time
 from pathlib import Path
@@ -131,7 +130,7 @@ class _Running:
         """Whether the promise that it ends is the background's."""
         self.since = time.monotonic()
         self._context = context
-        self._mark = secrets.token_hex(12)
+        self._mark = processes.new_mark()
         self._process: asyncio.subprocess.Process | None = None
         self._wrapped: Wrapped | None = None
         self._lines = Lines()

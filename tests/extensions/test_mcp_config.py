@@ -7,21 +7,6 @@ from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("KODE_HOME", str(home))
-    return home
-
-
-@pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
 def put(path, **servers):
     path.write_text(json.dumps({"mcpServers": servers}))
 

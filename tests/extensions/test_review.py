@@ -8,19 +8,9 @@ from kode.permissions.gate import Answer
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("KODE_HOME", str(home))
-    return home
-
-
-@pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    bring(folder, "python one.py")
-    return folder
+def project(project):
+    bring(project, "python one.py")
+    return project
 
 
 def bring(project, command):

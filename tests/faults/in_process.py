@@ -164,7 +164,7 @@ def _session(here: Here) -> None:
     assert done.code == 0, done.told
     agent = here.home / "sessions" / here.session / "agents" / "1-abcd"
     agent.mkdir(parents=True)
-    (agent / "agent.json").write_text('{"mark": "0123456789abcdef0123", "call_id": "c1"}')
+    (agent / "agent.json").write_text('{"mark": "0123456789abcdef01234567", "call_id": "c1"}')
     (agent / "task.json").write_text('{"goal": "look at the docs", "context": "all"}')
     (agent / "result.json").write_text(
         '{"type":"result","status":"success","summary":"Looked.","error":null,'

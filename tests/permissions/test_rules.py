@@ -105,6 +105,12 @@ def test_a_glob_without_a_slash_matches_a_name_at_any_depth_of_the_project(tmp_p
     assert not path_matches("edit(*.md)", tmp_path.parent / "a.md", tmp_path)
 
 
+def test_a_path_that_begins_with_a_dot_is_of_the_projects_own_folder(tmp_path):
+    assert path_matches("edit(./a.md)", tmp_path / "a.md", tmp_path)
+    assert path_matches("edit(./*.md)", tmp_path / "a.md", tmp_path)
+    assert not path_matches("edit(./a.md)", tmp_path / "docs" / "a.md", tmp_path)
+
+
 def test_globs_may_be_absolute_or_begin_with_home(tmp_path):
     assert path_matches(f"read({tmp_path}/x/**)", tmp_path / "x" / "y", tmp_path)
     assert path_matches("read(~/notes/**)", HOME / "notes" / "a.md", tmp_path)

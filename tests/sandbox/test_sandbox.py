@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +111,28 @@ def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
 
     monkeypatch.setattr(view, "bubblewrap_arguments", leaky)
     assert "reads" in made.fault("bubblewrap")
+
+
+def test_who_asks_at_the_same_time_gets_the_answer_of_one_self_test(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, go_on = [], threading.Event()
+
+    def fault(kind: Kind, *, layered: bool = False) -> str:
+        tried.append((kind, layered))
+        go_on.wait(20)
+        return ""
+
+    monkeypatch.setattr(made, "fault", fault)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(made.standing) for _ in range(2)]
+        while not tried:
+            time.sleep(0.001)
+        time.sleep(0.05)  # in which the other would begin its own
+        go_on.set()
+
+        assert asked[0].result() is asked[1].result()
+    assert tried == [("bubblewrap", False), ("bubblewrap", True)]
 
 
 def test_the_launcher_refuses_rather_than_run_unlimited(

@@ -79,9 +79,11 @@ async def test_what_was_begun_of_a_child_that_never_was_goes(tmp_path: Path) -> 
     assert [folder.name for folder in tmp_path.iterdir()] == ["two"]
 
 
-def test_a_short_mark_is_never_searched_for(tmp_path: Path) -> None:
-    made(tmp_path, "one", None, mark="a")
+@pytest.mark.parametrize("mark", ["a", "0123456789abcdef0123", "0" * 23 + "\0", "x" * 24])
+def test_what_is_no_mark_is_never_searched_for(tmp_path: Path, mark: str) -> None:
+    made(tmp_path, "one", None, mark=mark)
 
+    assert records.records(tmp_path)[0].mark == ""
     assert not records.records(tmp_path)[0].alive
 
 

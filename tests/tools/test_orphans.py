@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.tools import processes
 from tests.needs import needs
 from tests.tools.conftest import lives
 
@@ -102,6 +103,27 @@ def test_what_has_left_its_group_ends_too(pids: Path) -> None:
     killed(kode)
 
     assert comes_true(lambda: not living(pids))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
+def test_who_has_the_text_of_a_mark_elsewhere_is_left_alone(pids: Path) -> None:
+    """A key may be anything, and a file with a mark in it may be damaged."""
+    mark = processes.new_mark()
+    bare = {"PATH": os.environ["PATH"]}
+    command = ["sh", "-c", noting(pids, "exec")]
+    with (
+        subprocess.Popen(command, env={**bare, "API_KEY": f"sk-{mark}"}) as stranger,
+        subprocess.Popen(command, env={**bare, **processes.marked(mark)}) as own,
+    ):
+        assert comes_true(lambda: len(living(pids)) == 2)
+
+        found = [one.pid for one in processes.found(processes.NO_GROUP, mark)]
+        processes.kill(processes.NO_GROUP, mark)
+        own.wait()
+
+        assert found == [own.pid]
+        assert lives(stranger.pid)
+        stranger.kill()
 
 
 @pytest.mark.slow

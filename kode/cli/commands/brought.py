@@ -103,7 +103,7 @@ async def _test(event: Any, name: str | None) -> int:
     names = tuple(str(given[topic]) for topic in TOPICS if topic in given)
     names = tuple(known for name in names for known in other_names(name))
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    place = open_workplace(config, home, cwd, paths.outputs_folder(home, None))
+    place = open_workplace(config, home, cwd)
     sandbox = open_sandbox(config, place)
     common = {
         "session_id": "test",

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, paths
-from kode.cli.prompt.choices import offers
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import KodeError
 from kode.programs import find_program
+from kode.providers.offered import offers
 from kode.registry import provider_row
 
 if TYPE_CHECKING:

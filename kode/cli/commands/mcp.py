@@ -1,4 +1,6 @@
-"""`kode mcp`: the MCP servers of this directory: list, add, remove, look at, approve, test."""
+"""`kode mcp`: the MCP servers of this directory: list, add, remove, look at, approve, test; and
+`serve`, kode itself as one.
+"""
 
 import argparse
 import asyncio
@@ -14,7 +16,7 @@ from kode import paths
 from kode.cli.commands.trust import ask_to_approve
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, plural
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
@@ -23,6 +25,7 @@ from kode.extensions.mcp_server import pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
 from kode.permissions.gate import visible
+from kode.programs import depth
 
 LOGIN_TIMEOUT_S = 300.0
 """How long a start may take here, where a person may have to log in meanwhile."""
@@ -45,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
             return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
         case "test":
             return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
+        case "serve":
+            return _serve(arguments, cwd)
     raise AssertionError(arguments.command)
 
 
@@ -58,7 +63,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
-        if name != "list":
+        if name not in ("list", "serve"):
             metavar = "NAME" if name == "add" else "SERVER"
             one.add_argument("name", metavar=metavar, help="the server")
         return one
@@ -80,9 +85,16 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
         "--yes", action="store_true", help="without a question"
     )
     add("test", "start or reach one, and say what it offers; logs in where that is needed")
+    serve = add("serve", "kode as an MCP server on stdin and stdout, for other agents")
+    serve.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
+    serve.add_argument("--allow-full", action="store_true", help="clients may ask for mode full")
+    serve.add_argument("--memory-only", action="store_true", help="no sessions: only memory")
     arguments = parser.parse(words)
     arguments.server_command = command
     return arguments
+
+
+_ROOT = "clients may work in and below it (repeatable; default: the working directory)"
 
 
 def _add(arguments: argparse.Namespace, cwd: Path) -> int:
@@ -131,7 +143,11 @@ def _list(cwd: Path, *, as_json: bool) -> int:
     if as_json:
         print(to_json(rows))
     for row in rows if not as_json else ():
-        tools = f"{row['tools']} tools, {row['tokens']} tokens" if row["tools"] else "not seen yet"
+        tools = (
+            f"{plural(row['tools'], 'tool')}, {row['tokens']} tokens"
+            if row["tools"]
+            else "not seen yet"
+        )
         print(
             clean(
                 visible(
@@ -238,7 +254,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     from kode.extensions.mcp_open import opener
 
     config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
-    place = open_workplace(config, paths.home(), cwd, paths.outputs_folder(paths.home(), None))
+    place = open_workplace(config, paths.home(), cwd)
     sandboxed = config.sandbox.enabled is not False
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
     open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
@@ -252,6 +268,25 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
                 f"The MCP server {entry.name} did not start within {limit_s:g} s."
             ) from error
         yield connection
+
+
+def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
+    from kode.mcp_server.bounds import Bounds
+    from kode.mcp_server.serve import serve
+
+    named = [working_directory(argparse.Namespace(cwd=root)) for root in arguments.root]
+    bounds = Bounds(roots=tuple(named or [cwd]), full=arguments.allow_full, depth=depth(os.environ))
+    if arguments.memory_only:
+        from kode.mcp_server.memory import make_memory_server
+
+        asyncio.run(serve(make_memory_server(bounds)))
+    else:
+        from kode.mcp_server.server import make_server
+        from kode.mcp_server.talks import Talks
+
+        talks = Talks(bounds)
+        asyncio.run(serve(make_server(talks), talks.close_all))
+    return EXIT_OK
 
 
 def _show_login(page: str) -> None:

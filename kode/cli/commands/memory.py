@@ -10,21 +10,19 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.contracts import AskModel, MemoryContext, Request
+from kode.contracts import AskModel, Request
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
 if TYPE_CHECKING:
-    from kode.config import Config, Loaded
+    from kode.config import Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
@@ -69,63 +67,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system
-    from kode.memory.base import NullMemory
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.commands import run_command
 
     config = loaded.config
-    system = make_system(config.memory) if config.memory.enabled else NullMemory()
     asks = arguments.command in ASKS_A_MODEL
     asks = asks or (arguments.command == "search" and _has_model(loaded))
     context = outside_context(
         config,
         working_directory(arguments),
+        emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
         read_only=arguments.command in ONLY_READS,
     )
     durable.remove_all_stale_temporaries(context.root)
-    await system.open(context, {})
-    try:
+    async with opened(config.memory, context) as system:
         return await run_command(system, arguments)
-    finally:
-        await system.close(1.0)
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.exchange import copy
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")
-    config = loaded.config
+    config, cwd, dry_run = loaded.config, working_directory(arguments), arguments.dry_run
     source, target = (
-        make_system(config.memory.model_copy(update={"system": name}))
+        config.memory.model_copy(update={"enabled": True, "system": name})
         for name in (arguments.source, arguments.into)
     )
-    cwd = working_directory(arguments)
-    await source.open(outside_context(config, cwd, read_only=True), {})
-    await target.open(outside_context(config, cwd, read_only=arguments.dry_run), {})
-    try:
-        return await copy(source, target, dry_run=arguments.dry_run)
-    finally:
-        await target.close(1.0)
-        await source.close(1.0)
-
-
-def outside_context(
-    config: "Config", cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
-) -> MemoryContext:
-    """What memory may know outside a session."""
-    return MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
-        cwd=cwd,
-        project_root=paths.repository_root(cwd),
-        session_id=None,
-        emit=_say,
-        ask_model=ask_model,
-        now=lambda: datetime.now().astimezone(),
-        read_only=read_only,
-    )
+    reading = outside_context(config, cwd, emit=_say, read_only=True)
+    writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
+    async with opened(source, reading) as from_there, opened(target, writing) as to_here:
+        return await copy(from_there, to_here, dry_run=dry_run)
 
 
 def _has_model(loaded: "Loaded") -> bool:

@@ -3,7 +3,6 @@ instructions, sandbox."""
 
 import asyncio
 import os
-from dataclasses import replace
 
 from kode import paths
 from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
@@ -98,8 +97,7 @@ def model(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.cli.commands.memory import outside_context
-    from kode.memory import make_system
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
@@ -123,13 +121,9 @@ def memory(case: Case) -> Finding:
             faults.append(event.text)
 
     async def looked_at() -> str:
-        system = make_system(settings)
-        context = replace(outside_context(config, case.cwd, read_only=True), emit=take)
-        await system.open(context, {})
-        try:
+        context = outside_context(config, case.cwd, emit=take, read_only=True)
+        async with opened(settings, context) as system:
             return await memory_command(system, ["status"])
-        finally:
-            await system.close(1.0)
 
     try:
         text = asyncio.run(looked_at())
@@ -202,7 +196,7 @@ def sandbox(case: Case) -> Finding:
             "off: only plain reading commands run without a question",
             'set sandbox.enabled to "auto"',
         )
-    place = open_workplace(config, paths.home(), case.cwd, paths.outputs_folder(paths.home(), None))
+    place = open_workplace(config, paths.home(), case.cwd)
     standing = open_sandbox(place, network=config.sandbox.network).standing()
     gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":

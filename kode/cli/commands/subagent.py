@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import secrets
 import signal
 import stat
 import sys
@@ -297,7 +296,7 @@ def _mark_as_own() -> None:
     """Gives what this process starts a mark of its own, as a parent does for its children."""
     from kode.tools import processes
 
-    os.environ.update(processes.marked(secrets.token_hex(12)))
+    os.environ.update(processes.marked(processes.new_mark()))
 
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:

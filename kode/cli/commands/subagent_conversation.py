@@ -42,7 +42,7 @@ def child_conversation(
     from kode.engine.context import Context
     from kode.memory.base import SnapshotMemory
     from kode.memory.guarded import Guarded
-    from kode.paths import agents_folder, home, outputs_folder
+    from kode.paths import agents_folder, home
     from kode.session import log
     from kode.session.entries import TaintEntry
 
@@ -54,12 +54,12 @@ def child_conversation(
         config = _config(setting, start, replace(definition, model=""), emit)
         provider = make_provider(config, resolve_provider(config, os.environ))
     folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
+    place = open_workplace(config, home(), setting.cwd)
     if folder is None:
         session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
-        outputs = outputs_folder(home(), None)
     else:
         session = _transcript(folder, setting, provider.model, provider.name)
-        outputs = folder / "outputs"
+        place = replace(place, outputs=folder / "outputs")
     if start is not None and start.tainted:
         session.append(TaintEntry(source="the session that delegated this"))
     ask = link.ask if link is not None and start is not None and start.may_ask else None
@@ -67,7 +67,7 @@ def child_conversation(
         config,
         provider,
         session,
-        open_workplace(config, home(), setting.cwd, outputs),
+        place,
         emit=emit,
         ask=ask,
         memory=Guarded(SnapshotMemory(setting.memory)),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024
 STDIN_HINT_AFTER_S = 3.0
-MAX_ATTACHED_BYTES = 256 * 1024
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
@@ -55,8 +54,8 @@ def attach_named(
     Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
     """
     from kode.cli.prompt.folders import mentioned_folders
-    from kode.cli.prompt.pictures import mentioned_pictures, read_picture
-    from kode.cli.prompt.shrink import fitting
+    from kode.cli.prompt.pictures import mentioned_pictures
+    from kode.pictures import fitting, read_picture
 
     for name in _names(names):
         picture = read_picture(conversation.cwd / Path(name).expanduser())
@@ -85,10 +84,9 @@ def read_attachments(
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """
     from kode.cli.prompt.folders import read_folder
-    from kode.cli.prompt.pictures import read_picture
-    from kode.engine.fence import fenced
-    from kode.messages import Text
+    from kode.conversation.attachments import attached, part_of, read_text
     from kode.paths import home
+    from kode.pictures import read_picture
     from kode.session.marks import Marks
 
     marks = Marks(home=home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
@@ -98,35 +96,13 @@ def read_attachments(
         if read_picture(path) is not None:
             continue
         if folder := read_folder(name, path):
-            text = folder.text.text
-        else:
-            text = f'<file path="{name}">\n{_read_attached(name, path)}\n</file>'
-        inside = any(path.resolve().is_relative_to(root.resolve()) for root in roots)
-        outside = "" if inside else str(path)
-        outside = outside or (marks.among([str(path)]) if path.is_file() else "")
-        if outside:
-            parts.append(Text(text=fenced(text, outside), source="outside"))
-        else:
-            parts.append(Text(text=text, source="attachment"))
+            parts.append(part_of(folder.text.text, path, roots, marks))
+            continue
+        try:
+            parts.append(attached(name, read_text(path), path, roots, marks))
+        except UserError as error:
+            raise ConfigError(f"--ctx {name}: {error}") from error
     return tuple(parts)
-
-
-def _read_attached(name: str, path: Path) -> str:
-    """Raises: ConfigError."""
-    try:
-        with path.open("rb") as file:
-            # A pipe is what `<(command)` gives; a device may have no end.
-            kind = os.fstat(file.fileno()).st_mode
-            readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
-            data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
-    except OSError as error:
-        raise ConfigError(f"--ctx {name}: {error.strerror}. Name files to read.") from error
-    if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
-        raise ConfigError(
-            f"--ctx {name}: only text files of at most 256 KB, and pictures, can be attached. "
-            "Name it in the task instead, so that kode reads the parts it needs."
-        )
-    return data.decode("utf-8", errors="replace")
 
 
 def _stdin_has_something_to_say() -> bool:
@@ -162,6 +138,7 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     given = arguments.json_schema
     if given is None:
         return None
+    from kode.conversation.attachments import read_text
     from kode.conversation.structured import form_of_schema
 
     flag, text = f"--json-schema {given}", given
@@ -169,10 +146,9 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
         flag = "--json-schema"
     else:
         try:
-            text = (cwd / Path(given).expanduser()).read_text(encoding="utf-8-sig")
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-            raise ConfigError(f"{flag}: {why}. Name a file with a JSON schema.") from None
+            text = read_text(cwd / Path(given).expanduser()).removeprefix("\ufeff")
+        except UserError as error:
+            raise ConfigError(f"{flag}: {error}") from error
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:

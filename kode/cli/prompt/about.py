@@ -45,7 +45,7 @@ def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _address(talk: "Conversation") -> str:
-    from kode.cli.prompt.choices import base_url_of
+    from kode.providers.offered import base_url_of
 
     return f", {url}" if (url := base_url_of(talk.config)) else ""
 

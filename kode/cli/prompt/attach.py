@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.folders import mentioned_folders
-from kode.cli.prompt.pictures import Picture, mentioned_pictures
-from kode.cli.prompt.shrink import fitting
+from kode.cli.prompt.pictures import mentioned_pictures
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.images import describe
+from kode.pictures import Picture, fitting
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

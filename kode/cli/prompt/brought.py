@@ -1,16 +1,17 @@
-"""`/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names they bring to it."""
+"""`/mcp`, `/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names they bring."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.lines import clean, clip, one_line
+from kode.cli.screen.lines import clean, clip, one_line, plural
 from kode.extensions.brought import Kind
 from kode.extensions.listing import lines_of, rows_of
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState
+    from kode.extensions.mcp_server import McpServer
 
 ABOUT_COLUMNS = 60
 
@@ -29,18 +30,51 @@ def shows(kind: Kind) -> Callable[["PromptState", str], Awaitable[None]]:
 
 
 def names(state: "PromptState") -> Mapping[str, str]:
-    """The commands and skills that may be typed now, each with what it does. Reads files before the
-    first turn, so call it in a thread."""
+    """The commands, skills and prompts of servers that may be typed now, each with what it does.
+    Reads files before the first turn, so call it in a thread."""
     if state.opened is None:
         return {}
-    known = state.opened.offered()
-    return {f"/{name}": clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
+    extensions = state.opened.extensions
+    known = {f"/{name}": about for name, about in state.opened.offered().items()}
+    known |= extensions.commands() if extensions is not None else {}
+    return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
 
 
 async def run(state: "PromptState", name: str, argument: str) -> bool:
-    """Runs a turn with a command or a skill of this name; False when there is none."""
+    """Runs a turn with a command, a skill or a server's prompt of this name; False when there is
+    none. Raises: KodeError."""
     talk = state.conversation
-    if name[1:] not in await asyncio.to_thread(talk.offered):
+    of_server = talk.extensions is not None and talk.extensions.brings(name)
+    if not of_server and name[1:] not in await asyncio.to_thread(talk.offered):
         return False
     await state.run_turn(f"{name} {argument}".strip())
     return True
+
+
+async def show_servers(state: "PromptState", argument: str) -> None:
+    """The MCP servers of this session: whether they run, what they offer, what is off."""
+    from kode.permissions.gate import visible
+
+    extensions, screen = state.conversation.extensions, state.screen
+    servers = list(extensions.servers.values()) if extensions is not None else []
+    for server in servers:
+        screen.print(clip(one_line(visible(_line(server))), screen.width))
+        if server.held:
+            held = ", ".join(map(visible, server.held))
+            screen.print(
+                f"  off, since changed: {held} · kode mcp approve {server.name}", "warning"
+            )
+    if extensions is not None and extensions.untrusted:
+        names = ", ".join(map(visible, extensions.untrusted))
+        screen.print(f"Not approved: {names} · kode trust approve", "warning")
+    if not servers:
+        screen.print("No MCP servers run here. `kode mcp add` configures one.", "dim")
+
+
+def _line(server: "McpServer") -> str:
+    if not server.runs:
+        return f"{server.name}  off: {server.fault or 'not started yet'}"
+    offers = [plural(len(server.definitions), "tool")]
+    offers += [plural(len(server.resources), "resource")] if server.resources else []
+    offers += [plural(len(server.prompts), "prompt")] if server.prompts else []
+    return f"{server.name}  {', '.join(offers)}  ({server.entry.origin})"

@@ -12,9 +12,9 @@ from prompt_toolkit.keys import Keys
 
 from kode.cli.prompt.background import send_to_background
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.pictures import Picture, clipboard_picture, pasted_pictures
-from kode.cli.prompt.shrink import check
+from kode.cli.prompt.pictures import clipboard_picture, pasted_pictures
 from kode.errors import UserError
+from kode.pictures import Picture, check
 
 FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
 """Keys that no keyboard has stand for the window coming to the front and leaving it."""

@@ -1,7 +1,7 @@
 """Pictures at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
 
 What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`;
-one that is too large is made smaller by `shrink`.
+one that is too large is made smaller by `kode.pictures`.
 """
 
 import os
@@ -9,15 +9,14 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kode.cli.prompt.mentions import mentions
-from kode.images import NAMED_SO, looks_of
+from kode.images import looks_of
+from kode.pictures import Picture, read_picture
 from kode.programs import find_program
 
-MAX_READ_BYTES = 50_000_000
 CLIPBOARD_TIMEOUT_S = 3.0
 CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
@@ -25,27 +24,6 @@ CLIPBOARDS = (
     ("", ("pngpaste", "-")),
 )
 """(variable that says that it can work, command that writes the clipboard's picture)"""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture that will go with a message."""
-
-    name: str
-    data: bytes
-
-
-def read_picture(path: Path) -> Picture | None:
-    """The picture in a file; None for a file that is not there or no picture. One that is too large
-    comes too, so that it can be said."""
-    if not path.name.lower().endswith(NAMED_SO):
-        return None
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_READ_BYTES + 1)
-    except (OSError, ValueError):
-        return None
-    return Picture(path.name, data) if looks_of(data) is not None else None
 
 
 def pasted_pictures(text: str, cwd: Path) -> list[Picture]:

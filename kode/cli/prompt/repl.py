@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,17 +84,12 @@ async def _run_editor(
     from kode.cli.prompt.history import open_history
     from kode.cli.prompt.keys import bindings
 
-    def commands_of_extensions() -> Mapping[str, str]:
-        from kode.cli.prompt.extensions import commands_of
-
-        return {**names(state), **commands_of(state)}
-
     files = FileIndex(folder)
     completer = ReplCompleter(
         commands={name: command.summary for name, command in COMMANDS.items()},
         arguments=choices_of(state),
         files=files,
-        more=commands_of_extensions,
+        more=lambda: names(state),
     )
     editor = state.editor = Editor(
         state,

@@ -7,7 +7,6 @@ Like a command of the model's it can go to the background, where it is read and 
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from pathlib import Path
 from kode.contracts import Background
 from kode.errors import UserError
 from kode.tools.output import Capture, Lines
-from kode.tools.processes import WATCH
+from kode.tools.processes import WATCH, new_mark
 
 CALL_ID = "!"
 """What the background knows it by while it runs in front: there is one at a time."""
@@ -80,7 +79,7 @@ class _Running:
         self._show = show
         self._capture = capture
         self._lines = Lines()
-        self._mark = secrets.token_hex(12)
+        self._mark = new_mark()
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kode.cli import elsewhere
-from kode.cli.flags import MODE_MEANS, MODES
+from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
-from kode.cli.prompt.brought import shows
+from kode.cli.prompt.brought import show_servers, shows
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
@@ -24,7 +24,7 @@ from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
 from kode.cli.screen.lines import count, explained, one_line
-from kode.contracts import OTHER_MODE_NAMES
+from kode.contracts import MODE_MEANS, OTHER_MODE_NAMES
 from kode.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ async def use_model(state: PromptState, argument: str) -> None:
     """Shows the model, or uses another from the next request on. One that the person's own server
     does not have is refused: the session would stand on a model that fails."""
     if argument:
-        from kode.cli.prompt.choices import offers, served_models
+        from kode.providers.offered import offers, served_models
 
-        offered = await asyncio.to_thread(served_models, state.conversation)
+        offered = await asyncio.to_thread(served_models, state.conversation.config)
         if offered and not offers(offered, argument):
             raise UserError(
                 f"The server has no model {one_line(argument)}.{_similar(argument, offered)} "
@@ -126,10 +126,10 @@ async def use_model(state: PromptState, argument: str) -> None:
 
 def _near_models(conversation: "Conversation", model: str) -> str:
     """` Did you mean X?`; nothing where the server itself offers the model."""
-    from kode.cli.prompt.choices import ServedModels, models_of
+    from kode.providers.offered import ServedModels, offered_models
 
-    offered = tuple(name for name, _ in models_of(conversation, ServedModels()) if name != model)
-    return _similar(model, offered)
+    offered = offered_models(conversation.config, conversation.agent.provider, ServedModels())
+    return _similar(model, [name for name in offered if name != model])
 
 
 def _similar(model: str, names: Sequence[str]) -> str:
@@ -232,13 +232,6 @@ async def background(state: PromptState, argument: str) -> None:
     from kode.cli.prompt import background
 
     await background.background(state, argument)
-
-
-async def show_servers(state: PromptState, argument: str) -> None:
-    """The MCP servers of this session and what they offer."""
-    from kode.cli.prompt import extensions
-
-    await extensions.show_servers(state, argument)
 
 
 async def leave(state: PromptState, argument: str) -> None:

@@ -457,10 +457,6 @@ class PromptState:
         if command is not None:
             await command.run(self, argument)
             return
-        from kode.cli.prompt.extensions import run_extension
-
-        if await run_extension(self, name, argument):
-            return
         if said := elsewhere.PROMPT_COMMANDS.get(name):
             self.screen.print(said, "dim")
             return

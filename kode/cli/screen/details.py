@@ -9,7 +9,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.cli.screen.event_lines import verbs_of
 from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line, plural
 from kode.cli.screen.screen import Screen
 from kode.events import (
@@ -21,6 +20,7 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
+from kode.extensions.tool_names import verbs_of
 from kode.messages import Thinking, calls_of
 
 MAX_ENTRIES = 50

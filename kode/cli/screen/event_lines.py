@@ -26,31 +26,10 @@ from kode.events import (
     ToolFinished,
     TurnEnded,
 )
-
-VERBS = {
-    "read_file": ("Reading", "Read"),
-    "write_file": ("Writing", "Wrote"),
-    "edit_file": ("Editing", "Edited"),
-    "search_files": ("Searching", "Searched"),
-    "list_files": ("Listing", "Listed"),
-    "shell": ("Running", "Ran"),
-    "fetch_url": ("Fetching", "Fetched"),
-    "todo": ("Todo", "Todo"),
-    "delegate_tasks": ("Subagents:", "Subagents:"),
-    "memory": ("Remembering", "Memory"),
-    "mcp_search": ("Looking for a tool:", "Looked for a tool:"),
-}
-"""Tool name → what it is doing, what it did. A tool without verbs shows its name."""
-
+from kode.extensions.tool_names import verbs_of
 
 ENDED_WELL = "exit status 0"
 """The summary of a command of which there is nothing to say."""
-
-
-def verbs_of(name: str) -> tuple[str, str]:
-    """A tool of an MCP server is named by its subject."""
-    of_server = name.startswith(("mcp__", "mcp_call"))
-    return VERBS.get(name) or (("Calling", "Called") if of_server else (name, name))
 
 
 def doing(name: str, subject: str, width: int) -> str:

@@ -1,9 +1,6 @@
 from types import SimpleNamespace
 
-import pytest
-
 from kode.cli.prompt.choices import (
-    ServedModels,
     choices_of,
     memory_choices,
     model_choices,
@@ -11,6 +8,7 @@ from kode.cli.prompt.choices import (
 )
 from kode.cli.prompt.state import PromptState
 from kode.messages import user_message
+from kode.providers.offered import ServedModels
 from kode.session import log
 from tests.cli.fake_conversation import FakeConversation
 from tests.scripted_server import ScriptedServer
@@ -22,30 +20,6 @@ def test_the_models_of_the_provider_and_of_the_config_are_offered():
     assert next(iter(offered)) == "my-own"
     assert offered["claude-sonnet-5-5"] == "1M tokens · $2 in, $10 out"
     assert not any(name.startswith("gpt") for name in offered)
-
-
-def test_a_server_of_ones_own_says_which_models_it_has():
-    with ScriptedServer() as server:
-        names = ServedModels().of(server.openai_url)
-
-        assert [name for name, _ in model_choices("openai", [], names)] == list(names)
-        assert names
-
-
-@pytest.mark.parametrize(
-    "url", ["https://api.openai.com/v1", "http://127.0.0.1:9/v1", "http://10.0.0.1/v1", "junk"]
-)
-def test_other_servers_are_not_asked_and_faults_are_quiet(url):
-    assert ServedModels().of(url) == ()
-
-
-def test_a_server_is_asked_once_in_a_while():
-    served = ServedModels()
-    with ScriptedServer() as server:
-        served.of(server.openai_url)
-        served.of(server.openai_url)
-
-        assert server.count == 1
 
 
 def test_sessions_are_offered_with_what_was_asked(tmp_path):

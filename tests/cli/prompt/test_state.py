@@ -280,7 +280,7 @@ async def test_a_command_of_which_kode_has_no_like_gets_its_sentence(room):
 
 async def test_a_model_that_the_own_server_does_not_have_is_refused(room, monkeypatch):
     served = ("qwen2.5-coder:latest", "llama3.2:3b")
-    monkeypatch.setattr("kode.cli.prompt.choices.served_models", lambda conversation: served)
+    monkeypatch.setattr("kode.providers.offered.served_models", lambda config: served)
 
     text = await room.type("/model qwen2.5-codr")
 

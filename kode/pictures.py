@@ -1,23 +1,47 @@
-"""A picture that no server would take as it is, made smaller; what a picture is is `kode.images`.
+"""A picture on its way into a message: read from a file, and made smaller where no server would
+take it as it is. What a picture is is `kode.images`.
 
-Done by Pillow, which is imported only then. One that is small enough is sent byte for byte.
+Made smaller by Pillow, which is imported only then. One that is small enough is sent byte for byte.
 """
 
 import io
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.prompt.pictures import MAX_READ_BYTES, Picture
 from kode.errors import UserError
-from kode.images import MAX_BYTES, MAX_SIDE, checked, looks_of
+from kode.images import MAX_BYTES, MAX_SIDE, NAMED_SO, checked, looks_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
+MAX_READ_BYTES = 50_000_000
 SIDE = 2048
 """Pixels of the longer side afterwards: models look at no more than that."""
 MAX_PIXELS = 200_000_000
 """A picture of more is not opened: it takes four bytes a pixel."""
 JPEG_QUALITY = 85
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that will go with a message."""
+
+    name: str
+    data: bytes
+
+
+def read_picture(path: Path) -> Picture | None:
+    """The picture in a file; None for a file that is not there or no picture. One that is too large
+    comes too, so that it can be said."""
+    if not path.name.lower().endswith(NAMED_SO):
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_READ_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return Picture(path.name, data) if looks_of(data) is not None else None
 
 
 def fitting(picture: Picture) -> Picture:

@@ -4,20 +4,19 @@ import sys
 import pytest
 from PIL import Image
 
-from kode.cli.prompt import shrink
-from kode.cli.prompt.pictures import Picture
-from kode.cli.prompt.shrink import check, fitting
+from kode import pictures
 from kode.errors import UserError
 from kode.images import looks_of
+from kode.pictures import Picture, check, fitting
 from tests.pictures import png
 
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch):
     """As with the real limits, on pictures that are made in no time."""
-    monkeypatch.setattr(shrink, "MAX_BYTES", 40_000)
-    monkeypatch.setattr(shrink, "MAX_SIDE", 800)
-    monkeypatch.setattr(shrink, "SIDE", 200)
+    monkeypatch.setattr(pictures, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(pictures, "MAX_SIDE", 800)
+    monkeypatch.setattr(pictures, "SIDE", 200)
 
 
 def drawn(form, size=(400, 300), mode="RGB", noise=0, **options):
@@ -43,7 +42,7 @@ def test_a_photograph_is_made_smaller_and_stays_one():
 
     looks = looks_of(small.data)
     assert (looks.media_type, looks.width, looks.height) == ("image/jpeg", 200, 150)
-    assert len(small.data) <= shrink.MAX_BYTES
+    assert len(small.data) <= pictures.MAX_BYTES
 
 
 def test_a_picture_of_the_screen_loses_nothing_but_size():
@@ -55,7 +54,7 @@ def test_a_picture_of_the_screen_loses_nothing_but_size():
 
 def test_what_stays_too_large_as_png_becomes_a_jpeg_on_white():
     picture = drawn("PNG", mode="RGBA", noise=120)
-    assert len(picture.data) > shrink.MAX_BYTES
+    assert len(picture.data) > pictures.MAX_BYTES
 
     small = fitting(picture)
 
@@ -94,7 +93,7 @@ def test_a_damaged_picture_is_told_with_the_next_step():
 def test_what_is_too_large_even_for_that_is_told_before_anything_is_opened(monkeypatch):
     with pytest.raises(UserError, match="too large, 30000×30000 pixels"):
         check(Picture("shot.png", png(30_000, 30_000)))
-    monkeypatch.setattr(shrink, "MAX_READ_BYTES", 50)
+    monkeypatch.setattr(pictures, "MAX_READ_BYTES", 50)
     with pytest.raises(UserError, match="too large, 900×900 pixels"):
         check(drawn("PNG", size=(900, 900)))
 

@@ -1,0 +1,295 @@
+"""One open session of a client: its conversation, its prompts one after the other, its questions.
+
+What its events are to the client is `updates`; which sessions there are is `agent`.
+"""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acp import RequestError
+from acp.interfaces import Client
+from acp.schema import (
+    ClientCapabilities,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    PromptResponse,
+    StopReason,
+    Usage,
+)
+
+from kode.acp import updates as to_update
+from kode.acp.commands import COMMANDS, Command, command_in
+from kode.acp.faults import INTERNAL_ERROR
+from kode.acp.options import ConfigOption, available_commands, config_options
+from kode.acp.outbox import Outbox
+from kode.acp.prompts import Block, read_prompt
+from kode.acp.questions import ask_about_plan, ask_permission, fill_form
+from kode.acp.updates import Updates
+from kode.config import Loaded
+from kode.conversation import Conversation, open_conversation
+from kode.conversation.planning import approve_plan
+from kode.credentials import mask
+from kode.events import Event, TurnEnded
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_values import Form
+from kode.permissions.gate import Answer, Question, visible
+from kode.pictures import fitting
+from kode.providers.offered import ServedModels, offered_models
+from kode.session.plan import read_plan
+
+
+@dataclass
+class Live:
+    """An open session; made by `open_live`."""
+
+    client: Client
+    outbox: Outbox
+    updates: Updates
+    thread: int = field(default_factory=threading.get_ident)
+    opened: Conversation | None = None
+    models: tuple[str, ...] = ()
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """As the client was last told."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
+    """The prompt that runs, and those that wait for its end."""
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def talk(self) -> Conversation:
+        assert self.opened is not None
+        return self.opened
+
+    @property
+    def id(self) -> str:
+        """Also of a session that is kept nowhere."""
+        return self.talk.session.header.id
+
+    # ── what the conversation is given ───────────────────────────────────────────────────────
+
+    def emit(self, event: Event) -> None:
+        """From any thread; never waits."""
+        if threading.get_ident() != self.thread:
+            self.loop.call_soon_threadsafe(self.emit, event)
+            return
+        self.outbox.put(*self.updates.of(event))
+
+    async def ask(self, question: Question) -> Answer:
+        """Puts a permission question to the person, behind all that has happened so far."""
+        await self.outbox.sent()
+        about = next(
+            (
+                call
+                for call in self.updates.calls.values()
+                if not question.asker
+                and call.name == question.tool
+                and visible(call.subject) == question.subject
+            ),
+            None,
+        )
+        new_id = f"question-{uuid.uuid4().hex[:8]}"
+        return await ask_permission(self.client, self.id, question, about, self.updates.cwd, new_id)
+
+    async def elicit(self, form: Form) -> Mapping[str, Any] | None:
+        await self.outbox.sent()
+        return await fill_form(self.client, self.id, form)
+
+    # ── what the client asks for ─────────────────────────────────────────────────────────────
+
+    async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
+        """Runs a turn, or a command, when those before it have ended. All its updates are written
+        when this returns.
+
+        Raises: KodeError; RequestError for a turn that failed.
+        """
+        task = asyncio.ensure_future(self._prompt(blocks))
+        self.work.add(task)
+        task.add_done_callback(self.work.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            # Stopped before the turn had begun: nothing of it is in the session.
+            return PromptResponse(stop_reason="cancelled")
+        finally:
+            await self.outbox.sent()
+
+    def cancel(self) -> None:
+        """Stops the prompt that runs, and drops those that wait."""
+        for task in self.work:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Stops what runs and ends the session."""
+        self.cancel()
+        if self.work:
+            await asyncio.wait(self.work)
+        await self.talk.close()
+        await self.outbox.sent()
+
+    def options(self) -> list[ConfigOption]:
+        status = self.talk.status()
+        return config_options(status.mode, status.model, self.models)
+
+    def set_mode(self, mode: Any) -> None:
+        """Sets the permission mode, and says so in both ways that clients know."""
+        self.talk.set_permission_mode(mode)
+        self.tell_options()
+
+    async def set_model(self, model: str) -> None:
+        """Raises: UserError for a model that cannot be used."""
+        await asyncio.to_thread(self.talk.use_model, model)
+        self.tell_options()
+
+    def tell_options(self) -> None:
+        """Tells the client mode and model as they are now."""
+        mode = CurrentModeUpdate(
+            session_update="current_mode_update", current_mode_id=self.talk.mode
+        )
+        options = ConfigOptionUpdate(
+            session_update="config_option_update", config_options=self.options()
+        )
+        self.outbox.put(mode, options)
+
+    def tell_commands(self) -> None:
+        """Tells the client what a message may begin with."""
+        talk = self.talk
+        own = {name: (one.summary, one.hint) for name, one in COMMANDS.items()}
+        brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
+        prompts = talk.extensions.commands() if talk.extensions is not None else {}
+        served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
+        offered = {**own, **brought, **served}
+        if offered != self.commands:
+            self.commands = offered
+            self.outbox.put(available_commands(offered))
+
+    async def look_up_models(self) -> None:
+        """Finds out which models are on offer; a server on this machine is asked."""
+        talk = self.talk
+        found = await asyncio.to_thread(
+            offered_models, talk.config, talk.agent.provider, ServedModels()
+        )
+        self.models = tuple(found)
+
+    # ── a prompt ─────────────────────────────────────────────────────────────────────────────
+
+    async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
+        async with self._one_at_a_time:
+            prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
+            if found := command_in(prompt.text):
+                return await self._command(*found)
+            talk = self.talk
+            before, waiting = talk.mode, talk.attachments
+            try:
+                for picture in prompt.pictures:
+                    small = await asyncio.to_thread(fitting, picture)
+                    talk.attach_picture(small.name, small.data)
+                talk.attachments += prompt.attachments
+                ended = await self._turn(prompt.text)
+            except BaseException:  # not begun: what came with it is not for the next prompt
+                talk.attachments = waiting
+                raise
+            while talk.fresh_plan and ended.status == "success":
+                mode = await self._approved_plan()
+                if mode is None:
+                    break
+                ended = await self._turn(await approve_plan(talk, mode))
+            if talk.mode != before:
+                self.tell_options()
+            return self._response(ended)
+
+    async def _turn(self, text: str) -> TurnEnded:
+        opened_before = self.talk.opened
+        ended = await self.talk.turn(text)
+        status = self.talk.status()
+        self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
+        if not opened_before:  # servers have come up since, and what was approved counts
+            self.tell_commands()
+        return ended
+
+    async def _approved_plan(self) -> Any:
+        await self.outbox.sent()
+        plan = await asyncio.to_thread(read_plan, self.talk.agent.place.plan)
+        return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
+
+    async def _command(self, command: Command, argument: str) -> PromptResponse:
+        before = self.talk.mode
+        self.outbox.put(to_update.message(await command.run(self.talk, argument)))
+        if self.talk.mode != before:
+            self.tell_options()
+        return PromptResponse(stop_reason="end_turn")
+
+    def _response(self, ended: TurnEnded) -> PromptResponse:
+        """Raises: RequestError for a turn that failed, with what to do next."""
+        usage = Usage(
+            input_tokens=ended.usage.input_tokens,
+            output_tokens=ended.usage.output_tokens,
+            total_tokens=ended.usage.input_tokens + ended.usage.output_tokens,
+            cached_read_tokens=ended.usage.cached_tokens,
+            cached_write_tokens=ended.usage.cache_write_tokens,
+        )
+        reason = self._stop_reason(ended)
+        if reason is None:
+            raise RequestError(INTERNAL_ERROR, ended.error or "The turn failed.")
+        if ended.error and reason != "cancelled":
+            self.outbox.put(to_update.message(f"\n\n{ended.error}", str(uuid.uuid4())))
+        return PromptResponse(stop_reason=reason, usage=usage)
+
+    def _stop_reason(self, ended: TurnEnded) -> StopReason | None:
+        """None for a failure."""
+        if ended.status == "success":
+            return "end_turn"
+        if ended.status == "interrupted":
+            return "cancelled"
+        if ended.status == "timeout" or ended.steps >= self.talk.agent.limits.max_steps:
+            return "max_turn_requests"
+        if self.updates.last_stop == "refusal":
+            return "refusal"
+        return "max_tokens" if self.updates.last_stop == "length" else None
+
+
+async def open_live(
+    client: Client,
+    can: ClientCapabilities,
+    loaded: Loaded,
+    *,
+    cwd: Path,
+    session_id: str | None,
+    servers: Sequence[Entry],
+    keep_session: bool,
+    trust_project: bool,
+) -> Live:
+    """Opens a new session, or the one named, for a client. Nothing is sent before `release`.
+
+    Raises: what `open_conversation` raises.
+    """
+    live: Live
+
+    async def send(update: to_update.Update) -> None:
+        await client.session_update(live.id, update)
+
+    live = Live(client=client, outbox=Outbox(send), updates=Updates(cwd))
+    has_forms = can.elicitation is not None
+    talk = live.opened = await open_conversation(
+        loaded,
+        cwd=cwd,
+        emit=live.emit,
+        ask=live.ask,
+        elicit=live.elicit if has_forms else None,
+        session_id=session_id,
+        keep_session=keep_session,
+        trust_project=trust_project,
+        servers=servers,
+    )
+    live.updates.tools = lambda: talk.agent.tools
+    live.updates.mask = lambda text: mask(text, talk.agent.secrets)
+    live.updates.cost_usd = lambda: talk.status().cost_usd
+    if talk.extensions is not None:
+        talk.extensions.start_all()
+    return live

@@ -1,0 +1,106 @@
+"""The two pipes to the client: JSON messages, one a line.
+
+Nothing else of the process reads or writes them: standard input is empty and standard output goes
+to standard error for whoever prints, also in programs that kode starts.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from kode.errors import UserError
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Of one line: pictures travel inside messages."""
+
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+
+class Pipes:
+    """Messages to and from the client; what `acp` calls a transport."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.lost = asyncio.Event()
+        """Set when the client no longer reads."""
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None at the end of input. What is no message is answered with an
+        error and skipped."""
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError:
+                await self._refuse(INVALID_REQUEST, "A message may have at most 64 MB.")
+                continue
+            if not line:
+                return None
+            if not line.strip():
+                continue
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                await self._refuse(PARSE_ERROR, "This line is no JSON: send one message a line.")
+                continue
+            if isinstance(message, dict):
+                return message
+            await self._refuse(INVALID_REQUEST, "A message has to be a JSON object.")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Writes a message. To a client that no longer reads nothing is written, silently: its
+        absence is `lost`."""
+        if self.lost.is_set():
+            return
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
+        # Halves of characters, which no JSON reader takes, become "?".
+        self._writer.write(text.encode("utf-8", "replace") + b"\n")
+        try:
+            await self._writer.drain()
+        except OSError:
+            self.lost.set()
+
+    async def close(self) -> None:
+        """Flushes and closes the writing side."""
+        self._writer.close()
+
+    async def _refuse(self, code: int, text: str) -> None:
+        error = {"code": code, "message": text}
+        await self.send({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+async def open_pipes() -> Pipes:
+    """Takes standard input and output for the protocol.
+
+    Raises: UserError where they are files.
+    """
+    incoming, outgoing = _taken_descriptors()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+    # A protocol for each: one of its own tells the writer when to wait.
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    try:
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
+        )
+        transport, _ = await loop.connect_write_pipe(
+            lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
+        )
+    except ValueError as error:
+        raise UserError(
+            "`kode acp` talks with an editor over pipes, and standard input or output is a file. "
+            "Let the editor start it: see docs/editors.md."
+        ) from error
+    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+
+def _taken_descriptors() -> tuple[int, int]:
+    sys.stdout.flush()
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing

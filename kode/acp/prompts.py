@@ -1,0 +1,155 @@
+"""What a client sends with a prompt: text, links, embedded files and pictures → one message.
+
+What is linked or embedded from outside the folders of work is text from outside, as with
+`kode run --ctx`.
+"""
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from kode.conversation import Conversation
+from kode.conversation.attachments import MAX_ATTACHED_BYTES, attached, read_text
+from kode.errors import UserError
+from kode.messages import Text
+from kode.pictures import Picture, read_picture
+
+Block = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
+
+NOTHING_SAID = "Look at what is attached."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A prompt as kode takes it."""
+
+    text: str
+    attachments: tuple[Text, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+
+
+def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
+    """Reads linked files: call it in a thread.
+
+    Raises: UserError for what kode cannot take, or a prompt with nothing in it.
+    """
+    words: list[str] = []
+    attachments: list[Text] = []
+    pictures: list[Picture] = []
+    for block in blocks:
+        match block:
+            case TextContentBlock():
+                words.append(block.text)
+            case ImageContentBlock():
+                name = _name_of(block.uri) or f"picture-{len(pictures) + 1}"
+                pictures.append(Picture(name, _decoded(block.data, name)))
+            case AudioContentBlock():
+                raise UserError("kode cannot listen to audio. Send the words as text.")
+            case ResourceContentBlock():
+                words.append(_mention(block.uri, talk.cwd))
+                taken = _linked(block, talk)
+                if isinstance(taken, Picture):
+                    pictures.append(taken)
+                elif taken is not None:
+                    attachments.append(taken)
+            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
+                words.append(_mention(resource.uri, talk.cwd))
+                attachments.append(_embedded(resource, talk))
+            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
+                words.append(_mention(resource.uri, talk.cwd))
+                name = _name_of(resource.uri) or "a file"
+                if not (resource.mime_type or "").startswith("image/"):
+                    raise UserError(
+                        f"{name} is neither text nor a picture, so it cannot go with a message. "
+                        "Name its path instead."
+                    )
+                pictures.append(Picture(name, _decoded(resource.blob, name)))
+    text = _joined(words).strip()
+    if not text and not attachments and not pictures:
+        raise UserError("The prompt is empty: say what kode is to do.")
+    return Prompt(
+        text=text or NOTHING_SAID, attachments=tuple(attachments), pictures=tuple(pictures)
+    )
+
+
+def path_of(uri: str) -> Path | None:
+    """The path of a file's URI; None for another's."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return Path(unquote(parts.path))
+
+
+def _mention(uri: str, cwd: Path) -> str:
+    """How a message names what goes with it: `@src/a.py`, where a client put it."""
+    path = path_of(uri)
+    if path is None:
+        return uri
+    return f"@{os.path.relpath(path, cwd)}" if path.is_relative_to(cwd) else f"@{path}"
+
+
+def _linked(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
+    """What a link leads to; None for what the model has to look at itself: folders, large files,
+    pages."""
+    path = path_of(block.uri)
+    if path is None:
+        return None
+    if picture := read_picture(path):
+        return picture
+    try:
+        text = read_text(path)
+    except UserError:
+        return None
+    return attached(str(path), text, path, talk.agent.place.roots, talk.agent.marks)
+
+
+def _embedded(resource: TextResourceContents, talk: Conversation) -> Text:
+    if len(resource.text) > MAX_ATTACHED_BYTES:
+        raise UserError(
+            f"{resource.uri} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
+            "that kode reads the parts it needs."
+        )
+    path = path_of(resource.uri)
+    name = str(path) if path is not None else resource.uri
+    return attached(name, resource.text, path, talk.agent.place.roots, talk.agent.marks)
+
+
+def _joined(words: Sequence[str]) -> str:
+    """The pieces of a message as one text; a link may stand in the middle of a sentence."""
+    text = ""
+    for word in words:
+        glued = re.search(r"(?:^|[\s(\[\"'`])$", text) or re.match(r"[\s.,;:!?)\]\"'`]", word)
+        text += word if glued else f" {word}"
+    return text
+
+
+def _name_of(uri: str | None) -> str:
+    return os.path.basename(unquote(urlsplit(uri or "").path))
+
+
+def _decoded(data: str, name: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UserError(f"{name} is no base64 data, so it cannot be shown to the model.") from error

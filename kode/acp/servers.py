@@ -1,0 +1,66 @@
+"""MCP servers that a client names for a session: trusted as the person's own, written nowhere."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
+
+from kode import paths
+from kode.errors import UserError
+from kode.extensions.mcp_config import Entry
+
+Named = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+
+ORIGIN = Path("the editor")
+"""Where an error says that such a server was configured."""
+
+
+def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
+    """The servers as kode knows them. They may change the project and use the network, since a
+    client starts them without a sandbox and has no way to say what they need.
+
+    Raises: UserError for a kind of server that kode does not speak with.
+    """
+    entries: dict[str, Entry] = {}
+    for server in servers:
+        name = _free_name(server.name, entries)
+        entries[name] = Entry(
+            name=name,
+            origin=ORIGIN,
+            scope="client",
+            project=paths.project_root(cwd),
+            values=_values(server),
+        )
+    return tuple(entries.values())
+
+
+def _values(server: Named) -> dict[str, Any]:
+    match server:
+        case McpServerStdio():
+            return {
+                "command": server.command,
+                "args": list(server.args),
+                "env": {one.name: one.value for one in server.env},
+                "write": True,
+                "network": True,
+            }
+        case HttpMcpServer():
+            headers = {one.name: one.value for one in server.headers}
+            return {"type": "http", "url": server.url, "headers": headers}
+        case _:
+            raise UserError(
+                f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio and "
+                "Streamable HTTP. Configure it in one of these ways."
+            )
+
+
+def _free_name(name: str, taken: dict[str, Entry]) -> str:
+    """A name that can be part of a tool's: `My Server` → `My-Server`."""
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:36] or "server"
+    number, free = 1, plain
+    while free in taken:
+        number += 1
+        free = f"{plain}-{number}"
+    return free

@@ -1,0 +1,297 @@
+"""Events → updates of a session. It keeps what of earlier events an update needs: the calls, their
+output so far, the message that is being said.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, assert_never
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    Cost,
+    CurrentModeUpdate,
+    PlanEntry,
+    PlanEntryStatus,
+    SessionInfoUpdate,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from kode.acp.calls import Shown, edits_of, proposed_edits, shown_call, text_content
+from kode.contracts import Tool
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    PlanKept,
+    Replied,
+    RetryScheduled,
+    SessionStarted,
+    Steered,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Working,
+)
+from kode.messages import StopReason, ToolCall, calls_of, shorten
+from kode.session.entries import timestamp
+from kode.session.plan import read_plan, steps_of
+
+Update = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCallStart
+    | ToolCallProgress
+    | AgentPlanUpdate
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+)
+
+MAX_LIVE_CHARS = 16_000
+"""Of the output of a command while it runs: its end."""
+MAX_RESULT_CHARS = 60_000
+TITLE_CHARS = 80
+
+TODO_STATUS: dict[str, PlanEntryStatus] = {
+    "pending": "pending",
+    "doing": "in_progress",
+    "done": "completed",
+}
+
+
+@dataclass
+class Updates:
+    """What the events of one session are to its client."""
+
+    cwd: Path
+    tools: Callable[[], Sequence[Tool]] = tuple
+    """Those of the moment."""
+    mask: Callable[[str], str] = lambda text: text
+    """Hides the values of keys, in what the model wrote."""
+    cost_usd: Callable[[], float | None] = lambda: None
+    """Of the session's turns that have ended."""
+    last_stop: StopReason | None = None
+    """Of the last reply."""
+    titled: bool = False
+    calls: dict[str, Shown] = field(default_factory=dict)
+    """Those without a result, in the order asked."""
+    _output: dict[str, str] = field(default_factory=dict)
+    _agents: dict[int, str] = field(default_factory=dict)
+    _message_id: str = ""
+    _usage: UsageUpdate | None = None
+    _turn_usd: float = 0.0
+    """Of the turn that runs: the session counts it at its end."""
+
+    def of(self, event: Event) -> list[Update]:
+        """The updates that say what has happened; none for what a client does not show."""
+        match event:
+            case TurnStarted():
+                return self._title(event.text)
+            case StepStarted():
+                self._message_id = str(uuid.uuid4())
+                return []
+            case TextDelta():
+                return [message(event.text, self._message_id)]
+            case ThinkingDelta():
+                return [thought(event.text, self._message_id)]
+            case RetryScheduled():
+                return self._retried(event)
+            case Replied():
+                return self._replied(event)
+            case ToolStarted():
+                known = self._known(event.call_id, event.name, event.subject)
+                return [*known, progress(event.call_id, status="in_progress")]
+            case ToolOutput():
+                return self._put_out(event)
+            case ToolFinished():
+                return self._finished(event)
+            case ContextReduced():
+                what = "Compacted" if event.kind == "compaction" else "Dropped old tool output"
+                said = f"{what}: {event.tokens_before:,} → {event.tokens_after:,} tokens"
+                return [note(said)]
+            case PlanKept():
+                return [plan_update(read_plan(Path(event.path)))]
+            case AgentProgress():
+                return self._agent(event.index, f"{event.goal}: {event.activity}")
+            case AgentFinished():
+                return self._agent(event.index, f"{event.goal}: {event.status}\n{event.summary}")
+            case MemoryChanged():
+                return [] if event.of_session else [note(f"Memory: {event.text}")]
+            case Notice():
+                return [note(event.text)]
+            case TurnEnded():
+                self._turn_usd = 0.0
+                return [SessionInfoUpdate(session_update="session_info_update", updated_at=now())]
+            case SessionStarted() | Steered() | Working():
+                return []
+            case _:
+                assert_never(event)
+
+    def start(self, call: ToolCall) -> ToolCallStart:
+        """A call that the model has asked for, before anything became of it."""
+        masked = ToolCall(id=call.id, name=call.name, arguments=self.mask(call.arguments))
+        shown = self.calls[call.id] = shown_call(masked, self.tools(), self.cwd)
+        return ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=shown.id,
+            title=shown.title,
+            kind=shown.kind,
+            status="pending",
+            content=proposed_edits(shown) or None,
+            locations=shown.locations,
+            raw_input=dict(shown.arguments),
+        )
+
+    def usage(self, used: int, size: int) -> list[Update]:
+        """How full the model's window is, and what the session has cost so far; nothing where that
+        was the last that was said."""
+        known = self.cost_usd()
+        cost = None if known is None else known + self._turn_usd
+        usage = UsageUpdate(
+            session_update="usage_update",
+            used=used,
+            size=size,
+            cost=None if cost is None else Cost(amount=cost, currency="USD"),
+        )
+        if usage == self._usage:
+            return []
+        self._usage = usage
+        return [usage]
+
+    def _title(self, text: str) -> list[Update]:
+        if self.titled or not text.strip():
+            return []
+        self.titled = True
+        return [title_update(text, now())]
+
+    def _retried(self, event: RetryScheduled) -> list[Update]:
+        if event.discards_text:  # what is said again is another message
+            self._message_id = str(uuid.uuid4())
+        tries = f"attempt {event.attempt + 1} of {event.max_attempts}"
+        return [note(f"{event.reason} Trying again in {event.delay_s:.0f} s ({tries}).")]
+
+    def _replied(self, event: Replied) -> list[Update]:
+        self.last_stop = event.message.stop
+        self._turn_usd += event.cost_usd or 0.0
+        starts = [self.start(call) for call in calls_of(event.message)]
+        return [*starts, *self.usage(event.context_tokens, event.context_window)]
+
+    def _known(self, call_id: str, name: str, subject: str) -> list[Update]:
+        """What a command of the person's own runs was asked for by no reply."""
+        if call_id in self.calls:
+            return []
+        call = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
+        return [call.model_copy(update={"title": subject or name})]
+
+    def _put_out(self, event: ToolOutput) -> list[Update]:
+        text = self._output[event.call_id] = self._output.get(event.call_id, "") + event.text
+        if len(text) > 2 * MAX_LIVE_CHARS:
+            self._output[event.call_id] = text[-MAX_LIVE_CHARS:]
+        shown = (text + event.partial)[-MAX_LIVE_CHARS:]
+        return [progress(event.call_id, content=[text_content(shown)])]
+
+    def _finished(self, event: ToolFinished) -> list[Update]:
+        known = self._known(event.call_id, event.name, event.subject)
+        shown = self.calls.pop(event.call_id)
+        self._output.pop(event.call_id, None)
+        edits, places = edits_of(event.diff, self.cwd)
+        status = "failed" if event.is_error else "completed"
+        content = [*edits]
+        if shown.kind != "edit" or event.is_error or not edits:
+            content.append(text_content(event.text[:MAX_RESULT_CHARS]))
+        updates: list[Update] = [
+            *known,
+            progress(event.call_id, status=status, content=content, locations=places or None),
+        ]
+        if event.name == "todo" and not event.is_error:
+            updates.append(todo_update(shown))
+        return updates
+
+    def _agent(self, index: int, line: str) -> list[Update]:
+        """Subagents work in the one call that started them."""
+        self._agents[index] = line
+        running = [one.id for one in self.calls.values() if one.name == "delegate_tasks"]
+        if not running:
+            return []
+        lines = "\n".join(f"{number + 1}. {line}" for number, line in sorted(self._agents.items()))
+        return [progress(running[0], content=[text_content(lines)])]
+
+
+def message(text: str, message_id: str | None = None) -> AgentMessageChunk:
+    return AgentMessageChunk(
+        session_update="agent_message_chunk", content=block(text), message_id=message_id or None
+    )
+
+
+def thought(text: str, message_id: str | None = None) -> AgentThoughtChunk:
+    return AgentThoughtChunk(
+        session_update="agent_thought_chunk", content=block(text), message_id=message_id or None
+    )
+
+
+def note(text: str) -> AgentThoughtChunk:
+    """A word of kode's own, which is no part of the answer."""
+    return thought(f"{text}\n", str(uuid.uuid4()))
+
+
+def block(text: str) -> TextContentBlock:
+    return TextContentBlock(type="text", text=text)
+
+
+def progress(call_id: str, **changed: Any) -> ToolCallProgress:
+    """What has changed of a call."""
+    return ToolCallProgress(session_update="tool_call_update", tool_call_id=call_id, **changed)
+
+
+def title_update(text: str, updated_at: str) -> SessionInfoUpdate:
+    return SessionInfoUpdate(
+        session_update="session_info_update",
+        title=shorten(text, TITLE_CHARS),
+        updated_at=updated_at,
+    )
+
+
+def todo_update(call: Shown) -> AgentPlanUpdate:
+    """The plan that the model's list of things to do is."""
+    items = call.arguments.get("items")
+    entries = [
+        _entry(str(one.get("text", "")), TODO_STATUS.get(str(one.get("status")), "pending"))
+        for one in (items if isinstance(items, list) else [])
+        if isinstance(one, dict)
+    ]
+    return AgentPlanUpdate(session_update="plan", entries=entries)
+
+
+def plan_update(plan: str) -> AgentPlanUpdate:
+    """The steps of the plan in a session's plan file."""
+    entries = [_entry(text, "completed" if done else "pending") for text, done in steps_of(plan)]
+    return AgentPlanUpdate(session_update="plan", entries=entries)
+
+
+def _entry(text: str, status: PlanEntryStatus) -> PlanEntry:
+    return PlanEntry(content=text, priority="medium", status=status)
+
+
+def now() -> str:
+    return timestamp()

@@ -1,0 +1,61 @@
+"""Files that go with a message: what is in one of the folders of work is the person's; all else is
+text from outside, and so is what a session that had read such text left in a file.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from kode.engine.fence import fenced
+from kode.errors import UserError
+from kode.messages import Text
+from kode.session.marks import Marks
+
+MAX_ATTACHED_BYTES = 256 * 1024
+
+
+def attached(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
+    """The text of a file as a part of a message, under the name by which it was given; `path` is
+    None for what is no file of this machine."""
+    return part_of(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
+
+
+def part_of(
+    text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
+) -> Text:
+    """A text about `path` as a part of a message; without a path it is from `outside`."""
+    if path is not None:
+        outside = _source_of(path, roots, marks)
+    if outside:
+        return Text(text=fenced(text, outside), source="outside")
+    return Text(text=text, source="attachment")
+
+
+def _source_of(path: Path, roots: Sequence[Path], marks: Marks) -> str:
+    """The outside source of what is in a file or a folder; "" for the project's own."""
+    if not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+        return str(path)
+    return marks.among([str(path)]) if path.is_file() else ""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, or of a pipe as `<(command)` gives it.
+
+    Raises: UserError for one that is missing, too large, or no text.
+    """
+    try:
+        with path.open("rb") as file:
+            # A device may have no end.
+            kind = os.fstat(file.fileno()).st_mode
+            readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
+            data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"{why}. Name files to read.") from error
+    if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
+        raise UserError(
+            "only text files of at most 256 KB, and pictures, can be attached. "
+            "Name it in the task instead, so that kode reads the parts it needs."
+        )
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,115 @@
+"""Where clients of the server may have kode work, in which mode, how deep, at what cost.
+
+A client is a program that acts for the person who has started the server: within what the flags of
+the server and the person's own settings allow, and no further.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kode import paths
+from kode.config import Loaded, load_config
+from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a client asks for in a session; None: as the person's settings have it."""
+
+    mode: str | None = None
+    model: str | None = None
+    max_steps: int | None = None
+    max_budget_usd: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    roots: tuple[Path, ...]
+    """The folders below which sessions may work; absolute, links resolved."""
+    full: bool = False
+    """Whether mode `full` may be asked for."""
+    depth: int = 0
+    """How many kodes this process was started inside of; see `kode.programs.depth`."""
+
+    def holds(self, folder: Path) -> bool:
+        """Whether a real path is a root, or below one."""
+        return any(folder.is_relative_to(root) for root in self.roots)
+
+    def folder(self, cwd: str) -> Path:
+        """The real folder that `cwd` names. Raises: UserError for one that is not there, or that no
+        root allows."""
+        try:
+            folder = Path(cwd).expanduser().resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"{cwd} is not there. Give the absolute path of a folder.") from error
+        if not folder.is_dir():
+            raise UserError(f"{cwd} is not a folder. Give the folder to work in.")
+        if not self.holds(folder):
+            allowed = ", ".join(map(str, self.roots))
+            raise UserError(
+                f"{folder} is outside of what this server may work in ({allowed}). The person can "
+                f"allow it by starting it as `kode mcp serve --root {folder}`."
+            )
+        return folder
+
+    def settings(self, cwd: Path, wish: Wish) -> Loaded:
+        """The person's settings for a session in `cwd`, with what the client wishes. Limits only
+        become lower by a wish.
+
+        Raises: UserError for what the server does not allow; ConfigError.
+        """
+        loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
+        config = loaded.config
+        deeper = config.subagent.max_depth - self.depth
+        if deeper < 0:
+            raise UserError(
+                f"This kode was started inside of {self.depth} others, and `subagent.max_depth` is "
+                f"{config.subagent.max_depth}: do the work in the session that you are."
+            )
+        mode = self.mode(wish.mode, config.permissions.mode, cwd)
+        changes: dict[str, Any] = {
+            "permissions": config.permissions.model_copy(update={"mode": mode}),
+            "subagent": config.subagent.model_copy(update={"max_depth": deeper}),
+            "max_steps": min(wish.max_steps or config.max_steps, config.max_steps),
+        }
+        if wish.model:
+            changes["model"] = wish.model
+        if wish.max_budget_usd is not None:
+            most = config.max_budget_usd
+            changes["max_budget_usd"] = min(wish.max_budget_usd, most or wish.max_budget_usd)
+        return replace(loaded, config=config.model_copy(update=changes))
+
+    def mode(self, wished: str | None, own: PermissionMode, cwd: Path) -> PermissionMode:
+        """The mode of a session in `cwd`. Where the person's `own` is looser than this server
+        allows, it is `ask`. Raises: UserError for a wish that is."""
+        name = OTHER_MODE_NAMES.get(wished, wished) if wished else own
+        mode = next((mode for mode in MODES if mode == name), None)
+        if mode is None:
+            raise UserError(f"There is no mode {wished!r}. The modes are: {', '.join(MODES)}.")
+        if why := self._too_loose(mode, cwd):
+            if wished:
+                raise UserError(why)
+            return "ask"
+        return mode
+
+    def _too_loose(self, mode: PermissionMode, cwd: Path) -> str:
+        """Why a mode is not to be had in `cwd`, and what would allow it; "" where it is."""
+        if mode == "full" and not self.full:
+            return (
+                "Mode full is not allowed here: use auto-edit, which asks about what leaves the "
+                "project, or the person starts the server with --allow-full."
+            )
+        project = paths.project_root(cwd)
+        if mode == "auto-edit" and not self.holds(project.resolve()):
+            return (
+                f"In mode auto-edit commands may change all of the repository {project}, which is "
+                "more than this server may work in. Use mode ask, or the person starts it as "
+                f"`kode mcp serve --root {project}`."
+            )
+        return ""
+
+
+MODES: tuple[PermissionMode, ...] = ("ask", "auto-edit", "plan", "full")

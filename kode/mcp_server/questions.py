@@ -1,0 +1,173 @@
+"""A permission question as a state that a client answers with `kode_answer`, and as a form for its
+person where it can show one (an elicitation).
+
+The protocol has two ways for a form. Up to 2025-11-25 the server asks the client while a call runs;
+from 2026-07-28 on the call returns with the form, and the client repeats it with what it was filled
+in with.
+"""
+
+import asyncio
+import functools
+import json
+from typing import Any, cast
+
+from mcp.server.mcpserver import Context
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestedSchema,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from kode.errors import UserError
+from kode.mcp_server.talk import Asked, Talk
+from kode.permissions.gate import Answer, Question
+
+MAX_WAIT_S = 50.0
+"""Many clients give up on a call after a minute."""
+MAX_FORMS = 8
+"""In one call of a client that repeats it with each; clients give up after about ten."""
+
+_CHOICES = ("once", "session", "project", "no")
+
+
+async def follow(
+    context: Context[Any], talk: Talk, cursor: int, wait_s: float, forms: int = 0
+) -> dict[str, Any] | InputRequiredResult:
+    """Waits until the turn has ended or asks what only `kode_answer` can answer, at most `wait_s`;
+    gives the state. Meanwhile questions are put to the client's person where it can do that."""
+
+    async def report(number: int, line: str) -> None:
+        await context.report_progress(number, message=line)
+
+    until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
+    while True:
+        await talk.settled(until, report)
+        asked = talk.asked
+        if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
+            return _state(talk, cursor)
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            talk.put_form(asked, shown=True)
+            # It outlives the call: a person takes longer than a client waits.
+            filling = asyncio.create_task(_fill_in(context.request_context.session, talk, asked))
+            asked.answer.add_done_callback(functools.partial(_withdraw, filling))
+            continue
+        if forms >= MAX_FORMS:
+            return _state(talk, cursor)
+        kept = {"session": talk.open.session.id, "cursor": cursor, "forms": forms + 1}
+        return InputRequiredResult(
+            input_requests={asked.id: ElicitRequest(params=_form(asked.question))},
+            request_state=json.dumps(kept),
+        )
+
+
+def resumed(context: Context[Any]) -> dict[str, Any] | None:
+    """What `follow` left for the repetition of this call; None for a call that is none."""
+    kept = json.loads(context.request_state) if context.request_state else None
+    return kept if isinstance(kept, dict) else None
+
+
+def take_forms(context: Context[Any], talk: Talk) -> None:
+    """Takes in what the person has filled in."""
+    for question_id, filled in (context.input_responses or {}).items():
+        asked = talk.asked
+        if asked is not None and asked.id == question_id and isinstance(filled, ElicitResult):
+            _take(talk, asked, filled)
+
+
+def as_state(asked: Asked) -> dict[str, Any]:
+    """A question, whole, for the client itself."""
+    question = asked.question
+    choices = _CHOICES if question.may_always else ("once", "no")
+    whole = {
+        "id": asked.id,
+        "title": question.title,
+        "tool": question.tool,
+        "asked_by": question.asker,
+        "what": question.preview,
+        "destroys": list(question.dangers),
+        "why": question.reason,
+        "choices": {choice: _meaning(choice, question) for choice in choices},
+    }
+    return {key: value for key, value in whole.items() if value not in ("", [])}
+
+
+def _state(talk: Talk, cursor: int) -> dict[str, Any]:
+    state = talk.state(cursor)
+    if talk.asked is not None:
+        state["question"] = as_state(talk.asked)
+        if talk.asked.with_person:
+            state["question"]["asked"] = "the person, by a form; `kode_answer` takes its place"
+    return state
+
+
+def _has_forms(context: Context[Any]) -> bool:
+    capabilities = context.client_capabilities
+    forms = capabilities.elicitation if capabilities is not None else None
+    return forms is not None and (forms.form is not None or forms.url is None)
+
+
+def _withdraw(form: "asyncio.Task[None]", answer: "asyncio.Future[Answer]") -> None:
+    form.cancel()
+
+
+async def _fill_in(session: ServerSession, talk: Talk, asked: Asked) -> None:
+    form = _form(asked.question)
+    try:
+        filled = await session.elicit_form(form.message, form.requested_schema)
+    except (MCPError, ValidationError, OSError):
+        talk.put_form(asked, shown=False, left=True)
+    else:
+        _take(talk, asked, filled)
+
+
+def _take(talk: Talk, asked: Asked, filled: ElicitResult) -> None:
+    """A form that was put away without a choice leaves the question to the client."""
+    content = filled.content or {}
+    choice, message = content.get("choice"), content.get("message")
+    if filled.action == "decline":
+        choice = "no"
+    if filled.action == "cancel" or choice not in _CHOICES:
+        return talk.put_form(asked, shown=False, left=True)
+    answer = Answer(choice=cast(Any, choice), message=str(message or ""))
+    try:
+        talk.answer(asked.id, answer)
+    except UserError:
+        talk.put_form(asked, shown=False, left=True)
+
+
+def _form(question: Question) -> ElicitRequestFormParams:
+    choices = _CHOICES if question.may_always else ("once", "no")
+    by = f" (asked by {question.asker})" if question.asker else ""
+    pieces = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)
+    schema: ElicitRequestedSchema = {
+        "type": "object",
+        "properties": {
+            "choice": {
+                "type": "string",
+                "title": "May it?",
+                "enum": list(choices),
+                "enumNames": [_meaning(choice, question) for choice in choices],
+                "default": "no",
+            },
+            "message": {"type": "string", "title": "With no: what to do instead"},
+        },
+        "required": ["choice"],
+    }
+    message = "\n\n".join(piece.rstrip() for piece in pieces if piece.strip())
+    return ElicitRequestFormParams(message=message, requested_schema=schema)
+
+
+def _meaning(choice: str, question: Question) -> str:
+    rules = ", ".join(question.rules)
+    return {
+        "once": "yes, once",
+        "session": f"yes, always in this session: {rules}",
+        "project": f"yes, always in this project: {rules}",
+        "no": "no; a message says what to do instead",
+    }[choice]

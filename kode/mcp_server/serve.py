@@ -1,0 +1,83 @@
+"""The server on stdin and stdout: from the first message until the client leaves or a signal comes.
+
+stdout carries messages alone: the SDK points it at stderr for all else in the process. A client
+that closes stdin gives the conversations their time to end; after a signal what memory had still to
+do waits for the next start.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, cast
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.stdio import stdio_server
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+async def nothing() -> None:
+    """For a server that leaves nothing open."""
+
+
+async def serve(
+    server: MCPServer, close: Callable[[], Coroutine[Any, Any, None]] = nothing
+) -> None:
+    """Serves one client, then closes what it has left open."""
+    serving = asyncio.ensure_future(_serve_stdio(server))
+    with _cancelled_by_signals(serving), contextlib.suppress(asyncio.CancelledError):
+        await serving
+    closing = asyncio.ensure_future(close())
+    with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
+        await closing
+
+
+async def _serve_stdio(server: MCPServer) -> None:
+    lowlevel = server._lowlevel_server
+    async with contextlib.AsyncExitStack() as stack:
+        # The SDK reads in a thread, which no signal interrupts; a file is read to its end at once.
+        stdin = None if stat.S_ISREG(os.fstat(0).st_mode) else await _lines_of_stdin(stack)
+        read, write = await stack.enter_async_context(stdio_server(stdin=cast(Any, stdin)))
+        await lowlevel.run(read, write, lowlevel.create_initialization_options())
+
+
+async def _lines_of_stdin(stack: contextlib.AsyncExitStack) -> AsyncIterator[str]:
+    """The lines of stdin; what the process starts meanwhile finds it empty."""
+    private, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    pipe = stack.enter_context(os.fdopen(private, "rb", buffering=0))
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    stack.callback(transport.close)
+    return _decoded(reader)
+
+
+async def _decoded(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    while True:
+        try:
+            line = await reader.readline()
+        except ValueError:
+            sys.stderr.write(f"kode: a message of more than {MAX_LINE_BYTES >> 20} MB: it ends.\n")
+            return
+        if not line:
+            return
+        yield line.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals(task: "asyncio.Future[Any]") -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,288 @@
+"""One conversation that a client drives: what it has done, what it asks, the turns it runs.
+
+Nothing here knows the protocol: `server` turns it into tools.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.conversation import Conversation
+from kode.errors import KodeError, UserError
+from kode.events import (
+    AgentFinished,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    PlanKept,
+    Replied,
+    RetryScheduled,
+    Steered,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from kode.fault_reports import write_report
+from kode.messages import calls_of, shorten, text_of
+from kode.permissions.gate import Answer, Question, visible
+
+KEPT_LINES = 500
+LINE_CHARS = 300
+
+Status = Literal["idle", "working", "asks", "done"]
+"""`idle`: nothing was asked of it yet, since it was opened."""
+
+Report = Callable[[int, str], Awaitable[None]]
+"""Gets each line of progress as it comes, with its number."""
+
+
+@dataclass
+class Asked:
+    """A question that waits for an answer."""
+
+    id: str
+    question: Question
+    answer: "asyncio.Future[Answer]"
+    with_person: bool = False
+    """Whether the client's person has a form of it before them."""
+    left_to_client: bool = False
+    """Whether they have put it away: it takes a `kode_answer`."""
+
+
+@dataclass
+class Talk:
+    """Made before its conversation is opened, since that may already have something to say."""
+
+    conversation: Conversation | None = None
+    lines: list[str] = field(default_factory=list)
+    """Of progress; the last `KEPT_LINES`."""
+    dropped: int = 0
+    """How many came before them."""
+    now: str = ""
+    """The call that runs."""
+    asked: Asked | None = None
+    ended: TurnEnded | None = None
+    """How its last turn ended."""
+    turn: "asyncio.Task[None] | None" = None
+    said: list[str] = field(default_factory=list)
+    """What the client has said while a turn runs."""
+    used_at: float = field(default_factory=time.monotonic)
+    _questions: int = 0
+    _one_question: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the text of the last turn is on disk, or will never be."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def open(self) -> Conversation:
+        """Its conversation."""
+        assert self.conversation is not None
+        return self.conversation
+
+    @property
+    def status(self) -> Status:
+        if self.asked is not None:
+            return "asks"
+        if self.turn is not None and not self.turn.done():
+            return "working"
+        return "done" if self.ended is not None else "idle"
+
+    @property
+    def cursor(self) -> int:
+        """The number of the next line of progress."""
+        return self.dropped + len(self.lines)
+
+    # ── what its conversation calls ──────────────────────────────────────────────────────────
+
+    def take(self, event: Event) -> None:
+        """An `Emit`."""
+        if isinstance(event, ToolStarted):
+            self.now = shorten(visible(f"{event.name} {event.subject}"), LINE_CHARS)
+        elif isinstance(event, ToolFinished):
+            self.now = ""
+        elif isinstance(event, TurnStarted):
+            self._begun.set()
+        if line := line_of(event):
+            self.lines.append(shorten(visible(line), LINE_CHARS))
+            excess = len(self.lines) - KEPT_LINES
+            if excess > 0:
+                del self.lines[:excess]
+                self.dropped += excess
+        self._wake()
+
+    async def ask(self, question: Question) -> Answer:
+        """An `Ask`. What would outlast the session in memory, or be trusted for good, is for the
+        person alone, and no client is asked."""
+        if question.until_changed or question.kind.startswith("memory"):
+            return Answer(choice="no", message=FOR_THE_PERSON)
+        async with self._one_question:
+            self._questions += 1
+            answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self.asked = Asked(f"q{self._questions}", question, answer)
+            self._wake()
+            try:
+                return await answer
+            finally:
+                self.asked = None
+                self._wake()
+
+    def steering(self) -> Sequence[str]:
+        """Hands over what the client has said meanwhile, once."""
+        said, self.said = self.said, []
+        return said
+
+    # ── what a client calls ──────────────────────────────────────────────────────────────────
+
+    async def say(self, text: str) -> None:
+        """Begins a turn; returns when the text is on disk, or the turn has failed. While one runs,
+        the model gets the text with its next step."""
+        self.used_at = time.monotonic()
+        if self.turn is not None and not self.turn.done():
+            self.said.append(text)
+            return
+        self.ended, self._begun = None, asyncio.Event()
+        self.turn = asyncio.create_task(self._run(text))
+        await self._begun.wait()
+
+    def answer(self, question_id: str, answer: Answer) -> None:
+        """Raises: UserError for an answer that is not on offer, or a question that is not asked."""
+        asked = self.asked
+        if asked is None or asked.id != question_id:
+            raise UserError(f"{question_id} is not asked (any more): `kode_wait` says what is.")
+        if answer.choice in ("session", "project") and not asked.question.may_always:
+            raise UserError("This question takes `once` or `no`: it is asked each time.")
+        asked.answer.set_result(answer)
+        self.asked = None
+        self._wake()
+
+    async def settled(self, until: float, report: Report) -> None:
+        """Returns when its turn has ended, when it asks something that nobody has before them, or
+        at the time `until` (of the loop's clock)."""
+        reported = self.cursor
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while True:
+                    for number in range(max(reported, self.dropped), self.cursor):
+                        await report(number + 1, self.lines[number - self.dropped])
+                    reported = self.cursor
+                    waits = self.asked is not None and self.asked.with_person
+                    if not (self.status == "working" or waits):
+                        return
+                    await self._changed.wait()
+
+    def put_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
+        """Notes whether the person has a form of a question before them, or has put it away."""
+        asked.with_person, asked.left_to_client = shown, left
+        self._wake()
+
+    async def stop(self) -> None:
+        """Interrupts the turn that runs and waits for its end; it is on disk then."""
+        self.said.clear()
+        while self.turn is not None and not self.turn.done():
+            self.turn.cancel()
+            await asyncio.wait([self.turn])
+
+    async def close(self) -> None:
+        """Ends turn and conversation; memory gets its moment."""
+        await self.stop()
+        await self.open.close()
+
+    def state(self, cursor: int) -> dict[str, Any]:
+        """All that a client gets to know, with the progress from `cursor` on."""
+        begin = min(max(cursor, self.dropped), self.cursor)
+        known: dict[str, Any] = {
+            "session": self.open.session.id,
+            "status": self.status,
+            "cursor": self.cursor,
+            "progress": self.lines[begin - self.dropped :],
+        }
+        if cursor < begin and self.dropped:
+            known["earlier"] = f"{begin - max(cursor, 0)} lines are kept no longer"
+        if self.now and self.status == "working":
+            known["now"] = self.now
+        if self.status == "done" and self.ended is not None:
+            known["result"] = result_of(self.ended, self.open)
+        return known
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, text: str) -> None:
+        """Turns until nothing is left that the client has said."""
+        while text:
+            try:
+                self.ended = await self.open.turn(text)
+            except asyncio.CancelledError:
+                self.ended = TurnEnded(status="interrupted", error="Stopped.")
+            except KodeError as error:
+                self.ended = TurnEnded(status="error", error=str(error))
+            except Exception as error:
+                fault = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+                self.ended = TurnEnded(status="error", error=fault)
+            self.now = ""
+            text = "\n\n".join(self.steering()) if self.ended.status == "success" else ""
+        self._begun.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+FOR_THE_PERSON = (
+    "Memory and what is trusted of a repository are for the person to change, at their own terminal"
+)
+
+
+def line_of(event: Event) -> str:
+    """What a client is shown of an event, a line; "" for what is not worth one."""
+    match event:
+        case ToolFinished(refused=True):
+            return f"refused: {event.name} {event.subject}: {event.text}"
+        case ToolFinished():
+            failed = "failed: " if event.is_error else ""
+            return f"{failed}{event.name} {event.subject}: {event.summary}"
+        case Replied() if calls_of(event.message):
+            return text_of(event.message)
+        case Steered():
+            return f"heard: {event.text}"
+        case RetryScheduled():
+            return f"asks the model again in {event.delay_s:.0f} s: {event.reason}"
+        case ContextReduced():
+            return f"context shortened to {event.tokens_after:,} tokens"
+        case PlanKept():
+            return f"plan of {event.steps} steps in {event.path}"
+        case MemoryChanged(of_session=False):
+            return f"memory: {event.text}"
+        case AgentFinished():
+            return f"subagent {event.index + 1} ({event.status}): {event.goal}: {event.summary}"
+        case Notice():
+            return event.text
+    return ""
+
+
+def result_of(ended: TurnEnded, conversation: Conversation) -> dict[str, Any]:
+    """How a turn ended, with the names of `kode run --output-format json`."""
+    cwd = conversation.cwd
+    extensions = conversation.extensions
+    whole = {
+        "status": ended.status,
+        "result": ended.result,
+        "error": ended.error,
+        "steps": ended.steps,
+        "cost_usd": ended.cost_usd,
+        "files_changed": [
+            os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+            for path in ended.files_changed
+        ],
+        "denials": [asdict(denial) for denial in ended.denials],
+        "checks": [asdict(check) for check in ended.checks],
+        "untrusted": list(extensions.untrusted if extensions is not None else ()),
+    }
+    return {key: value for key, value in whole.items() if value not in (None, [], "")}

@@ -1,0 +1,136 @@
+"""The conversations that are open in this process, and the sessions on disk that clients see."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kode import paths
+from kode.conversation import open_conversation
+from kode.errors import UserError
+from kode.mcp_server.bounds import Bounds, Wish
+from kode.mcp_server.talk import Talk
+from kode.permissions.gate import visible
+from kode.session import index
+from kode.session.entries import TaintEntry
+
+MAX_OPEN = 16
+"""One more, and the one that has been idle for longest is closed; its session stays."""
+CLIENT = "a client of kode's MCP server"
+"""Who speaks in these sessions: its words are no person's, so what they leave in memory waits."""
+
+
+@dataclass
+class Talks:
+    bounds: Bounds
+    opened: dict[str, Talk] = field(default_factory=dict)
+    """By the id of the session."""
+    closing: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
+    """Of sessions that are still at their end, which may take memory half a minute."""
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self, cwd: str, wish: Wish) -> Talk:
+        """A new session in `cwd`. Raises: UserError, StorageError."""
+        async with self._opening:
+            return await self._open(self.bounds.folder(cwd), wish, None)
+
+    async def take_up(self, session: str) -> Talk:
+        """The open one of this id (or the beginning of it), else the session on disk, opened.
+
+        Raises: UserError, SessionError, BusyError where it is open elsewhere.
+        """
+        async with self._opening:
+            found = self._named(session)
+            if found.id in self.closing:
+                await asyncio.wait([self.closing[found.id]])
+            return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
+
+    def find(self, session: str) -> Talk:
+        """The open one. Raises: UserError."""
+        fitting = [talk for id, talk in self.opened.items() if session and id.startswith(session)]
+        if len(fitting) == 1:
+            return fitting[0]
+        raise UserError(
+            f"No session {session[:80]!r} is open here: `kode_sessions` lists them, and "
+            "`kode_reply` opens one that is closed."
+        )
+
+    async def close(self, talk: Talk, wait_s: float | None = None) -> None:
+        """Closes one, and waits for its end at most `wait_s`; its session can be taken up again,
+        by `kode continue` too."""
+        session = talk.open.session.id or ""
+        self.opened.pop(session, None)
+        ending = self.closing[session] = asyncio.create_task(talk.close())
+        ending.add_done_callback(lambda _: self.closing.pop(session, None))
+        await asyncio.wait([ending], timeout=wait_s)
+
+    async def close_all(self) -> None:
+        """Closes all, side by side. Cancelled, memory leaves its work for the next start."""
+        for talk in list(self.opened.values()):
+            await self.close(talk, wait_s=0)
+        endings = list(self.closing.values())
+        try:
+            await asyncio.gather(*endings, return_exceptions=True)
+        except asyncio.CancelledError:
+            await asyncio.gather(*endings, return_exceptions=True)
+            raise
+
+    def listed(self, limit: int) -> list[dict[str, Any]]:
+        """The sessions below the roots, the last used first."""
+        rows: list[dict[str, Any]] = []
+        for one in index.list_sessions(paths.home()):
+            if len(rows) >= limit:
+                break
+            talk = self.opened.get(one.id)
+            if not self._may_see(one) or (talk is None and not one.turns):
+                continue
+            row = {
+                "session": one.id,
+                "status": talk.status if talk is not None else "closed",
+                "cwd": visible(one.cwd),
+                "task": visible(one.task),
+                "turns": one.turns,
+                "updated_at": one.updated_at,
+                "model": visible(one.model),
+            }
+            rows.append(row)
+        return rows
+
+    async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> Talk:
+        await self._make_room()
+        loaded = self.bounds.settings(cwd, wish)
+        talk = Talk()
+        talk.conversation = await open_conversation(
+            loaded, cwd=cwd, emit=talk.take, ask=talk.ask, session_id=session_id
+        )
+        talk.conversation.steering = talk.steering
+        session = talk.conversation.session
+        assert session.id is not None
+        try:
+            if not session.tainted:
+                session.append(TaintEntry(source=CLIENT))
+        except BaseException:
+            await talk.conversation.close()
+            raise
+        self.opened[session.id] = talk
+        return talk
+
+    async def _make_room(self) -> None:
+        if len(self.opened) < MAX_OPEN:
+            return
+        idle = [talk for talk in self.opened.values() if talk.status in ("idle", "done")]
+        if not idle:
+            raise UserError(
+                f"{MAX_OPEN} sessions are at work here. Wait for one of them, or `kode_stop` it."
+            )
+        await self.close(min(idle, key=lambda talk: talk.used_at), wait_s=0)
+
+    def _named(self, session: str) -> index.Summary:
+        """Raises: SessionError, UserError for one that is outside of the roots."""
+        found = index.find(paths.home(), session)
+        summary = index.summarize(paths.session_file(paths.home(), found))
+        self.bounds.folder(summary.cwd)
+        return summary
+
+    def _may_see(self, one: index.Summary) -> bool:
+        return bool(one.cwd) and not one.parent and self.bounds.holds(Path(one.cwd).resolve())

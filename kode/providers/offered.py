@@ -1,0 +1,98 @@
+"""Which models a provider may be asked for: those that the config names, and those that a server on
+this machine offers, else those that kode knows. What kode knows of a model is `models`.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kode.config.choice import resolve_provider
+from kode.errors import UserError
+from kode.providers.models import MODELS
+from kode.registry import provider_row
+
+if TYPE_CHECKING:
+    from kode.config import Config
+    from kode.contracts import Provider
+
+SERVER_TIMEOUT_S = 1.0
+SERVER_FRESH_S = 60.0
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+def offered_models(config: "Config", provider: "Provider", server: "ServedModels") -> list[str]:
+    """What a conversation could use from now on; asks a server on this machine, so call it in a
+    thread."""
+    named = [provider.model, config.model or "", *config.prices]
+    return model_names(provider.name, named, server.of(base_url_of(config)))
+
+
+def model_names(
+    provider: str | None, configured: Iterable[str], served: Sequence[str] = ()
+) -> list[str]:
+    """The models that a provider may be asked for: those that the config names, those that the
+    person's own server has, else those that kode knows of the provider."""
+    known = [] if served else [n for n, info in MODELS.items() if info.input_price]
+    if provider is not None:
+        row = provider_row(provider)
+        beginnings = row.models if row else ()
+        known = [name for name in known if name.startswith(beginnings)]
+    return list(dict.fromkeys(name for name in (*configured, *served, *known) if name))
+
+
+def served_models(config: "Config") -> tuple[str, ...]:
+    """The models that the server on this machine offers; () where requests go elsewhere, or it
+    cannot say. Asks it, so call it in a thread."""
+    return ServedModels().of(base_url_of(config))
+
+
+def offers(served: Sequence[str], model: str) -> bool:
+    """Whether a server that lists these has the model: a longer name that begins so counts (tags,
+    dates), and a wildcard of a proxy."""
+    return any(known.startswith(model) or "*" in known for known in served)
+
+
+def base_url_of(config: "Config") -> str:
+    """Where requests go, when that is not the provider's own address; "" else."""
+    with contextlib.suppress(UserError):
+        return resolve_provider(config, os.environ).base_url or ""
+    return ""
+
+
+@dataclass
+class ServedModels:
+    """The models that a server on this machine offers; others are not asked by completing."""
+
+    _known: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
+
+    def of(self, base_url: str) -> tuple[str, ...]:
+        """Their names, () where the server cannot say; asked at most once a minute."""
+        at, names = self._known.get(base_url, (float("-inf"), ()))
+        if time.monotonic() - at > SERVER_FRESH_S:
+            names = _served(base_url)
+            self._known[base_url] = (time.monotonic(), names)
+        return names
+
+
+def _served(base_url: str) -> tuple[str, ...]:
+    url = urlsplit(base_url)
+    if url.scheme != "http" or url.hostname not in LOCAL_HOSTS:
+        return ()
+    import http.client
+
+    with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        connection = http.client.HTTPConnection(
+            url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S
+        )
+        with contextlib.closing(connection):
+            # Addresses of the one format end in /v1, those of the other do not have to.
+            connection.request("GET", f"{url.path.rstrip('/') or '/v1'}/models")
+            data = json.loads(connection.getresponse().read(1 << 20))["data"]
+            names = [str(model["id"]) for model in data]
+            return tuple(name for name in names if name.isprintable() and name)
+    return ()
