@@ -234,11 +234,9 @@ async def test_leaving_the_iteration_interrupts_the_turn_and_the_next_one_runs(
 ) -> None:
     server.play([SLOW, {"text": "Here I am."}])
     async with opened() as conversation:
-        turn = conversation.turn("Think")
-        async for event in turn:
+        async for event in conversation.turn("Think"):
             if isinstance(event, TextDelta):
                 break
-        await turn.aclose()
         assert await conversation.ask("Are you there?") == "Here I am."
 
     assert server.disconnects == 1
