@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange
-from kode.memory.base import Addition
+from kode.memory.base import Addition, Waiting
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
 from kode.messages import shorten
@@ -68,8 +68,11 @@ class Inspectable(Protocol):
 
 @runtime_checkable
 class Approving(Protocol):
-    async def approve(self, id: str | None) -> str:
-        """Approves what waits under `id`; None lists what waits. Raises: MemoryRefused."""
+    async def waiting(self) -> list[Waiting]:
+        """What waits for a person's approval, oldest first."""
+
+    async def approve(self, id: str) -> str:
+        """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -180,7 +183,7 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command == "approve":
         if not isinstance(inside, Approving):
             raise _lacking(inside, "approve")
-        return await inside.approve(arguments.id)
+        return await _approve(inside, arguments.id)
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -202,6 +205,13 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command == "log":
         return _log(inside, arguments.n)
     return await _undo(inside, inside.name, arguments.id)
+
+
+async def _approve(system: Approving, id: str | None) -> str:
+    if id is not None:
+        return await system.approve(id)
+    lines = [f"{one.id}  {one.line}" for one in await system.waiting()]
+    return "\n".join(lines) or "Nothing waits for approval."
 
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:

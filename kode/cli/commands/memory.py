@@ -10,21 +10,19 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.contracts import AskModel, MemoryContext, Request
+from kode.contracts import AskModel, Request
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import text_of, user_message
 
 if TYPE_CHECKING:
-    from kode.config import Config, Loaded
+    from kode.config import Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
@@ -69,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system
+    from kode.memory import make_system, outside_context
     from kode.memory.base import NullMemory
     from kode.memory.commands import run_command
 
@@ -80,6 +78,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     context = outside_context(
         config,
         working_directory(arguments),
+        _say,
         ask_model=_ask_model(loaded) if asks else None,
         read_only=arguments.command in ONLY_READS,
     )
@@ -92,7 +91,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system
+    from kode.memory import make_system, outside_context
     from kode.memory.exchange import copy
 
     if arguments.source == arguments.into:
@@ -103,29 +102,13 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         for name in (arguments.source, arguments.into)
     )
     cwd = working_directory(arguments)
-    await source.open(outside_context(config, cwd, read_only=True), {})
-    await target.open(outside_context(config, cwd, read_only=arguments.dry_run), {})
+    await source.open(outside_context(config, cwd, _say, read_only=True), {})
+    await target.open(outside_context(config, cwd, _say, read_only=arguments.dry_run), {})
     try:
         return await copy(source, target, dry_run=arguments.dry_run)
     finally:
         await target.close(1.0)
         await source.close(1.0)
-
-
-def outside_context(
-    config: "Config", cwd: Path, *, ask_model: AskModel | None = None, read_only: bool = False
-) -> MemoryContext:
-    """What memory may know outside a session."""
-    return MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
-        cwd=cwd,
-        project_root=paths.repository_root(cwd),
-        session_id=None,
-        emit=_say,
-        ask_model=ask_model,
-        now=lambda: datetime.now().astimezone(),
-        read_only=read_only,
-    )
 
 
 def _has_model(loaded: "Loaded") -> bool:

@@ -3,7 +3,6 @@ instructions, sandbox."""
 
 import asyncio
 import os
-from dataclasses import replace
 
 from kode import paths
 from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
@@ -98,8 +97,7 @@ def model(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.cli.commands.memory import outside_context
-    from kode.memory import make_system
+    from kode.memory import make_system, outside_context
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
@@ -124,7 +122,7 @@ def memory(case: Case) -> Finding:
 
     async def looked_at() -> str:
         system = make_system(settings)
-        context = replace(outside_context(config, case.cwd, read_only=True), emit=take)
+        context = outside_context(config, case.cwd, take, read_only=True)
         await system.open(context, {})
         try:
             return await memory_command(system, ["status"])

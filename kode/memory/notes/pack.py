@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
+from kode.memory.base import Waiting
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
 from kode.memory.notes.note import SOUL_CHARS, Note, in_words
@@ -211,8 +212,9 @@ def _kept_back(store: NoteStore) -> str:
     return f"kept and not shown to a model: {', '.join(kept)}" if kept else ""
 
 
-def waiting_line(note: Note) -> str:
-    return f"{note.id}  {note.created_at[:10]}  {in_words(note, 160)}"
+def waiting(note: Note) -> Waiting:
+    line = f"{note.created_at[:10]}  {in_words(note, 160)}"
+    return Waiting(id=note.id, line=line, text=note.content)
 
 
 def _size(database: Database) -> str:
