@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 640, 200
+WIDTH, HEIGHT = 440, 180
 """In units of the drawing, which scales with the page."""
-LEFT, RIGHT, TOP, BOTTOM = 76, 12, 12, 26
+LEFT, RIGHT, TOP, BOTTOM = 70, 8, 12, 24
 MAX_POINTS = 600
 STEPS = 4
 """Lines of the grid."""

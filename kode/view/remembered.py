@@ -59,7 +59,7 @@ class Linked:
     undone_by: Change | None
     """The undo that is in effect."""
     made_from: tuple[Change, ...]
-    """Those that made the texts it replaced, newest first."""
+    """Those that made the texts it replaced, and the one it undoes, newest first."""
     led_to: tuple[Change, ...]
     """Those that replaced the texts it made, oldest first."""
 
@@ -104,12 +104,6 @@ async def history(config: Config, cwd: Path) -> list[Linked]:
         return linked(system.history.tail(LOOKED_THROUGH).changes)
 
 
-async def waiting_item(config: Config, cwd: Path, id: str) -> Waiting:
-    """What waits under exactly this id. Raises: MemoryRefused, StorageError."""
-    async with _opened(config, cwd) as (system, _):
-        return _waiting_under(await _waiting(system), id)
-
-
 async def approve(config: Config, cwd: Path, id: str) -> str:
     """Approves what waits under exactly this id, and says what was done. Raises: MemoryRefused,
     StorageError, BusyError."""
@@ -144,7 +138,10 @@ def linked(changes: Sequence[Change]) -> list[Linked]:
     found = []
     for change in changes:
         at = place[change.id]
-        older = [c for c in others(change, change.before, made).values() if place[c.id] > at]
+        known = others(change, change.before, made)
+        if change.undoes in place:
+            known[change.undoes] = changes[place[change.undoes]]
+        older = [c for c in known.values() if place[c.id] > at]
         newer = [c for c in others(change, change.after, replaced).values() if place[c.id] < at]
         found.append(
             Linked(

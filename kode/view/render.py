@@ -30,12 +30,11 @@ def shown(value: Any) -> Any:
     if isinstance(value, Markup):
         return value
     text = str(value).replace("\r\n", "\n")
-    return _UNSEEN.sub(_name, text).encode("utf-8", "replace").decode()
-
-
-def _name(unseen: re.Match[str]) -> str:
-    code = ord(unseen[0])
-    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+    return (
+        _UNSEEN.sub(lambda unseen: f"⟨U+{ord(unseen[0]):04X}⟩", text)
+        .encode("utf-8", "replace")
+        .decode()
+    )
 
 
 def page(template: str, **values: Any) -> str:
