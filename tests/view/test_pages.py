@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from kode import paths
 from kode.memory.history import Change
@@ -239,13 +240,15 @@ def test_what_is_not_there_is_said_in_a_sentence(browser, path):
 
 def assert_harmless(page: str) -> None:
     """Nothing of the hostile text became markup, and nothing of it is unseen."""
-    text = re.sub(r"\{\{|\{%", "", page)
-    assert not re.search(r"<script|<img|<svg onload|javascript:(?!alert)", text)
-    assert "<h1>owned" not in text
-    assert not re.search(r"<[^>]+\son\w+=", text)
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
-    assert "&lt;script&gt;" in text
-    assert "49" not in re.findall(r"alert\(5\) (.{0,12})", html.unescape(page))
+    for node in LexborHTMLParser(page).root.traverse():
+        assert node.tag not in ("script", "img", "iframe", "object", "base")
+        for name, value in node.attributes.items():
+            assert not name.startswith("on")
+            assert name != "style"
+            assert name not in ("href", "src", "action") or value[:1] in ("/", "#", "d")
+    assert "<h1>owned" not in page
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+    assert "&lt;script&gt;" in page
 
 
 async def test_texts_of_a_hostile_session_are_shown_as_text(browser):
