@@ -10,20 +10,26 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from kode import paths
+from kode.memory import make_system, outside_context
+from kode.memory.base import Addition
 from kode.memory.history import Change
 from kode.messages import Usage
 from kode.session import index
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import CompactionEntry, RewindEntry, UsageEntry
 from kode.view import remembered, spent
+from kode.view.access import Keys
 from kode.view.pages import SESSIONS, TURNS
 from tests.session.stories import contents_in, new_session
 from tests.view.conftest import (
+    ADDRESS,
     HOSTILE,
     TAINTED,
     a_session,
     call,
+    client_of,
     hostile_session,
+    make_place,
     remember,
     result,
     says,
@@ -411,3 +417,23 @@ def test_an_unknown_price_is_not_shown_as_nothing(browser):
     session.close()
 
     assert "unknown for 1 request" in words_of(browser.get("/costs"))
+
+
+@pytest.mark.parametrize(
+    ("system", "target"),
+    [("tiered", "user"), ("vault", "user"), ("journal", "memory"), ("notes", "note")],
+)
+async def test_every_system_shows_its_entries_and_who_made_them(tmp_path, system, target):
+    place, keys = make_place(tmp_path, memory={"system": system}), Keys(address=ADDRESS)
+    memory = make_system(place.config.memory)
+    await memory.open(outside_context(place.config, place.cwd, lambda event: None), {})
+    await memory.add(Addition(target=target, text="prefers tabs"))
+    await memory.close(1.0)
+    client = client_of(place, keys)
+    client.get(keys.link)
+
+    words = words_of(client.get("/memory").text)
+
+    assert f"The {system} system" in words
+    assert re.search(r"prefers tabs .{0,80}(?:by you|written by hand)", words)
+    assert "by you" in words_of(client.get("/memory/changes").text)
