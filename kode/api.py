@@ -317,7 +317,8 @@ class _Events:
         """See `kode.events.Emit`. Some events come from threads that do work for a turn."""
         if threading.get_ident() == self._thread:
             self._take(event)
-        else:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever would hear it
             self._loop.call_soon_threadsafe(self._take, event)
 
     def keep_notices(self, event: Event) -> None:
