@@ -25,11 +25,14 @@ from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.history import Author, Change, History, Who
-from kode.messages import Message
+from kode.memory.source import citing
+from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
+WORDS_CHARS = 200
+"""Of what the person asked, kept with each change."""
 SHARE_OF_GRACE = 0.9
 """Of the time at the end; the rest is for ending what has to be cancelled."""
 
@@ -199,11 +202,12 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
+        self._asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
     def project(self) -> Path:
-        """The project that it was opened in."""
+        """The project that it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
@@ -218,9 +222,21 @@ class BaseMemory(NullMemory):
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
 
-    def _author(self, who: Who) -> Author:
-        """Somebody, in this turn of this session."""
-        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
+    def _hear(self, turn: Turn) -> None:
+        """What changes from here on belong to."""
+        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+
+    def _author(self, who: Who, *, batch: str = "", source: str | None = None) -> Author:
+        """Somebody, in this turn of this session. What the model makes rests on what the person
+        asked, and on the lines of code that `source` names. Raises: MemoryRefused for others."""
+        author = Author(
+            who=who,
+            session=self._context.session_id,
+            turn=self._turn or None,
+            words=self._asked if who == "model" else "",
+            batch=batch,
+        )
+        return citing(author, self.project, source)
 
     def _report(self, done: Outcome) -> str:
         """Announces a change; returns the same for the person who asked for it, with its undo."""

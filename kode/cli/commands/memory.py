@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
 
-ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "export"})
 """Commands that create and change nothing, not even an empty database."""
 
 
@@ -82,7 +82,8 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     )
     durable.remove_all_stale_temporaries(context.root)
     async with opened(config.memory, context) as system:
-        return await run_command(system, arguments)
+        confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
+        return await run_command(system, arguments, confirm)
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
@@ -132,6 +133,14 @@ def _ask_model(loaded: "Loaded") -> AskModel:
             await provider.aclose()
 
     return ask
+
+
+def _confirm(question: str) -> bool:
+    """Asks on the terminal; anything but a yes is a no."""
+    try:
+        return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _say(event: Event) -> None:
