@@ -249,10 +249,13 @@ class Conversation:
             self._running.cancel()
 
     async def undo(self) -> str:
-        """Undoes the file changes of the newest turn that has any left; says what it did.
+        """Undoes the file changes of the newest turn that has any left; says what it did, or that
+        there was nothing to undo.
 
-        Raises: KodeError when there is nothing to undo.
+        Raises: UserError while a turn runs; StorageError.
         """
+        if self._running is not None:
+            raise UserError("A turn is running: undo its changes when it has ended.")
         return await self._talk.undo()
 
     def _begin(
