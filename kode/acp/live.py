@@ -45,6 +45,8 @@ from kode.providers.offered import ServedModels, offered_models
 from kode.session.plan import read_plan
 
 NAMED_MODELS = 8
+LAST_UPDATES_S = 2.0
+"""For the last updates of a session that is closed to be written."""
 
 
 @dataclass
@@ -136,7 +138,7 @@ class Live:
         if self.work:
             await asyncio.wait(self.work)
         await self.talk.close()
-        await self.outbox.sent()
+        await self.outbox.sent(LAST_UPDATES_S)
 
     def options(self) -> list[ConfigOption]:
         status = self.talk.status()
@@ -297,6 +299,7 @@ async def open_live(
         trust_project=trust_project,
         servers=servers,
     )
+    live.updates.titled = talk.session.turns > 0
     live.updates.tools = lambda: talk.agent.tools
     live.updates.mask = lambda text: mask(text, talk.agent.secrets)
     live.updates.cost_usd = lambda: talk.status().cost_usd

@@ -406,6 +406,7 @@ async def test_resume_goes_on_without_the_history(
 
     assert zed.said() == "As I said."
     assert "My name is kode." in str(server.requests[-1].json)
+    assert [one for one in zed.of("session_info_update") if "title" in one] == []
 
 
 async def test_a_session_that_is_open_is_loaded_again_used_or_not(
