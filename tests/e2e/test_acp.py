@@ -374,8 +374,8 @@ async def test_load_tells_the_whole_history_before_it_answers(
         cwd=str(place.project), session_id=session, mcp_servers=[]
     )
 
-    told = [update for _, update in zed.updates]
-    assert [one["sessionUpdate"] for one in told] == [
+    sent = [update for _, update in zed.updates]
+    assert [one["sessionUpdate"] for one in sent] == [
         "user_message_chunk",
         "agent_message_chunk",
         "tool_call",
@@ -387,7 +387,7 @@ async def test_load_tells_the_whole_history_before_it_answers(
     assert zed.said() == "I write.Done."
     assert zed.call()["content"][0]["newText"] == "one\ntwo\n"
     assert zed.call()["status"] == "completed"
-    assert told[-1]["title"] == "write a file"
+    assert sent[-1]["title"] == "write a file"
     assert loaded.modes.current_mode_id == "ask"
 
 

@@ -80,9 +80,9 @@ async def test_what_was_recorded_before_a_kill_is_loaded_after_it(
             await again.prompt(session, "go on")
 
     assert again.said("user_message_chunk") == "do it"
-    told = json.dumps([update for _, update in loaded])
+    sent = json.dumps([update for _, update in loaded])
     for number, begun in enumerate(client.of("tool_call")):
-        assert begun["toolCallId"] in told, "a call that was shown was recorded before"
+        assert begun["toolCallId"] in sent, "a call that was shown was recorded before"
         call = client.call(number)
         ids = [one["toolCallId"] for one in again.of("tool_call")]
         after = again.call(ids.index(call["toolCallId"]))
