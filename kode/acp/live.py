@@ -194,9 +194,9 @@ class Live:
         async with self._one_at_a_time:
             prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
             talk, text = self.talk, prompt.text
-            before, waiting = talk.mode, talk.attachments
+            waiting = talk.attachments
             if text.split() == ["/plan", "go"]:
-                text = await approve_plan(talk, "ask")
+                text = await self._approve_plan("ask")
             elif found := command_in(text):
                 return await self._command(*found)
             try:
@@ -209,12 +209,10 @@ class Live:
                 talk.attachments = waiting
                 raise
             while talk.fresh_plan and ended.status == "success":
-                mode = await self._approved_plan()
+                mode = await self._ask_about_plan()
                 if mode is None:
                     break
-                ended = await self._turn(await approve_plan(talk, mode))
-            if talk.mode != before:
-                self.send_options()
+                ended = await self._turn(await self._approve_plan(mode))
             return self._response(ended)
 
     async def _turn(self, text: str) -> TurnEnded:
@@ -226,7 +224,13 @@ class Live:
             self.send_commands()
         return ended
 
-    async def _approved_plan(self) -> PermissionMode | None:
+    async def _approve_plan(self, mode: PermissionMode) -> str:
+        """Switches to `mode`; the text that begins the work. Raises: UserError without a plan."""
+        text = await approve_plan(self.talk, mode)
+        self.send_options()
+        return text
+
+    async def _ask_about_plan(self) -> PermissionMode | None:
         await self.outbox.sent()
         plan = await asyncio.to_thread(read_plan, self.talk.agent.place.plan)
         return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
