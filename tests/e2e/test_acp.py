@@ -818,6 +818,21 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
     assert (last["type"], last["status"]) == ("turn", "interrupted")
 
 
+async def test_sessions_that_are_not_saved_work_and_leave_no_file(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"calls": [WRITE]}, {"text": "done"}, {"text": "yes"}])
+    async with editor(place, "--no-session", "--no-memory") as client:
+        session = await client.open()
+        await client.prompt(session, "write")
+        await client.prompt(session, "is it there?")
+        await client.prompt(session, "/undo")
+
+    assert client.said().startswith("doneyes")
+    assert not (place.project / "a.txt").exists()
+    assert place.session_files == []
+
+
 @pytest.mark.parametrize("name", ["/dev/null", "in.jsonl"])
 def test_a_file_in_place_of_a_pipe_is_refused_with_a_reason(place: Place, name: str) -> None:
     (place.folder / "in.jsonl").touch()
