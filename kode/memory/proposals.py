@@ -16,7 +16,7 @@ from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.base import Addition, Outcome, only_waiting
+from kode.memory.base import Addition, Outcome, Waiting, only_waiting
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
@@ -64,11 +64,15 @@ class Proposals(WaitingFolder[Proposal]):
         found = [one for one in map(self.read, self.ids()) if one is not None]
         return sorted(found, key=lambda one: one.at)
 
-    def lines(self) -> list[str]:
-        """A line for each, for the person."""
+    def waiting(self) -> list[Waiting]:
+        """Each as a person is to see it."""
         return [
-            f"{one.id}  {one.at[:16].replace('T', ' ')}  about the {one.about}, by {one.client} in "
-            f"{one.project}: {shorten(one.text, MAX_CHARS)}"
+            Waiting(
+                id=one.id,
+                line=f"{one.at[:16].replace('T', ' ')}  about the {one.about}, by {one.client} in "
+                f"{one.project}: {shorten(one.text, MAX_CHARS)}",
+                text=one.text,
+            )
             for one in self.all()
         ]
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "trim": "keep the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
     "fork": "a new session that begins like this one",
-    "export": "one JSON or Markdown document",
+    "export": "one JSON, Markdown or HTML document",
     "import": "take over sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
 }
@@ -221,8 +221,13 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("--format", choices=("json", "markdown"), default="json")
+    parser.add_argument("--format", choices=("json", "markdown", "html"), default="json")
     arguments, session_id = _session_argument(parser, argv)
+    if arguments.format == "html":
+        from kode.view.session import session_document
+
+        print(session_document(paths.home(), session_id))
+        return EXIT_OK
     header, entries, _ = read(session_path(paths.home(), session_id))
     if arguments.format == "json":
         print(json.dumps(as_json(header, entries), indent=2))
