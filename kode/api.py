@@ -19,11 +19,12 @@ from typing import Any, TypeVar, overload
 
 from kode import conversation as inner
 from kode.config import load_config
-from kode.contracts import MemorySystem, PermissionMode, Tool, ToolOutput
+from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput
 from kode.conversation.structured import Form, form_of_schema, form_of_type, structured_turn
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
+from kode.memory.base import NullMemory
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question
 from kode.providers import warm_up
@@ -32,8 +33,10 @@ __all__ = [
     "Answer",
     "Conversation",
     "Gate",
+    "Injection",
     "KodeError",
     "MemorySystem",
+    "NullMemory",
     "Question",
     "ToolError",
     "ToolOutput",

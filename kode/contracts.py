@@ -402,6 +402,8 @@ class Verdict:
     checks: tuple[str, ...] = ()
     """The parts of a command that check the project (tests, types, style, a build), where its exit
     status tells how they ended."""
+    only_reads: bool = False
+    """For a command: whether its words say that it only reads."""
 
 
 @dataclass(frozen=True, kw_only=True)

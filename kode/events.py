@@ -178,7 +178,9 @@ class TurnEnded:
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order in which it was wanted."""
     acted: bool = False
-    """Whether a call that was let through could do more than read."""
+    """Whether a call was let through that was to do more than read or remember."""
+    held_back: bool = False
+    """Whether such a call was refused, or what it had changed."""
     checks: tuple[Check, ...] = ()
     """Each by its last run, as commands really ended."""
     claims_more: bool = False

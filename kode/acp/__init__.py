@@ -13,6 +13,7 @@
     options     modes, models and commands that a client can offer
     commands    what kode's own slash commands do
     servers     MCP servers that the client names
+    faults      what kode raises, as errors of the protocol
 
 The wire's types come from the package `acp` and stay in here.
 """

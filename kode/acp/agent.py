@@ -5,12 +5,11 @@ ends the process.
 """
 
 import asyncio
-import functools
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError
 from acp.interfaces import Client
@@ -43,49 +42,20 @@ from acp.schema import (
 )
 
 from kode import __version__, paths
-from kode.acp.live import INTERNAL_ERROR, Live, open_live
+from kode.acp.faults import NOT_FOUND, answering, require_provider
+from kode.acp.live import Live, open_live
 from kode.acp.options import MODE, MODEL, mode_named, modes
-from kode.acp.prompts import Block, read_prompt
+from kode.acp.prompts import Block
 from kode.acp.replay import history
 from kode.acp.servers import Named, entries_of
-from kode.config import Loaded, load_config, resolve_provider
-from kode.errors import KodeError, SessionError, UserError
-from kode.fault_reports import write_report
+from kode.config import Loaded, load_config
+from kode.errors import UserError
 from kode.messages import shorten
 from kode.session import upkeep
 from kode.session.index import find, list_sessions
 
-INVALID_PARAMS, AUTH_REQUIRED, NOT_FOUND = -32602, -32000, -32002
 SESSIONS_A_PAGE = 50
 TITLE_CHARS = 80
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def answering(
-    method: Callable[P, Coroutine[Any, Any, R]],
-) -> Callable[P, Coroutine[Any, Any, R]]:
-    """What kode raises becomes an error of the protocol."""
-
-    @functools.wraps(method)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return await method(*args, **kwargs)
-        except RequestError:
-            raise
-        except SessionError as error:
-            raise RequestError(NOT_FOUND, str(error)) from error
-        except UserError as error:
-            raise RequestError(INVALID_PARAMS, str(error)) from error
-        except KodeError as error:
-            raise RequestError(INTERNAL_ERROR, str(error)) from error
-        except Exception as error:
-            where = await asyncio.to_thread(write_report, error)
-            text = f"A fault in kode itself ({type(error).__name__}). {where}"
-            raise RequestError(INTERNAL_ERROR, text) from error
-
-    return answer
 
 
 @dataclass
@@ -147,7 +117,7 @@ class KodeAgent:
     @answering
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Whether there is a key by now: kode takes none through the protocol."""
-        _require_provider(self._load(Path.cwd(), ()))
+        require_provider(self._load(Path.cwd(), ()))
         return AuthenticateResponse()
 
     @answering
@@ -248,7 +218,7 @@ class KodeAgent:
     @answering
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
-        return await live.prompt(await asyncio.to_thread(read_prompt, prompt, live.talk))
+        return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """A notification: nobody hears of a session that is not there."""
@@ -302,7 +272,7 @@ class KodeAgent:
         """Raises: RequestError without a key; UserError, SessionError, StorageError."""
         where = _folder(cwd)
         loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
-        _require_provider(loaded)
+        require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)
             await self._close_before_opening(session_id)
@@ -342,14 +312,6 @@ class KodeAgent:
         in the same step of the loop in which the method returns."""
         live.tell_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
-
-
-def _require_provider(loaded: Loaded) -> None:
-    """Raises: RequestError that says how to get a key; clients know its code."""
-    try:
-        resolve_provider(loaded.config, os.environ)
-    except UserError as error:
-        raise RequestError(AUTH_REQUIRED, str(error)) from error
 
 
 def _folder(path: str) -> Path:

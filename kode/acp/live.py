@@ -24,9 +24,10 @@ from acp.schema import (
 
 from kode.acp import updates as to_update
 from kode.acp.commands import COMMANDS, Command, command_in
+from kode.acp.faults import INTERNAL_ERROR
 from kode.acp.options import ConfigOption, available_commands, config_options
 from kode.acp.outbox import Outbox
-from kode.acp.prompts import Prompt
+from kode.acp.prompts import Block, read_prompt
 from kode.acp.questions import ask_about_plan, ask_permission, fill_form
 from kode.acp.updates import Updates
 from kode.config import Loaded
@@ -41,8 +42,6 @@ from kode.pictures import fitting
 from kode.providers.offered import ServedModels, offered_models
 from kode.session.plan import read_plan
 
-INTERNAL_ERROR = -32603
-
 
 @dataclass
 class Live:
@@ -54,6 +53,8 @@ class Live:
     thread: int = field(default_factory=threading.get_ident)
     opened: Conversation | None = None
     models: tuple[str, ...] = ()
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """As the client was last told."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
     """The prompt that runs, and those that wait for its end."""
@@ -100,13 +101,13 @@ class Live:
 
     # ── what the client asks for ─────────────────────────────────────────────────────────────
 
-    async def prompt(self, prompt: Prompt) -> PromptResponse:
+    async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Runs a turn, or a command, when those before it have ended. All its updates are written
         when this returns.
 
         Raises: KodeError; RequestError for a turn that failed.
         """
-        task = asyncio.ensure_future(self._prompt(prompt))
+        task = asyncio.ensure_future(self._prompt(blocks))
         self.work.add(task)
         task.add_done_callback(self.work.discard)
         try:
@@ -163,7 +164,10 @@ class Live:
         brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
         prompts = talk.extensions.commands() if talk.extensions is not None else {}
         served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
-        self.outbox.put(available_commands({**own, **brought, **served}))
+        offered = {**own, **brought, **served}
+        if offered != self.commands:
+            self.commands = offered
+            self.outbox.put(available_commands(offered))
 
     async def look_up_models(self) -> None:
         """Finds out which models are on offer; a server on this machine is asked."""
@@ -175,8 +179,9 @@ class Live:
 
     # ── a prompt ─────────────────────────────────────────────────────────────────────────────
 
-    async def _prompt(self, prompt: Prompt) -> PromptResponse:
+    async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         async with self._one_at_a_time:
+            prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
             if found := command_in(prompt.text):
                 return await self._command(*found)
             talk = self.talk
@@ -203,7 +208,7 @@ class Live:
         opened_before = self.talk.opened
         ended = await self.talk.turn(text)
         status = self.talk.status()
-        self.outbox.put(self.updates.usage(status.context_tokens, status.context_window))
+        self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have come up since, and what was approved counts
             self.tell_commands()
         return ended

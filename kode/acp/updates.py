@@ -99,6 +99,7 @@ class Updates:
     _output: dict[str, str] = field(default_factory=dict)
     _agents: dict[int, str] = field(default_factory=dict)
     _message_id: str = ""
+    _usage: UsageUpdate | None = None
     _turn_usd: float = 0.0
     """Of the turn that runs: the session counts it at its end."""
 
@@ -162,16 +163,21 @@ class Updates:
             raw_input=dict(shown.arguments),
         )
 
-    def usage(self, used: int, size: int) -> UsageUpdate:
-        """How full the model's window is, and what the session has cost so far."""
+    def usage(self, used: int, size: int) -> list[Update]:
+        """How full the model's window is, and what the session has cost so far; nothing where that
+        was the last that was said."""
         known = self.cost_usd()
         cost = None if known is None else known + self._turn_usd
-        return UsageUpdate(
+        usage = UsageUpdate(
             session_update="usage_update",
             used=used,
             size=size,
             cost=None if cost is None else Cost(amount=cost, currency="USD"),
         )
+        if usage == self._usage:
+            return []
+        self._usage = usage
+        return [usage]
 
     def _title(self, text: str) -> list[Update]:
         if self.titled or not text.strip():
@@ -189,7 +195,7 @@ class Updates:
         self.last_stop = event.message.stop
         self._turn_usd += event.cost_usd or 0.0
         starts = [self.start(call) for call in calls_of(event.message)]
-        return [*starts, self.usage(event.context_tokens, event.context_window)]
+        return [*starts, *self.usage(event.context_tokens, event.context_window)]
 
     def _known(self, call_id: str, name: str, subject: str) -> list[Update]:
         """What a command of the person's own runs was asked for by no reply."""

@@ -33,6 +33,8 @@ def add_conversation_flags(parser: Parser) -> None:
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
+    add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
+    add("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
     add("--quiet", action="store_true", help="no progress on stderr")

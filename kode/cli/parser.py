@@ -11,7 +11,7 @@ from kode.errors import EXIT_OK, ConfigError
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
-    "session": ("kode.cli.commands.session", "list, show, trim, fork, export, check sessions"),
+    "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
@@ -29,6 +29,7 @@ COMMANDS = {
     ),
     "demo": ("kode.cli.commands.demo", "a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "one focused task in a process of its own"),
+    "schema": ("kode.cli.commands.schema", "JSON schemas of events, results, sessions, task files"),
     "completion": ("kode.cli.commands.completion", "a completion script for bash, zsh or fish"),
 }
 

@@ -164,6 +164,7 @@ def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
         acted=before.acted or after.acted,
+        held_back=before.held_back or after.held_back,
         checks=(*before.checks, *after.checks),
         duration_ms=before.duration_ms + after.duration_ms,
     )

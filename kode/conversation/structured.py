@@ -52,11 +52,12 @@ def form_of_schema(schema: Any, where: str) -> Form:
     """The form that a JSON schema asks for; its values are those of JSON. `where` names the schema
     in errors. References to anything outside of it are not followed.
 
-    Raises: ConfigError for what is no schema.
+    Raises: ConfigError for what is no schema, or not the whole of one.
     """
     from jsonschema import SchemaError, validators
-    from referencing import Registry
+    from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
 
     if not isinstance(schema, dict):
         raise ConfigError(f"{where} is not a JSON schema: it must be an object like {{...}}.")
@@ -65,16 +66,22 @@ def form_of_schema(schema: Any, where: str) -> Form:
         kind.check_schema(schema)
     except SchemaError as error:
         raise ConfigError(f"{where} is not a JSON schema: {_at(error)}.") from None
+    base = schema.get("$id", "")
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    resolver = Registry().with_resource(base, resource).crawl().resolver(base)
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ConfigError(
+                f"{where} refers to {reference}, which is not in it. Put all of it in one schema."
+            ) from None
+    # An empty registry: nothing is fetched.
     validator = kind(schema, registry=Registry())
 
     def read(text: str) -> Any:
         value = json.loads(text, parse_constant=_no_constant)
-        try:
-            faults = [_at(error) for error in validator.iter_errors(value)]
-        except Unresolvable as error:
-            raise ConfigError(
-                f"{where} refers to {error.ref}, which is not in it. Put all of it in one schema."
-            ) from None
+        faults = [_at(error) for error in validator.iter_errors(value)]
         if faults:
             raise ValueError("; ".join(faults[:5]))
         return value
@@ -111,7 +118,7 @@ async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEn
     """A turn as `Conversation.turn`, whose `structured` is its answer as a value; what was asked
     again is part of it. An answer that never fits is the status `error`.
 
-    Raises: as `Conversation.turn`; ConfigError for a schema that is not whole.
+    Raises: as `Conversation.turn`.
     """
     before = talk.attachments
     wanted = WANTED.format(schema=json.dumps(form.schema, ensure_ascii=False))
@@ -190,6 +197,16 @@ def _value_in(answer: str, form: Form) -> Any:
         raise ValueError(f"it is not JSON ({error}).") from None
     except RecursionError:
         raise ValueError("it is nested too deeply.") from None
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
 
 
 def _at(error: Any) -> str:

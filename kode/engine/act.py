@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from kode.contracts import NOTHING_AT_STAKE, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.engine.agent import Agent
 from kode.engine.fence import fenced
@@ -87,12 +87,13 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
-    subject, untrusted, refused = "", "", False
+    subject, untrusted, refused, is_work = "", "", False, False
     try:
         tool = _tool_named(agent, call.name)
         arguments: Mapping[str, Any] = parse_arguments(call)
         subject = mask(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
+        is_work = _is_work(tool, arguments)
         judged = _real_path(agent, tool, arguments)
         context = _tool_context(run, call, judged)
         verdict = await agent.gate.check(tool, arguments, context)
@@ -102,12 +103,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         started = time.monotonic()
         run.tools.append((call.name, subject))
         run.begun.add(call.id)
-        run.acted = run.acted or _may_act(tool, arguments, verdict)
+        is_work = is_work and not verdict.only_reads
         untrusted = verdict.untrusted
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
-        run.acted = run.acted or bool(output.files_changed)
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
         failed = False
@@ -118,6 +118,10 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         output = replace(output, denied=str(error) if refused else "")
     except Exception as error:  # a fault of ours must not end the turn
         output, failed = _bug(agent, call.name, error), True
+    if is_work and output.denied:
+        run.held_back = True
+    elif is_work:
+        run.acted = True
     if output.denied:
         reason = mask(output.denied, agent.secrets)
         run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
@@ -176,13 +180,10 @@ async def _run_kept(
         keeper.after_edit(path, state)
 
 
-def _may_act(tool: Tool, arguments: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Whether a call that was let through could do more than read. Nothing is at stake in a command
-    that only reads, nor in one in the sandbox, of which nothing lasts but the files it may keep."""
+def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call is there to do something: more than to read, or to remember."""
     effect = tool.effect_of(arguments) if tool.effect_of else tool.effect
-    if effect == "run":
-        return verdict.at_stake != NOTHING_AT_STAKE
-    return effect not in ("read", "fetch", "memory-read", "none")
+    return effect in ("edit", "run", "fetch", "mcp", "delegate")
 
 
 def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:

@@ -34,7 +34,8 @@ class Run:
     begun: set[str] = field(default_factory=set)
     """Ids of the calls whose tool was started."""
     acted: bool = False
-    """Whether a call that was let through could do more than read."""
+    held_back: bool = False
+    """See `TurnEnded`."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     untrusted: list[str] = field(default_factory=list)

@@ -124,6 +124,7 @@ async def run_turn(
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
         acted=run.acted,
+        held_back=run.held_back,
         checks=checks,
         claims_more=claims_more(run.answer, checks),
         duration_ms=int((time.monotonic() - run.started) * 1000),

@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, cast
 
 from mcp.server.mcpserver import MCPServer
@@ -21,7 +21,13 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-async def serve(server: MCPServer, close: Callable[[], Awaitable[None]]) -> None:
+async def nothing() -> None:
+    """For a server that leaves nothing open."""
+
+
+async def serve(
+    server: MCPServer, close: Callable[[], Coroutine[Any, Any, None]] = nothing
+) -> None:
     """Serves one client, then closes what it has left open."""
     serving = asyncio.ensure_future(_serve_stdio(server))
     with _cancelled_by_signals(serving), contextlib.suppress(asyncio.CancelledError):
@@ -42,9 +48,9 @@ async def _serve_stdio(server: MCPServer) -> None:
 
 async def _lines_of_stdin(stack: contextlib.AsyncExitStack) -> AsyncIterator[str]:
     """The lines of stdin; what the process starts meanwhile finds it empty."""
-    private, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    private, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     pipe = stack.enter_context(os.fdopen(private, "rb", buffering=0))
     protocol = asyncio.StreamReaderProtocol(reader)

@@ -15,20 +15,15 @@ is beside it:
 
 import pkgutil
 from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
-from kode.contracts import AskModel, MemoryContext
 from kode.errors import ConfigError
-from kode.events import Emit
 from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
-    from kode.config import Config, MemoryConfig
+    from kode.config import MemoryConfig
     from kode.contracts import MemorySystem
 
 GRACE_S = 2.0
@@ -46,27 +41,6 @@ def guard(system: "MemorySystem", settings: "MemoryConfig") -> Guarded:
     """A system inside its guard, which is for one that hangs or fails: a system keeps its own
     deadlines and knows what is left then."""
     return Guarded(system, limits_s={"before_drop": settings.drop_deadline_s + GRACE_S})
-
-
-def outside_context(
-    config: "Config",
-    cwd: Path,
-    emit: Emit,
-    *,
-    ask_model: AskModel | None = None,
-    read_only: bool = False,
-) -> MemoryContext:
-    """What memory may know outside a session; `emit` gets its notices."""
-    return MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
-        cwd=cwd,
-        project_root=paths.repository_root(cwd),
-        session_id=None,
-        emit=emit,
-        ask_model=ask_model,
-        now=lambda: datetime.now().astimezone(),
-        read_only=read_only,
-    )
 
 
 def make_system(settings: "MemoryConfig") -> "MemorySystem":

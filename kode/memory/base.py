@@ -6,8 +6,10 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from kode import paths
 from kode.contracts import (
     Drop,
     DropReason,
@@ -23,11 +25,14 @@ from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.history import Author, Change, History, Who
-from kode.messages import Message
+from kode.memory.source import citing
+from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
+WORDS_CHARS = 200
+"""Of what the person asked, kept with each change."""
 SHARE_OF_GRACE = 0.9
 """Of the time at the end; the rest is for ending what has to be cancelled."""
 
@@ -131,7 +136,8 @@ class Addition:
 
 
 class NullMemory:
-    """Every hook gives the neutral answer and touches nothing."""
+    """Every hook gives the neutral answer and touches nothing. A memory system of a program's own
+    can derive from it, and has then only the hooks it needs."""
 
     @property
     def name(self) -> str:
@@ -207,7 +213,13 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
+        self._asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    @property
+    def project(self) -> Path:
+        """The project that it was opened in; paths of cited code are relative to it."""
+        return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
         await self._work.close(grace_s)
@@ -221,9 +233,21 @@ class BaseMemory(NullMemory):
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
 
-    def _author(self, who: Who) -> Author:
-        """Somebody, in this turn of this session."""
-        return Author(who=who, session=self._context.session_id, turn=self._turn or None)
+    def _hear(self, turn: Turn) -> None:
+        """What changes from here on belong to."""
+        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+
+    def _author(self, who: Who, *, batch: str = "", source: str | None = None) -> Author:
+        """Somebody, in this turn of this session. What the model makes rests on what the person
+        asked, and on the lines of code that `source` names. Raises: MemoryRefused for others."""
+        author = Author(
+            who=who,
+            session=self._context.session_id,
+            turn=self._turn or None,
+            words=self._asked if who == "model" else "",
+            batch=batch,
+        )
+        return citing(author, self.project, source)
 
     def _report(self, done: Outcome) -> str:
         """Announces a change; returns the same for the person who asked for it, with its undo."""

@@ -13,10 +13,13 @@ from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange
+from kode.memory import exchange, proposals
 from kode.memory.base import Addition, Waiting
 from kode.memory.guarded import Guarded
-from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
+from kode.memory.history import Author, Change
+from kode.memory.lineage import Traced, why
+from kode.memory.proposals import Proposals
+from kode.memory.undo import Confirm, Undoing, undo, undo_session
 from kode.messages import shorten
 
 TARGETS: Mapping[str, Sequence[str]] = {
@@ -46,24 +49,18 @@ TEXT_CHARS = 100
 
 
 @runtime_checkable
-class Inspectable(Protocol):
+class Inspectable(Undoing, Protocol):
     """What every system that keeps something offers."""
 
     @property
-    def history(self) -> History: ...
+    def project(self) -> Path:
+        """The project that it was opened in."""
 
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
 
     async def status(self) -> str:
         """Which system, how full, what is pending."""
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Whether `undo` without an id can mean this change."""
-
-    async def undo_change(self, change: Change) -> str:
-        """Takes back one change, as a change of its own. Raises: MemoryRefused; NothingToUndo when
-        nothing of it is left."""
 
 
 @runtime_checkable
@@ -118,8 +115,13 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
     log = commands.add_parser("log", help="the last changes, with reasons")
     log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
+    why = commands.add_parser("why", help="where an entry came from, back to who said it")
+    why.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
     undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
-    undo.add_argument("id", nargs="?", metavar="ID")
+    which = undo.add_mutually_exclusive_group()
+    which.add_argument("id", nargs="?", metavar="ID")
+    which.add_argument("--session", metavar="SESSION", help="all that this session changed")
+    undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")
     export = commands.add_parser("export", help="all of it as lines of JSON")
@@ -170,8 +172,11 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     return await run_command(system, parser.parse_args(list(argv) or ["show"]))
 
 
-async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> str:
-    """What `add_commands` parsed, done. Raises as `memory_command`."""
+async def run_command(
+    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None = None
+) -> str:
+    """What `add_commands` parsed, done; `confirm` asks a person, where there is one to ask. Raises
+    as `memory_command`."""
     inside = system.system if isinstance(system, Guarded) else system
     command = arguments.command or "show"
     if command == "search":
@@ -181,9 +186,10 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
     if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
-        if not isinstance(inside, Approving):
-            raise _lacking(inside, "approve")
-        return await _approve(inside, arguments.id)
+        if arguments.id is not None:
+            return await approve(inside, arguments.id)
+        lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
+        return "\n".join(lines) or "Nothing waits for approval."
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -198,20 +204,33 @@ async def run_command(system: MemorySystem, arguments: argparse.Namespace) -> st
         return await inside.show_one(arguments.id)
     if not isinstance(inside, Inspectable):
         raise _lacking(inside, command)
+    if command == "why":
+        if not isinstance(inside, Traced):
+            raise _lacking(inside, command)
+        return why(inside, " ".join(arguments.entry))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
-        return await inside.status()
+        return "\n".join(filter(None, (await inside.status(), _proposed(inside))))
     if command == "log":
         return _log(inside, arguments.n)
-    return await _undo(inside, inside.name, arguments.id)
-
-
-async def _approve(system: Approving, id: str | None) -> str:
-    if id is not None:
-        return await system.approve(id)
-    lines = [f"{one.id}  {one.line}" for one in await system.waiting()]
-    return "\n".join(lines) or "Nothing waits for approval."
+    if arguments.session:
+        return await undo_session(
+            inside,
+            arguments.session,
+            describe=_change,
+            with_derived=arguments.with_derived,
+            confirm=confirm,
+        )
+    if done := await _undo_proposal(inside, arguments.id):
+        return done
+    return await undo(
+        inside,
+        arguments.id,
+        describe=_change,
+        with_derived=arguments.with_derived,
+        confirm=confirm,
+    )
 
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:
@@ -250,6 +269,37 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     )
 
 
+async def waiting(system: MemorySystem) -> list[Waiting]:
+    """What waits for a person's approval: what other agents propose, which is in one place for all
+    systems, then the system's own. Raises: MemoryRefused for a system that has no such thing."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise _lacking(system, "approve")
+    return [*_proposals(system).waiting(), *await system.waiting()]
+
+
+async def approve(system: MemorySystem, id: str) -> str:
+    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise _lacking(system, "approve")
+    proposed = _proposals(system)
+    if not proposed.begins(id) or not isinstance(system, Adding):
+        return await system.approve(id)
+    proposal, addition = proposed.approved(id, system.name, system.project)
+    done = await system.add(addition)
+    proposed.remove(proposal.id)
+    return done
+
+
+def _proposals(system: Inspectable) -> Proposals:
+    return Proposals(system.history.path.parent)
+
+
+def _proposed(system: Inspectable) -> str:
+    count = len(_proposals(system).ids())
+    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+
+
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise _lacking(system, command)
@@ -280,38 +330,12 @@ _RECORDS = ("---\n", "{")
 """How an episode's file and a note in the history begin."""
 
 
-async def _undo(system: Inspectable, name: str, id: str | None) -> str:
-    if id is None:
-        return await _undo_last(system, name)
-    found = system.history.find(id)
-    if not found:
-        raise MemoryRefused(f"No change has the id {id!r}. `kode memory log` lists them.")
-    if len(found) > 1:
-        ids = ", ".join(change.id for change in found[:5])
-        raise MemoryRefused(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
-    if found[0].system != name:
-        raise MemoryRefused(
-            f"{found[0].id} was made by the {found[0].system} system. "
-            f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
-        )
-    return await system.undo_change(found[0])
-
-
-async def _undo_last(system: Inspectable, name: str) -> str:
-    """The last change of which something is left. One that a killed kode had only announced is
-    marked as undone, so that it does not stand in the way of those before it."""
-    lines: list[str] = []
-    while change := system.history.last_to_undo(name, system.may_undo_unasked):
-        try:
-            return "\n".join([*lines, await system.undo_change(change)])
-        except NothingToUndo as nothing:
-            lines.append(str(nothing))
-            reason = f"nothing was left of {change.kind} {change.id}"
-            mark = undo_of(change, Author(who="undo"), before=(), after=(), reason=reason)
-            system.history.append(mark)
-    raise MemoryRefused(
-        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
-    )
+async def _undo_proposal(system: Inspectable, id: str | None) -> str:
+    """Takes a proposal of another agent back, where the id is one's; else ""."""
+    found = system.history.find(id) if id else []
+    if len(found) != 1 or found[0].system != proposals.SYSTEM:
+        return ""
+    return (await _proposals(system).undo(found[0], Author(who="user"))).line
 
 
 def _lacking(system: MemorySystem, command: str) -> MemoryRefused:

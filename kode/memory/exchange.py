@@ -9,7 +9,7 @@ import json
 import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,6 +86,9 @@ class Carrier:
 
     What comes in is placed first, all of it, and nothing is written when something is refused.
     """
+
+    author = AUTHOR
+    """By whom changes are made; whoever takes something in says what it is from."""
 
     async def rows(self) -> list[Row]:
         """All that the system keeps, oldest first."""
@@ -257,7 +260,9 @@ async def import_(system: MemorySystem, file: Path) -> str:
             f"{system.name}. Use `kode memory --memory {other} import`, then `kode memory copy "
             f"--from {other} --to {system.name}`."
         )
-    taken = await carrier_of(system).take_rows(rows)
+    carrier = carrier_of(system)
+    carrier.author = replace(AUTHOR, source=str(file))
+    taken = await carrier.take_rows(rows)
     lines = [f"imported {taken.added} new, {taken.changed} changed; {taken.known} were there"]
     if taken.change_ids:
         ids = taken.change_ids
@@ -269,7 +274,9 @@ async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> 
     """Carries over what has a meaning in the target, and lists what has not; the source is only
     read. Raises: MemoryRefused, StorageError, BusyError."""
     pieces = await carrier_of(source).pieces()
-    done = await carrier_of(target).take(pieces, dry_run=dry_run)
+    carrier = carrier_of(target)
+    carrier.author = replace(AUTHOR, source=f"the {source.name} memory")
+    done = await carrier.take(pieces, dry_run=dry_run)
     counts = Counter(one.done for one in done)
     verb = "would be carried" if dry_run else "carried"
     lines = [

@@ -1,4 +1,5 @@
-"""Every change to memory, in `history.jsonl`: what was there before, what after, who and why.
+"""Every change to memory, in `history.jsonl`: what was there before, what after, who and why, and
+what it rests on. What follows from that about one entry is read out of it by `lineage.py`.
 
 A change is written here before it is made (a crash in between leaves an entry whose undo finds
 nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
@@ -20,8 +21,9 @@ from kode.memory.stored import read_row
 ORIGINS_LOOKED_THROUGH = 2_000
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
-Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import"]
-"""`user`: typed by the person; `model`: by a tool call; the others: the code that did it."""
+Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
+"""`user`: typed by the person; `model`: by a tool call; `client`: another agent, through kode's MCP
+server; the others: the code that did it."""
 
 
 class NothingToUndo(MemoryRefused):
@@ -30,11 +32,20 @@ class NothingToUndo(MemoryRefused):
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """Who makes a change, and when in the session."""
+    """Who makes a change, when in the session, and on what grounds."""
 
     who: Who
     session: str | None = None
     turn: int | None = None
+    words: str = ""
+    """What the person had asked in that turn, shortened."""
+    source: str = ""
+    """What it rests on outside of memory: lines of code as `path:10-20`, or the file or system that
+    it was imported from."""
+    source_hash: str = ""
+    """Of those lines as they were; "" where the source is no code."""
+    batch: str = ""
+    """What changes that were undone together have in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +68,10 @@ class Change:
     """Where `before` stood among the entries, from 0; None when it does not matter."""
     undoes: str = ""
     """The id of the change this one undoes."""
+    words: str = ""
+    source: str = ""
+    source_hash: str = ""
+    batch: str = ""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
     id: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -66,8 +81,7 @@ class Change:
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by somebody in a turn of a session; `values` are its other fields."""
-        by: dict[str, Any] = {"who": author.who, "session": author.session, "turn": author.turn}
-        return cls(system=system, kind=kind, target=target, **by, **values)
+        return cls(system=system, kind=kind, target=target, **asdict(author), **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,22 +141,26 @@ class History:
                 found.append(change)
         return found
 
+    def changes(self, system: str) -> Iterator[Change]:
+        """Every change of a system, undone ones and undos too, newest first."""
+        for line in self._lines_backwards():
+            change = _read(line)
+            if change is not None and change.system == system:
+                yield change
+
+    def standing(self, system: str) -> Iterator[Change]:
+        """The changes of a system that are not undone, newest first; no undo is among them."""
+        return (change for change in self._in_effect(system) if not change.undoes)
+
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
         """The newest fitting change of a system that is not undone and no undo itself."""
-        undone: set[str] = set()
-        for line in self._lines_backwards():
-            change = _read(line)
-            if change is None or change.system != system or not fits(change):
-                continue
-            if change.undoes:
-                if change.id not in undone:
-                    undone.add(change.undoes)
-                continue
-            if change.id not in undone:
-                return change
-        return None
+        return next(filter(fits, self.standing(system)), None)
+
+    def batch(self, system: str, batch: str) -> list[Change]:
+        """The undos that were made together and are in effect, newest first."""
+        return [change for change in self._in_effect(system) if batch and change.batch == batch]
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key, among the last 2,000."""
@@ -151,6 +169,15 @@ class History:
             for key in keys(change):
                 found.setdefault(key, change)
         return found
+
+    def _in_effect(self, system: str) -> Iterator[Change]:
+        undone: set[str] = set()
+        for change in self.changes(system):
+            if change.id in undone:
+                continue
+            if change.undoes:
+                undone.add(change.undoes)
+            yield change
 
     def _lines_backwards(self) -> Iterator[bytes]:
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
@@ -184,7 +211,8 @@ def origin_of(change: Change | None, before: str = "") -> str:
     session = f", session {change.session}" if change.session else ""
     turn = f" turn {change.turn}" if change.turn else ""
     when = change.at[:16].replace("T", " ")
-    return f"{before}{change.kind} by {change.who}, {when} UTC{session}{turn}"
+    source = f", from {change.source}" if change.source else ""
+    return f"{before}{change.kind} by {change.who}{source}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:
@@ -203,7 +231,8 @@ def _masked(change: Change) -> Change:
     reason = credentials.redact(change.reason)
     redacted = before != change.before or after != change.after
     values: dict[str, Any] = {**asdict(change), "before": before, "after": after}
-    return Change(**{**values, "reason": reason, "redacted": redacted or change.redacted})
+    values |= {"reason": reason, "words": credentials.redact(change.words)}
+    return Change(**{**values, "redacted": redacted or change.redacted})
 
 
 def _read(line: bytes) -> Change | None:

@@ -181,15 +181,15 @@ class ProjectMemory(BaseMemory):
         shared = change.target.removeprefix(f"{self.system}/") in self.shared
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
-    async def undo_change(self, change: Change) -> str:
+    async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         if not is_take_over(change):
-            return await self._undo(change)
-        author = self._author("undo")
+            return await self._undo(change, batch)
+        author = self._author("undo", batch=batch)
         written = await undo_take_over(self.folder.system, change, self.history, author)
         return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
 
-    async def _undo(self, change: Change) -> str:
+    async def _undo(self, change: Change, batch: str) -> str:
         """Takes back a change to a file. Raises as `undo_change`."""
         raise NotImplementedError

@@ -36,6 +36,7 @@ def run(call: Call) -> Decision:
         untrusted=_outside_source(call, line),
         reads=_known_reads(line),
         checks=line.checks,
+        only_reads=line.closed,
     )
 
 

@@ -39,6 +39,7 @@ class Decision:
     untrusted: str = ""
     reads: tuple[str, ...] | None = None
     checks: tuple[str, ...] = ()
+    only_reads: bool = False
     """See `contracts.Verdict`, as for `untrusted` and `reads`."""
 
 

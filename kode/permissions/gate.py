@@ -366,6 +366,7 @@ def verdict(decision: Decision) -> Verdict:
         untrusted=decision.untrusted,
         reads=decision.reads,
         checks=decision.checks,
+        only_reads=decision.only_reads,
     )
 
 

@@ -160,7 +160,7 @@ class StateEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class TaintEntry(Entry):
-    source: str
+    source: str = ""
     type: Literal["taint"] = "taint"
 
 
@@ -170,7 +170,7 @@ class UsageEntry(Entry):
     """`memory`, `compaction` or `subagent`."""
     usage: Usage
     cost_usd: float | None = None
-    model: str
+    model: str = ""
     type: Literal["usage"] = "usage"
 
 
@@ -180,7 +180,7 @@ class HookEntry(Entry):
 
     event: str
     name: str
-    origin: str
+    origin: str = ""
     """The settings file it stands in."""
     exit_code: int | None
     """None when it did not run to its end."""

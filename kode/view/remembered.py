@@ -12,12 +12,12 @@ from pathlib import Path
 
 from kode import paths
 from kode.config import Config
+from kode.conversation.memory import opened, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
-from kode.memory import make_system, outside_context
+from kode.memory import commands
 from kode.memory.base import BaseMemory, Waiting
-from kode.memory.commands import Approving
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
 
@@ -109,8 +109,7 @@ async def approve(config: Config, cwd: Path, id: str) -> str:
     StorageError, BusyError."""
     async with _opened(config, cwd, read_only=False) as (system, _):
         found = _waiting_under(await _waiting(system), id)
-        assert isinstance(system, Approving)
-        return await system.approve(found.id)
+        return await commands.approve(system, found.id)
 
 
 def linked(changes: Sequence[Change]) -> list[Linked]:
@@ -159,30 +158,22 @@ async def _opened(
     config: Config, cwd: Path, *, read_only: bool = True
 ) -> AsyncIterator[tuple[BaseMemory, list[str]]]:
     """The configured system, and what it has to say. Raises: MemoryRefused where memory is off."""
-    if not config.memory.enabled:
-        raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
     notices: list[str] = []
 
     def take(event: Event) -> None:
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    system = make_system(config.memory)
-    if not isinstance(system, BaseMemory):
-        raise MemoryRefused(f"The {system.name} memory has nothing to show.")
-    await system.open(outside_context(config, cwd, take, read_only=read_only), {})
-    try:
+    context = outside_context(config, cwd, emit=take, read_only=read_only)
+    async with opened(config.memory, context) as system:
+        if not isinstance(system, BaseMemory):
+            raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
         yield system, notices
-    finally:
-        await system.close(1.0)
 
 
 async def _waiting(system: BaseMemory) -> list[Waiting]:
-    if not isinstance(system, Approving):
-        return []
-    return [
-        replace(one, line=redact(one.line), text=redact(one.text)) for one in await system.waiting()
-    ]
+    found = await commands.waiting(system)
+    return [replace(one, line=redact(one.line), text=redact(one.text)) for one in found]
 
 
 def _waiting_under(waiting: Iterable[Waiting], id: str) -> Waiting:

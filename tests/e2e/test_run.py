@@ -26,6 +26,7 @@ RESULT_KEYS = {
     "files_changed",
     "checks",
     "untrusted",
+    "structured",
     "denials",
     "duration_ms",
 }
@@ -173,7 +174,7 @@ def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place:
     ]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
-        assert place.run("run", "write it").code == 0
+        assert place.run("run", "write it").code == 1
         refused = str(server.requests[1].json["messages"][-1])
     assert not (place.project / "new.txt").exists()
     assert "--permission-mode" in refused or "--allow" in refused

@@ -48,7 +48,7 @@ def test_without_the_flag_the_same_command_is_asked_about(place: Place) -> None:
     ]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
-        assert place.run("run", "work").code == 0
+        assert place.run("run", "work").code == 1
     assert not (place.project / "made").exists()
 
 

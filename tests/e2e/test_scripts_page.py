@@ -37,6 +37,7 @@ REPLIES = [
         "match": "Read parse|List the files",
         "calls": [{"name": "read_file", "arguments": {"path": "parse.py"}}],
     },
+    {"match": "have no tests", "text": '{"files": ["parse.py"]}'},
     {"text": "That is how it is."},
 ]
 

@@ -17,33 +17,43 @@ from kode.mcp_server.talks import Talks
 
 
 class Caller:
-    """A client of the server, with what its calls gave."""
+    """What calls of one client give."""
 
-    def __init__(self, client: Client, talks: Talks) -> None:
-        self.client = client
-        self.talks = talks
+    async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        raise NotImplementedError
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The state that a call gives. Fails where the call does."""
-        done = await self.client.call_tool(tool, arguments)
-        assert isinstance(done, CallToolResult)
+        done = await self.done(tool, arguments)
         assert not done.is_error, text_of(done)
         assert isinstance(done.structured_content, dict)
         return done.structured_content
 
     async def fault(self, tool: str, **arguments: Any) -> str:
         """The text of a call that fails."""
-        done = await self.client.call_tool(tool, arguments)
-        assert isinstance(done, CallToolResult)
+        done = await self.done(tool, arguments)
         assert done.is_error, done
         return text_of(done)
+
+
+class Connected(Caller):
+    """A client of the server over conversations."""
+
+    def __init__(self, client: Client, talks: Talks) -> None:
+        self.client = client
+        self.talks = talks
+
+    async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        done = await self.client.call_tool(tool, arguments)
+        assert isinstance(done, CallToolResult)
+        return done
 
 
 def text_of(done: CallToolResult) -> str:
     return "\n".join(getattr(part, "text", "") for part in done.content)
 
 
-Connect = Callable[..., AbstractAsyncContextManager[Caller]]
+Connect = Callable[..., AbstractAsyncContextManager[Connected]]
 
 
 @pytest.fixture
@@ -79,12 +89,12 @@ def connect(project: Path, request: pytest.FixtureRequest) -> Connect:
     @asynccontextmanager
     async def connected(
         elicit: Any = None, *, roots: tuple[Path, ...] = (), **bounds: Any
-    ) -> AsyncIterator[Caller]:
+    ) -> AsyncIterator[Connected]:
         talks = Talks(Bounds(roots=roots or (project,), **bounds))
         server = make_server(talks)
         try:
             async with Client(server, mode=request.param, elicitation_callback=elicit) as client:
-                yield Caller(client, talks)
+                yield Connected(client, talks)
         finally:
             await talks.close_all()
 

@@ -10,7 +10,9 @@ from starlette.testclient import TestClient
 
 from kode import paths
 from kode.config import Config
-from kode.memory import make_system, outside_context
+from kode.conversation.memory import outside_context
+from kode.events import silent
+from kode.memory import make_system
 from kode.memory.base import Addition
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
@@ -130,7 +132,7 @@ def hostile_session(home: Path) -> str:
 async def remember(place: Place) -> None:
     """Facts with a history, and an episode that waits for approval."""
     system = make_system(place.config.memory)
-    await system.open(outside_context(place.config, place.cwd, lambda event: None), {})
+    await system.open(outside_context(place.config, place.cwd, emit=silent), {})
     for target, text in (("user", "prefers tabs"), ("env", "the port is 8080")):
         await system.add(Addition(target=target, text=text))  # type: ignore[attr-defined]
     await system.edit_facts("replace", "env", None, ["8080", "the port is 9090"])  # type: ignore[attr-defined]

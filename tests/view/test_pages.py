@@ -10,7 +10,9 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from kode import paths
-from kode.memory import make_system, outside_context
+from kode.conversation.memory import outside_context
+from kode.events import silent
+from kode.memory import make_system
 from kode.memory.base import Addition
 from kode.memory.history import Change
 from kode.messages import Usage
@@ -426,7 +428,7 @@ def test_an_unknown_price_is_not_shown_as_nothing(browser):
 async def test_every_system_shows_its_entries_and_who_made_them(tmp_path, system, target):
     place, keys = make_place(tmp_path, memory={"system": system}), Keys(address=ADDRESS)
     memory = make_system(place.config.memory)
-    await memory.open(outside_context(place.config, place.cwd, lambda event: None), {})
+    await memory.open(outside_context(place.config, place.cwd, emit=silent), {})
     await memory.add(Addition(target=target, text="prefers tabs"))
     await memory.close(1.0)
     client = client_of(place, keys)

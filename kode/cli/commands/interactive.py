@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     )
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
-    if arguments.print:
+    if arguments.print or arguments.input_format == "stream-json":
         return _print(arguments)
     if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
@@ -43,7 +43,8 @@ def main(argv: Sequence[str]) -> int:
 
     if stdin_is_terminal():
         return open_repl(arguments, arguments.task, None)
-    from kode.cli.commands.run import read_task, run_read_task
+    from kode.cli.commands.run import run_read_task
+    from kode.cli.commands.task import read_task
 
     task, piped = read_task(arguments.task)
     if not task.strip() and arguments.output_format in (None, "text"):

@@ -273,13 +273,19 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
 def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
     from kode.mcp_server.bounds import Bounds
     from kode.mcp_server.serve import serve
-    from kode.mcp_server.server import make_server
-    from kode.mcp_server.talks import Talks
 
     named = [working_directory(argparse.Namespace(cwd=root)) for root in arguments.root]
     bounds = Bounds(roots=tuple(named or [cwd]), full=arguments.allow_full, depth=depth(os.environ))
-    talks = Talks(bounds)
-    asyncio.run(serve(make_server(talks), talks.close_all))
+    if arguments.memory_only:
+        from kode.mcp_server.memory import make_memory_server
+
+        asyncio.run(serve(make_memory_server(bounds)))
+    else:
+        from kode.mcp_server.server import make_server
+        from kode.mcp_server.talks import Talks
+
+        talks = Talks(bounds)
+        asyncio.run(serve(make_server(talks), talks.close_all))
     return EXIT_OK
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
 
-ONLY_READS = frozenset({None, "show", "status", "search", "log", "export"})
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "export"})
 """Commands that create and change nothing, not even an empty database."""
 
 
@@ -67,48 +67,40 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system, outside_context
-    from kode.memory.base import NullMemory
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.commands import run_command
 
     config = loaded.config
-    system = make_system(config.memory) if config.memory.enabled else NullMemory()
     asks = arguments.command in ASKS_A_MODEL
     asks = asks or (arguments.command == "search" and _has_model(loaded))
     context = outside_context(
         config,
         working_directory(arguments),
-        _say,
+        emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
         read_only=arguments.command in ONLY_READS,
     )
     durable.remove_all_stale_temporaries(context.root)
-    await system.open(context, {})
-    try:
-        return await run_command(system, arguments)
-    finally:
-        await system.close(1.0)
+    async with opened(config.memory, context) as system:
+        confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
+        return await run_command(system, arguments, confirm)
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory import make_system, outside_context
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.exchange import copy
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")
-    config = loaded.config
+    config, cwd, dry_run = loaded.config, working_directory(arguments), arguments.dry_run
     source, target = (
-        make_system(config.memory.model_copy(update={"system": name}))
+        config.memory.model_copy(update={"enabled": True, "system": name})
         for name in (arguments.source, arguments.into)
     )
-    cwd = working_directory(arguments)
-    await source.open(outside_context(config, cwd, _say, read_only=True), {})
-    await target.open(outside_context(config, cwd, _say, read_only=arguments.dry_run), {})
-    try:
-        return await copy(source, target, dry_run=arguments.dry_run)
-    finally:
-        await target.close(1.0)
-        await source.close(1.0)
+    reading = outside_context(config, cwd, emit=_say, read_only=True)
+    writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
+    async with opened(source, reading) as from_there, opened(target, writing) as to_here:
+        return await copy(from_there, to_here, dry_run=dry_run)
 
 
 def _has_model(loaded: "Loaded") -> bool:
@@ -141,6 +133,14 @@ def _ask_model(loaded: "Loaded") -> AskModel:
             await provider.aclose()
 
     return ask
+
+
+def _confirm(question: str) -> bool:
+    """Asks on the terminal; anything but a yes is a no."""
+    try:
+        return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _say(event: Event) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.flags import config_flags, started, working_directory
-from kode.errors import UserError
+from kode.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -29,6 +29,8 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
     the output is no terminal."""
     from kode.paths import home
 
+    if arguments.json_schema or arguments.input_format == "stream-json":
+        raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
     cwd = working_directory(arguments)
     is_set_up = _set_up(arguments, cwd)
     if not is_set_up and task is None and not sys.stdout.isatty():
@@ -99,7 +101,7 @@ async def _repl(
     async def opening() -> "Conversation":
         # In a thread: what is typed meanwhile is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
-        from kode.cli.commands.run import attach_named, read_attachments
+        from kode.cli.commands.task import attach_named, read_attachments
         from kode.cli.screen.form import make_elicit
         from kode.cli.screen.question import make_ask
         from kode.config import load_config

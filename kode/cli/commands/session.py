@@ -1,4 +1,4 @@
-"""`kode session`: list, show, delete, trim, clean up, fork, export and check sessions."""
+"""`kode session`: list, search, show, delete, trim, clean up, fork, export and check sessions."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from kode import paths
-from kode.cli.flags import working_directory
+from kode.cli.flags import whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, money, one_line, plural
 from kode.cli.screen.output import to_json
@@ -21,12 +21,14 @@ from kode.errors import EXIT_FAILED, EXIT_OK
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
+from kode.session.search import search
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
 COMMANDS = {
     "list": "sessions, the last used first",
+    "search": "words in what was said, over all sessions",
     "show": "a transcript",
     "delete": "delete one session",
     "trim": "keep the last N messages",
@@ -42,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
     command, parser, rest = command_of("session", COMMANDS, argv)
     run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
         "list": _list,
+        "search": _search,
         "show": _show,
         "delete": _delete,
         "trim": _trim,
@@ -96,6 +99,29 @@ def _line(summary: index.Summary, *, with_folder: bool) -> str:
         pieces.append(one_line(short_folder(summary.cwd)))
     pieces.append(one_line(summary.task))
     return "  ".join(pieces)
+
+
+def _search(parser: Parser, argv: Sequence[str]) -> int:
+    parser.add_argument("words", nargs="+", metavar="WORD", help="all of them; quote a phrase")
+    parser.add_argument("-n", type=whole, metavar="N", help=f"at most N places ({SHOWN})")
+    parser.add_argument("--all", action="store_true", help="every place")
+    parser.add_argument("--json", action="store_true", help="one JSON list; every place without -n")
+    arguments = parser.parse(argv)
+    every = arguments.all or (arguments.json and arguments.n is None)
+    limit = None if every else arguments.n or SHOWN
+    found = search(paths.home(), arguments.words, limit)
+    if arguments.json:
+        print(to_json([asdict(place) for place in found]))
+        return EXIT_OK
+    for place in found:
+        where = f"{_local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
+        print(f"{place.session}  {where}  {one_line(short_folder(place.cwd))}")
+        print(f"    {one_line(place.line)}")
+    if not found:
+        print("No session has these words in one text. A part of a word will do, too.")
+    elif limit is not None and len(found) == limit:
+        print("... and perhaps more: --all shows every place.")
+    return EXIT_OK
 
 
 def _local_time(at: str) -> str:

@@ -97,7 +97,7 @@ def model(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.memory import make_system, outside_context
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
@@ -121,13 +121,9 @@ def memory(case: Case) -> Finding:
             faults.append(event.text)
 
     async def looked_at() -> str:
-        system = make_system(settings)
-        context = outside_context(config, case.cwd, take, read_only=True)
-        await system.open(context, {})
-        try:
+        context = outside_context(config, case.cwd, emit=take, read_only=True)
+        async with opened(settings, context) as system:
             return await memory_command(system, ["status"])
-        finally:
-            await system.close(1.0)
 
     try:
         text = asyncio.run(looked_at())

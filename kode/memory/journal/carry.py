@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
 from kode.memory.project import ProjectFolder
@@ -151,7 +151,7 @@ class JournalCarrier(Carrier):
         self, files: JournalFiles, kind: str, file: str, was: tuple[str, ...], now: tuple[str, ...]
     ) -> str:
         target = files.folder.target(file)
-        return self._history.record(AUTHOR, SYSTEM, kind, target, before=was, after=now).id
+        return self._history.record(self.author, SYSTEM, kind, target, before=was, after=now).id
 
     def _of(self, project: object) -> _Placed:
         folder = self._folder

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 from kode import credentials
-from kode.memory.history import History, origin_of
-from kode.memory.journal.files import MEMORY, JournalFiles, size_of
+from kode.memory.history import Change, History, origin_of
+from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, parse, size_of
+from kode.memory.journal.files import Entry as Noted
+from kode.memory.lineage import Entry
+from kode.memory.project import is_take_over
 from kode.messages import shorten
 
 LATEST_ENTRIES = 5
@@ -35,6 +38,35 @@ def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) 
         )
         parts.append(f"── the latest of {len(entries)} entries of the history ──\n{listed}")
     return "\n\n".join(parts)
+
+
+def entries(files: JournalFiles, memory: str) -> list[Entry]:
+    """Every line of MEMORY.md, and the entries of the history."""
+    return _lines(files, memory) + [_noted(files, one) for one in files.entries()]
+
+
+def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
+    """The entries before and after a change."""
+    if is_take_over(change):
+        return [], []
+    files = JournalFiles(files.folder.of_target(change.target)[0])
+    of_memory = change.target.endswith(MEMORY)
+    before, after = (
+        _lines(files, text) if of_memory else [_noted(files, one) for one in parse(text)]
+        for text in ("".join(change.before), "".join(change.after))
+    )
+    return before, after
+
+
+def _lines(files: JournalFiles, memory: str) -> list[Entry]:
+    target = files.folder.target(MEMORY)
+    lines = (line.strip() for line in memory.split("\n"))
+    return [Entry(target=target, key=line, text=line) for line in lines if line]
+
+
+def _noted(files: JournalFiles, one: Noted) -> Entry:
+    key = f"{one.at} {one.text}"  # two may be of the same millisecond
+    return Entry(target=files.folder.target(HISTORY), key=key, text=one.text, id=one.at)
 
 
 def status(

@@ -17,7 +17,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, scan
+from kode.memory import embed, lineage, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, Waiting, only_waiting
 from kode.memory.history import Change
@@ -118,7 +118,7 @@ class Journal(ProjectMemory):
     async def recall(self, turn: Turn) -> str:
         """MEMORY.md once more when it is another than was shown: the system prompt has to stay as
         it is, so what changed meanwhile travels with the message."""
-        self._turn = turn.number
+        self._hear(turn)
         self._tainted = self._tainted or turn.tainted
         memory = self._memory()
         if memory == self._shown:
@@ -130,7 +130,7 @@ class Journal(ProjectMemory):
         return () if self._context.read_only else (history_tool(self._matching),)
 
     async def after_turn(self, turn: Turn) -> None:
-        self._turn = turn.number
+        self._hear(turn)
         self._tainted = self._tainted or turn.tainted
         entries = said_in(turn.messages)
         known = {*self._taken, *(entry.key for entry in self._heard)}
@@ -212,6 +212,13 @@ class Journal(ProjectMemory):
             len(self._queue.ids()),
             self._committer.waiting(),
         )
+
+    def entries(self) -> list[lineage.Entry]:
+        """Every line of MEMORY.md, and the entries of the history."""
+        return report.entries(self.files, self._memory())
+
+    def sides(self, change: Change) -> tuple[list[lineage.Entry], list[lineage.Entry]]:
+        return report.sides(self.files, change)
 
     async def add(self, addition: Addition) -> str:
         """Adds a line to MEMORY.md or an entry to the history, by the person.
@@ -327,10 +334,10 @@ class Journal(ProjectMemory):
             return memory
         return memory[:most] + f"\n[... {len(memory) - most} characters over the limit, not shown]"
 
-    async def _undo(self, change: Change) -> str:
+    async def _undo(self, change: Change, batch: str) -> str:
         folder, _ = self.folder.of_target(change.target)
         async with locked(folder.path):
-            done = commit.undo(self.files, self.history, change, self._author("undo"))
+            done = commit.undo(self.files, self.history, change, self._author("undo", batch=batch))
         return self._report(done)
 
     async def _finish_waiting(self) -> None:

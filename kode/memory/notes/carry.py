@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kode.errors import MemoryRefused
-from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row
+from kode.memory.exchange import Carrier, Known, Piece, Row
 from kode.memory.notes.jobs import JOB_TTL_DAYS
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
@@ -52,7 +52,7 @@ class NotesCarrier(Carrier):
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """New ids are added; a known id with another content or other fields is changed."""
         note = note_of(row, now=self._store.now(), user=self._store.user)
-        note = checked(note, AUTHOR.who, max_chars=MAX_MERGED_CHARS)
+        note = checked(note, self.author.who, max_chars=MAX_MERGED_CHARS)
         if note.user != self._store.user:
             raise MemoryRefused(
                 f"it is a note of the user {note.user!r}; this memory is of "
@@ -69,7 +69,7 @@ class NotesCarrier(Carrier):
 
     def place_piece(self, piece: Piece) -> str:
         """Facts become rules, with where they are from as evidence; episodes become summaries."""
-        note = checked(self._note(piece), AUTHOR.who, max_chars=MAX_MERGED_CHARS)
+        note = checked(self._note(piece), self.author.who, max_chars=MAX_MERGED_CHARS)
         if self._is_known(note) or any(_same(note, other) for other in self._copied):
             raise Known("the same note is there")
         self._copied.append(note)
@@ -89,7 +89,7 @@ class NotesCarrier(Carrier):
             old, replaced = self._souls_replaced([*self._rows.values(), *fresh])
             reason = f"{len(fresh)} notes by {kind}"
             after = [*replaced, *fresh]
-            change = store.commit(kind, [*old, *before], after, AUTHOR, reason)
+            change = store.commit(kind, [*old, *before], after, self.author, reason)
         await self._notes.make_vectors()
         return [change.id]
 

@@ -5,13 +5,14 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
 from kode.memory.base import Waiting
+from kode.memory.lineage import Entry
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
 from kode.memory.notes.note import SOUL_CHARS, Note, in_words
@@ -210,6 +211,20 @@ def _kept_back(store: NoteStore) -> str:
     }
     kept = [f"{count} {what}" for what, count in counts.items() if count]
     return f"kept and not shown to a model: {', '.join(kept)}" if kept else ""
+
+
+def entries(notes: Iterable[Note]) -> list[Entry]:
+    """Those of the notes that stand; a sensitive one is only named."""
+    return [
+        Entry(target="notes", key=note.id, text=_text(note), id=note.id)
+        for note in notes
+        if note.superseded_by is None
+    ]
+
+
+def _text(note: Note) -> str:
+    waits = " (waits for approval)" if note.untrusted == "waits" else ""
+    return f"{in_words(note) if note.sensitive else note.content}{waits}"
 
 
 def waiting(note: Note) -> Waiting:

@@ -259,8 +259,7 @@ class NoteStore:
         Raises: MemoryRefused with what stands in the way.
         """
         refuse_redacted(change, "Write the note again, or edit it in an export and import that.")
-        before = [self._read(text) for text in change.before]
-        after = [self._read(text) for text in change.after]
+        before, after = self.sides(change)
         now = self.by_ids(note.id for note in (*before, *after))
         ids_after, ids_before = {note.id for note in after}, {note.id for note in before}
         put_there = [id for id in ids_after - ids_before if id in now]
@@ -276,8 +275,14 @@ class NoteStore:
         reason = f"undoes {change.kind} {change.id}: {change.reason}"
         return self.commit("undo", after, before, author, reason, undoes=change.id)
 
-    def _read(self, text: str) -> Note:
-        return note_of(read_row(text), now=self.now(), user=self.user)
+    def sides(self, change: Change) -> tuple[list[Note], list[Note]]:
+        """The notes before and after a change. Raises: MemoryRefused for what are none."""
+        now, user = self.now(), self.user
+        before, after = (
+            [note_of(read_row(text), now=now, user=user) for text in texts]
+            for texts in (change.before, change.after)
+        )
+        return before, after
 
     def _delete(self, id: str) -> None:
         place = self.database.value("SELECT place FROM memory_notes WHERE id = ?", (id,))

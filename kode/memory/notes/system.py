@@ -21,7 +21,8 @@ from kode.memory import embed
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import count_turns
-from kode.memory.history import Author, Change
+from kode.memory.history import Author, Change, Who
+from kode.memory.lineage import Entry
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.jobs import asks_to_remember
@@ -107,7 +108,8 @@ class Notes(BaseMemory):
         return Injection(system="# Memory\n" + self._framed(ABOUT_CONTEXT, body))
 
     async def recall(self, turn: Turn) -> str:
-        self._turn, self._wrote_in_turn = turn.number, False
+        self._hear(turn)
+        self._wrote_in_turn = False
         self._tainted = self._tainted or turn.tainted
         seen = self._in_prompt | frozenset(self._shown)
         notes = await pack.context_pack(
@@ -124,7 +126,7 @@ class Notes(BaseMemory):
         return () if self._context.read_only else note_tools(self)
 
     async def after_turn(self, turn: Turn) -> None:
-        self._turn = turn.number
+        self._hear(turn)
         self._tainted = self._tainted or turn.tainted
         if self._context.read_only:
             return
@@ -235,9 +237,17 @@ class Notes(BaseMemory):
         """Not what kode did by itself."""
         return change.kind not in ("job", "merge", "prune")
 
-    async def undo_change(self, change: Change) -> str:
+    def entries(self) -> list[Entry]:
+        """Every note that has not been replaced."""
+        return pack.entries(self.store.everything())
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        before, after = self.store.sides(change)
+        return pack.entries(before), pack.entries(after)
+
+    async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
-        return self._report(await self.writer.undo(change))
+        return self._report(await self.writer.undo(change, batch))
 
     async def waiting(self) -> list[Waiting]:
         """The notes from sessions with untrusted content."""
@@ -250,9 +260,10 @@ class Notes(BaseMemory):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _writing(self) -> Author:
-        """Who writes where nobody else is named."""
-        return self._author("model" if self._context.session_id else "user")
+    def _writing(self, who: Who | None, source: str | None) -> Author:
+        """Who writes, where nobody is named too."""
+        other: Who = "model" if self._context.session_id else "user"
+        return self._author(who or other, source=source)
 
     async def _maintain(self) -> None:
         done = await maintenance.run(

@@ -53,6 +53,7 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
         evidence: Annotated[list[str] | None, "what showed it"] = None,
         sensitivity: Sensitivity = "normal",
         scope: Annotated[Literal["user", "project"], "project: seen only here"] = "user",
+        source: Annotated[str | None, "the code it rests on, as path:line-line"] = None,
     ) -> ToolOutput:
         with told_to_model():
             outcome = await notes.writer.remember(
@@ -65,6 +66,7 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
                 evidence=tuple(evidence or ()),
                 sensitivity=sensitivity,
                 in_project=scope == "project",
+                source=source,
             )
         return await _told(context, notes, outcome)
 

@@ -36,10 +36,14 @@ class Kept(Outcome):
 
 
 class NoteWriter:
-    """`author` says on whose behalf the next write is."""
+    """`author` says on whose behalf the next write is, where nobody is named, and takes the code
+    that it rests on."""
 
     def __init__(
-        self, store: NoteStore, author: Callable[[], Author], settings: "Settings"
+        self,
+        store: NoteStore,
+        author: Callable[[Who | None, str | None], Author],
+        settings: "Settings",
     ) -> None:
         self._store = store
         self._author = author
@@ -59,6 +63,7 @@ class NoteWriter:
         in_project: bool = False,
         job_id: str | None = None,
         untrusted: Untrusted = "",
+        source: str | None = None,
         who: Who | None = None,
         change: str = "remember",
         supersedes: tuple[Note, ...] = (),
@@ -67,7 +72,7 @@ class NoteWriter:
         it. Raises: MemoryRefused, StorageError, BusyError."""
         if kind == "soul":
             raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
-        author = self._author() if who is None else replace(self._author(), who=who)
+        author = self._author(who, source)
         now = self._store.now()
         note = Note(
             id=new_id(now),
@@ -108,7 +113,7 @@ class NoteWriter:
 
     async def update(self, id: str, content: str, *, tags: tuple[str, ...] | None = None) -> Kept:
         """A new note with all that the old one was but its text. Raises as `remember`."""
-        author, now = self._author(), self._store.now()
+        author, now = self._author(None, None), self._store.now()
         async with self._store.writing():
             old = self._active(id)
             if old.kind == "soul":
@@ -139,7 +144,7 @@ class NoteWriter:
 
     async def update_soul(self, content: str, *, who: Who | None = None) -> Kept:
         """The one active soul gives way to another, in one transaction. Raises as `remember`."""
-        author = self._author() if who is None else replace(self._author(), who=who)
+        author = self._author(who, None)
         now = self._store.now()
         new = Note(
             id=new_id(now),
@@ -187,7 +192,9 @@ class NoteWriter:
                 earlier = [note for note in earlier if note.superseded_by == old.id]
             after = [replace(note, superseded_by=None) for note in earlier] if back else []
             reason = f"forgot {in_words(old)}"
-            change = self._store.commit("forget", [old, *earlier], after, self._author(), reason)
+            change = self._store.commit(
+                "forget", [old, *earlier], after, self._author(None, None), reason
+            )
         what = "is back: " if back else "went with it: "
         listed = "; ".join(map(in_words, earlier))
         detail = f"What it had replaced {what}{listed}." if earlier else ""
@@ -201,13 +208,13 @@ class NoteWriter:
                 return Kept(line=f"note {old.id} does not wait for approval", note=old)
             new = replace(old, untrusted="approved")
             reason = f"approved {in_words(old)}"
-            author = replace(self._author(), who="user")
+            author = self._author("user", None)
             change = self._store.commit("approve", [old], [new], author, reason)
         return Kept(line=f"approved {in_words(old)}", change_id=change.id, note=new)
 
-    async def undo(self, change: Change) -> Kept:
+    async def undo(self, change: Change, batch: str = "") -> Kept:
         """Takes back one change. Raises as `remember`."""
-        author = replace(self._author(), who="undo")
+        author = replace(self._author("undo", None), batch=batch)
         async with self._store.writing():
             written = self._store.undo(change, author)
         return Kept(

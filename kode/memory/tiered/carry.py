@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, checked
@@ -125,7 +125,7 @@ class TieredCarrier(Carrier):
             async with self._episodes.lock():
                 before = self._episodes.text(episode.session_id)
                 change = self._history.record(
-                    AUTHOR,
+                    self.author,
                     SYSTEM,
                     kind,
                     f"episodes/{episode.session_id}.md",
@@ -162,7 +162,7 @@ class TieredCarrier(Carrier):
             entries = [*file.entries, *fresh]
             check_room(file, entries)
             change = self._history.record(
-                AUTHOR, SYSTEM, kind, name, after=fresh, position=len(file.entries)
+                self.author, SYSTEM, kind, name, after=fresh, position=len(file.entries)
             )
             self._store.write(file, entries)
         return change.id

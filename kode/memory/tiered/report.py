@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import credentials
-from kode.memory.history import History, origin_of
-from kode.memory.tiered.episode_files import Episode, summary_of
+from kode.memory.history import Change, History, origin_of
+from kode.memory.lineage import Entry
+from kode.memory.tiered.episode_files import Episode, parse, summary_of
 from kode.memory.tiered.facts import FactFile
 
 
@@ -26,6 +27,38 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))
     return "\n\n".join(parts)
+
+
+def entries(files: Sequence[FactFile], noted: Sequence[Episode], root: Path) -> list[Entry]:
+    """Every fact of these files, and the episodes."""
+    facts = [
+        Entry(target=file.path.relative_to(root).as_posix(), key=text, text=text)
+        for file in files
+        for text in file.entries
+    ]
+    return [*facts, *map(_episode_entry, noted)]
+
+
+def sides(change: Change) -> tuple[list[Entry], list[Entry]]:
+    """The entries before and after a change."""
+    name = change.target.removeprefix("episodes/").removesuffix(".md")
+    if name == change.target.removesuffix(".md"):
+        before, after = (
+            [Entry(target=change.target, key=text, text=text) for text in texts]
+            for texts in (change.before, change.after)
+        )
+        return before, after
+    before, after = (
+        [_episode_entry(parse(text, name, 0.0)) for text in texts]
+        for texts in (change.before, change.after)
+    )
+    return before, after
+
+
+def _episode_entry(episode: Episode) -> Entry:
+    waits = "" if episode.recallable else "\n(waits for approval)"
+    id = episode.session_id
+    return Entry(target=f"episodes/{id}.md", key="", text=f"{episode.text}{waits}", id=id)
 
 
 def episodes(newest: Sequence[Episode], project: str) -> str:

@@ -24,6 +24,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import Recording
 from kode.memory.history import Author, Change
+from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
 from kode.memory.tiered.episode_files import summary_of
@@ -116,7 +117,7 @@ class Tiered(BaseMemory):
         return Injection(system="# Memory\n" + self._framed(ABOUT_FACTS, body))
 
     async def recall(self, turn: Turn) -> str:
-        self._turn = turn.number
+        self._hear(turn)
         episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
         if not episodes:
             return ""
@@ -126,7 +127,7 @@ class Tiered(BaseMemory):
         return () if self._context.read_only else (memory_tool(self),)
 
     async def after_turn(self, turn: Turn) -> None:
-        self._turn = turn.number
+        self._hear(turn)
         lines = buffer.lines_of(turn, self._context.now(), self._context.cwd)
         self._lines = buffer.appended(self._lines, lines, self._capacity)
         self._recording.add(turn)
@@ -169,9 +170,9 @@ class Tiered(BaseMemory):
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
-    def author(self) -> Author:
-        """The model, in this turn."""
-        return self._author("model")
+    def author(self, source: str | None = None) -> Author:
+        """The model, in this turn, resting on cited code. Raises: MemoryRefused."""
+        return self._author("model", source=source)
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
@@ -227,10 +228,17 @@ class Tiered(BaseMemory):
             )
         return self._framed("The note of an earlier session.", report.episode(episode))
 
-    async def undo_change(self, change: Change) -> str:
+    def entries(self) -> list[Entry]:
+        """Every fact that applies here, and the episodes."""
+        return report.entries(self.layers(), self._index.files.all(), self._context.root)
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        return report.sides(change)
+
+    async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
-        author = self._author("undo")
+        author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
             return self._report_outcome(await self._episodes.undo(change, author))
         return self._report_outcome(await self.writer.undo(change, author))

@@ -9,6 +9,7 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.frame import told_to_model
+from kode.memory.history import Author
 from kode.memory.tiered.facts import TARGETS, Scope, Target
 from kode.memory.tiered.write import Outcome
 
@@ -56,6 +57,9 @@ def memory_tool(facts: "Tiered") -> Tool:
             str | None, "for replace and remove: a part of the entry found in no other"
         ] = None,
         query: Annotated[str | None, "for search and episodes"] = None,
+        source: Annotated[
+            str | None, "for add and replace: the code it rests on, as path:line-line"
+        ] = None,
         scope: Annotated[
             Scope | None,
             "global: everywhere; project: here only. Default: user global, env project",
@@ -69,7 +73,8 @@ def memory_tool(facts: "Tiered") -> Tool:
             if action == "episodes":
                 text = await facts.read_episodes(query or content or old_text or "")
                 return ToolOutput(text=text, summary="episodes")
-            outcome = await _change(facts, action, target, content, old_text, scope)
+            author = facts.author(source)
+            outcome = await _change(facts, author, action, target, content, old_text, scope)
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return ToolOutput(text=_words(outcome), summary=outcome.line)
@@ -79,6 +84,7 @@ def memory_tool(facts: "Tiered") -> Tool:
 
 async def _change(
     facts: "Tiered",
+    author: Author,
     action: Action,
     target: Target | None,
     content: str | None,
@@ -89,13 +95,13 @@ async def _change(
         raise ToolError(f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed.")
     where = scope or facts.default_scope(target)
     if action == "add":
-        return await facts.writer.add(target, where, content or "", facts.author())
+        return await facts.writer.add(target, where, content or "", author)
     if action == "consolidate":
-        return await facts.writer.consolidate(target, where, facts.author())
+        return await facts.writer.consolidate(target, where, author)
     if action == "remove":
         old = old_text or content or ""
-        return await facts.writer.remove(target, where, old, facts.author())
-    return await facts.writer.replace(target, where, old_text or "", content or "", facts.author())
+        return await facts.writer.remove(target, where, old, author)
+    return await facts.writer.replace(target, where, old_text or "", content or "", author)
 
 
 async def _search(facts: "Tiered", query: str) -> ToolOutput:

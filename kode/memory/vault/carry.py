@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import AUTHOR, Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.project import ProjectFolder
 from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts, month_file
 from kode.memory.vault.summary import blocks_of
@@ -87,16 +87,16 @@ class VaultCarrier(Carrier):
         done: list[tuple[VaultFiles, str]] = []
         try:
             for files, name, text in self._whole:
-                outcome = await self._vault.writer(files, {}).write(name, text, AUTHOR)
+                outcome = await self._vault.writer(files, {}).write(name, text, self.author)
                 done += [(files, outcome.change_id)] if outcome.change_id else []
         except MemoryRefused as error:
             for files, id in reversed(done):
                 change = self._vault.history.find(id)[0]
-                await self._vault.writer(files, {}).undo(change, AUTHOR)
+                await self._vault.writer(files, {}).undo(change, self.author)
             raise MemoryRefused(f"Nothing was imported. {error}") from error
         for files, name, entry in self._entries:
             writer = self._vault.writer(files, {})
-            outcome = await writer.append(name, entry, AUTHOR, self._vault.now())
+            outcome = await writer.append(name, entry, self.author, self._vault.now())
             done += [(files, outcome.change_id)] if outcome.change_id else []
         return [id for _, id in done]
 

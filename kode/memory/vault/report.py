@@ -6,9 +6,11 @@ from dataclasses import replace
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.history import History, origin_of
+from kode.memory.history import Change, History, origin_of
+from kode.memory.lineage import Entry
+from kode.memory.project import is_take_over
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
-from kode.memory.vault.summary import clean
+from kode.memory.vault.summary import blocks_of, clean, without_summary
 
 NO_SUMMARY = "(no summary)"
 
@@ -56,6 +58,26 @@ def shown(files: VaultFiles, history: History) -> str:
         note = f"(this looks like {warning}: check it)\n" if warning else ""
         parts.append(f"{head}\n{note}{text}")
     return "\n\n".join(parts)
+
+
+def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
+    """What one file holds: of facts each line, of a month each episode."""
+    lines = without_summary(text).split("\n")
+    facts = [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
+    found = facts if is_facts(name) else blocks_of(text)
+    return [Entry(target=files.target(name), key=one, text=one) for one in found]
+
+
+def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
+    """The entries before and after a change."""
+    if is_take_over(change):
+        return [], []
+    files, name = files.of_target(change.target)
+    before, after = (
+        [entry for text in texts for entry in entries(files, name, text)]
+        for texts in (change.before, change.after)
+    )
+    return before, after
 
 
 def status(

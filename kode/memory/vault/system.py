@@ -12,12 +12,14 @@ from kode.contracts import Hit, Injection, InjectReason, MemoryContext, Snapshot
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, when
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, Waiting, only_waiting, reason_of
+from kode.memory.base import WORDS_CHARS, Addition, Waiting, only_waiting, reason_of
 from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
+from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
 from kode.memory.search import Finder
+from kode.memory.source import citing
 from kode.memory.stored import locked, may_name_a_file
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import (
@@ -73,18 +75,18 @@ class Vault(ProjectMemory):
 
     async def recall(self, turn: Turn) -> str:
         """The index once more when it is another than the model was shown."""
-        self._turn = turn.number
+        self._hear(turn)
         return self._changed_index()
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        desk = Desk(writer=self._writer, author=lambda: self._author("model"), now=self.now)
+        desk = Desk(writer=self._writer, author=self._citing_model, now=self.now)
         return vault_tools(desk)
 
     async def after_turn(self, turn: Turn) -> None:
         """Leaves every task that a person asked to the reflector: it judges what is worth it."""
-        self._turn = turn.number
+        self._hear(turn)
         session = self._context.session_id
         off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
         if off or session is None or not may_name_a_file(session):
@@ -160,6 +162,14 @@ class Vault(ProjectMemory):
             len(waits) - len(open_),
             given_up,
         )
+
+    def entries(self) -> list[Entry]:
+        """Every line of the facts, and every episode."""
+        names = self.files.names()
+        return [e for name in names for e in report.entries(self.files, name, self._text(name))]
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        return report.sides(self.files, change)
 
     async def add(self, addition: Addition) -> str:
         """Adds an entry to a file, by a person. Raises: MemoryRefused, StorageError, BusyError."""
@@ -248,8 +258,13 @@ class Vault(ProjectMemory):
         facts = filter(is_facts, self.files.names())
         seen = {name: fingerprint(self._text(name)) for name in facts}
         writer = self.writer(self.files, seen | dict.fromkeys(shown.in_part, IN_PART))
-        author = Author(who="extraction", session=pending.session, turn=pending.turn)
-        desk = Desk(writer=writer, author=lambda: author, now=lambda: when)
+        asked = shorten(pending.text.partition("\n")[0].removeprefix("User: "), WORDS_CHARS)
+        author = Author(who="extraction", session=pending.session, turn=pending.turn, words=asked)
+        desk = Desk(
+            writer=writer,
+            author=lambda source: citing(author, self.project, source),
+            now=lambda: when,
+        )
 
         def keep(messages: Sequence[Message]) -> None:
             nonlocal pending
@@ -293,8 +308,11 @@ class Vault(ProjectMemory):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _undo(self, change: Change) -> str:
-        return self._report(await self._writer.undo(change, self._author("undo")))
+    def _citing_model(self, source: str | None) -> Author:
+        return self._author("model", source=source)
+
+    async def _undo(self, change: Change, batch: str) -> str:
+        return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
 
     def _tainted_tasks(self) -> list[Pending]:
         return [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]

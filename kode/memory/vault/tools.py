@@ -28,12 +28,16 @@ class Patch:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
 
+Source = Annotated[str | None, "the code it rests on, as path:line-line"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """What the tools need: a writer, by whose hand, and the clock."""
 
     writer: VaultWriter
-    author: Callable[[], Author]
+    author: Callable[[str | None], Author]
+    """By the code that a change rests on."""
     now: Callable[[], datetime]
 
 
@@ -65,7 +69,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
         at hand."""
         with told_to_model():
-            outcome = await writer.write(path, content, desk.author())
+            outcome = await writer.write(path, content, desk.author(None))
         return _told(context, outcome)
 
     @tool(effect="memory", subject="path")
@@ -73,11 +77,12 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         context: ToolContext,
         path: str,
         patches: Annotated[list[Patch], "In order, all or none; each oldText occurs once"],
+        source: Source = None,
     ) -> ToolOutput:
         """Change parts of a memory file without rewriting it."""
         with told_to_model():
             pairs = [(patch.oldText, patch.newText) for patch in patches]
-            outcome = await writer.patch(path, pairs, desk.author())
+            outcome = await writer.patch(path, pairs, desk.author(source))
         return _told(context, outcome, appliedCount=len(patches))
 
     @tool(effect="memory", subject="path")
@@ -86,10 +91,12 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         path: Annotated[str, "as episodes/2026-03.md, the present month"],
         entry: Annotated[str, "`## Title`, then `- Summary: under 10 words`, then details"],
         summary: Annotated[str | None, "Replaces the file's summary line"] = None,
+        source: Source = None,
     ) -> ToolOutput:
         """Append an episode after significant work: the problem, the solution, the lesson."""
         with told_to_model():
-            outcome = await writer.append(path, entry, desk.author(), desk.now(), summary=summary)
+            author = desk.author(source)
+            outcome = await writer.append(path, entry, author, desk.now(), summary=summary)
         return _told(context, outcome)
 
     return (

@@ -167,3 +167,19 @@ def test_a_session_open_in_another_kode_is_shown_and_not_deleted(
     with pytest.raises(BusyError):
         main(["delete", str(session.id)])
     session.close()
+
+
+def test_search_names_the_place_of_each_text_newest_first(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = made(home, "find the walrus"), made(home, "other", "no Walrus here")
+
+    out = said(capsys, "search", "walrus")
+    rows = json.loads(said(capsys, "search", "walrus", "--json"))
+
+    assert [line.split()[0] for line in out.splitlines()[::2]] == [second, second, first, first]
+    assert "turn 2  you" in out.splitlines()[0]
+    assert out.splitlines()[1].strip() == "no Walrus here"
+    assert [row["session"] for row in rows] == [second, second, first, first]
+    assert "--all" in said(capsys, "search", "walrus", "-n", "1")
+    assert "No session" in said(capsys, "search", "walrus", "zanzibar")

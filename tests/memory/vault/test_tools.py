@@ -8,7 +8,9 @@ from tests.memory.life import NOON
 from tests.memory.vault.life import file, opened, put, use
 
 
-async def test_the_five_tools_have_the_parameters_of_their_document(tmp_path):
+async def test_the_five_tools_have_the_parameters_of_their_document_and_the_source_of_a_fact(
+    tmp_path,
+):
     system = await opened(tmp_path)
 
     parameters = {tool.name: tool.parameters() for tool in system.tools()}
@@ -17,8 +19,8 @@ async def test_the_five_tools_have_the_parameters_of_their_document(tmp_path):
         "memory_list": [],
         "memory_read": ["path"],
         "memory_write": ["path", "content"],
-        "memory_patch": ["path", "patches"],
-        "memory_append": ["path", "entry", "summary"],
+        "memory_patch": ["path", "patches", "source"],
+        "memory_append": ["path", "entry", "summary", "source"],
     }
     patch = parameters["memory_patch"]["properties"]["patches"]["items"]
     assert sorted(patch["properties"]) == ["newText", "oldText"]

@@ -1,0 +1,52 @@
+"""What kode raises, as errors of the protocol: a code that clients know, and what to do next."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from acp import RequestError
+
+from kode.config import Loaded, resolve_provider
+from kode.errors import KodeError, SessionError, UserError
+from kode.fault_reports import write_report
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+AUTH_REQUIRED, NOT_FOUND = -32000, -32002
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def answering(
+    method: Callable[P, Coroutine[Any, Any, R]],
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """What kode raises becomes an error of the protocol."""
+
+    @functools.wraps(method)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await method(*args, **kwargs)
+        except RequestError:
+            raise
+        except SessionError as error:
+            raise RequestError(NOT_FOUND, str(error)) from error
+        except UserError as error:
+            raise RequestError(INVALID_PARAMS, str(error)) from error
+        except KodeError as error:
+            raise RequestError(INTERNAL_ERROR, str(error)) from error
+        except Exception as error:
+            where = await asyncio.to_thread(write_report, error)
+            text = f"A fault in kode itself ({type(error).__name__}). {where}"
+            raise RequestError(INTERNAL_ERROR, text) from error
+
+    return answer
+
+
+def require_provider(loaded: Loaded) -> None:
+    """Raises: RequestError that says how to get a key; clients know its code."""
+    try:
+        resolve_provider(loaded.config, os.environ)
+    except UserError as error:
+        raise RequestError(AUTH_REQUIRED, str(error)) from error

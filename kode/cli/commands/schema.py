@@ -1,0 +1,100 @@
+"""`kode schema NAME`: the JSON schemas of what kode prints and keeps, for programs that read it.
+
+Each is made from the type that is written or read, never by hand. New fields and new kinds of
+events and lines may come; docs/scripts.md says what each means.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from kode.cli.parser import Parser
+from kode.cli.screen.output import Result, ResultLine, print_line
+from kode.errors import EXIT_OK
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Whole(GenerateJsonSchema):
+    """For what is written with all its fields, those with a default too."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return True
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode schema NAME` and returns its exit code. Raises: ConfigError."""
+    parser = Parser("kode schema", "Prints the JSON schema of what kode prints, keeps or takes.")
+    names = ", ".join(SCHEMAS)
+    parser.add_argument("name", choices=SCHEMAS, metavar="NAME", help=names)
+    arguments = parser.parse(argv)
+    print_line(json.dumps(schema_of(arguments.name), indent=2))
+    return EXIT_OK
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON schema of that name."""
+    return {"$schema": DIALECT, **SCHEMAS[name](), "title": f"kode {name}"}
+
+
+def _events() -> dict[str, Any]:
+    """The lines of `--output-format stream-json`."""
+    from kode.events import Event, TurnEnded
+
+    kinds: Any = ResultLine
+    for kind in get_args(Event):
+        if kind is not TurnEnded:  # its content is the last line, `result`
+            kinds |= kind
+    return _of_kinds(kinds, _Whole)
+
+
+def _result() -> dict[str, Any]:
+    """The object of `--output-format json`."""
+    return TypeAdapter(Result).json_schema(mode="serialization", schema_generator=_Whole)
+
+
+def _session() -> dict[str, Any]:
+    """A line of a session file. What is at its default is left out there."""
+    from kode.session.entries import AnyEntry, Header
+
+    return _of_kinds(Header | AnyEntry, GenerateJsonSchema)
+
+
+def _task() -> dict[str, Any]:
+    """The file of `kode subagent --task`."""
+    from kode.subagents.protocol import Task
+
+    return Task.model_json_schema()
+
+
+def _snapshot() -> dict[str, Any]:
+    """The file of `kode subagent --memory-snapshot`."""
+    from kode.subagents.protocol import Snapshot
+
+    return Snapshot.model_json_schema()
+
+
+def _messages() -> dict[str, Any]:
+    """A line of `--input-format stream-json`."""
+    from kode.cli.commands.stream_input import LINE
+
+    return LINE.json_schema()
+
+
+def _of_kinds(kinds: Any, generator: type[GenerateJsonSchema]) -> dict[str, Any]:
+    """The schema of a union that its `type` tells apart."""
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[kinds, Field(discriminator="type")])
+    return adapter.json_schema(mode="serialization", schema_generator=generator)
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "events": _events,
+    "result": _result,
+    "session": _session,
+    "messages": _messages,
+    "task": _task,
+    "snapshot": _snapshot,
+}

@@ -1,0 +1,184 @@
+"""`kode run --input-format stream-json`: messages on stdin, one JSON object a line, become turns
+of one conversation. docs/scripts.md shows the lines.
+
+What comes while a turn runs goes to the model before its next step; what comes too late for that
+is the next turn. The end of stdin ends kode, after the last turn.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from kode.cli.commands.interrupts import cancelled_by_signals
+from kode.cli.screen.output import EXIT_CODES
+from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
+from kode.events import Notice, TurnEnded
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+MAX_LINE_BYTES = 10 * 1024 * 1024
+
+
+class TextBlock(BaseModel):
+    """A part of a message; kode takes text only."""
+
+    type: Literal["text"]
+    text: str
+
+
+def _as_blocks(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+class Message(BaseModel):
+    """A message as other agents take it."""
+
+    role: Literal["user"] = "user"
+    content: Annotated[
+        list[TextBlock],
+        BeforeValidator(_as_blocks, json_schema_input_type=str | list[TextBlock]),
+    ]
+
+
+class UserLine(BaseModel):
+    """What the person says: `text`, or the same as a `message`."""
+
+    type: Literal["user"]
+    text: str | None = None
+    message: Message | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "UserLine":
+        if not self.said.strip():
+            raise ValueError("there is neither `text` nor a `message` with text")
+        return self
+
+    @property
+    def said(self) -> str:
+        """The text, wherever it is."""
+        if self.message is None:
+            return self.text or ""
+        return "\n\n".join(block.text for block in self.message.content)
+
+
+class InterruptLine(BaseModel):
+    """Ends the running turn; what it has done stays."""
+
+    type: Literal["interrupt"]
+
+
+Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
+LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
+
+Turn = Callable[[str], Awaitable[TurnEnded]]
+Conclude = Callable[[TurnEnded], None]
+
+
+async def run_stream(
+    conversation: "Conversation", first: str, turn: Turn, conclude: Conclude
+) -> int:
+    """Runs the turns that come in on stdin, `first` before them if it says something; each is
+    given to `conclude` when it has ended. Returns the exit code of the last."""
+    intake = _Intake(conversation, first)
+    conversation.steering = intake.take
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=_read, args=(loop, intake.line), daemon=True).start()
+    running = asyncio.ensure_future(_run_turns(intake, turn, conclude))
+    with cancelled_by_signals(running):
+        try:
+            return await running
+        except asyncio.CancelledError:
+            return EXIT_INTERRUPTED
+
+
+async def _run_turns(intake: "_Intake", turn: Turn, conclude: Conclude) -> int:
+    code, this = EXIT_OK, asyncio.current_task()
+    while await intake.something():
+        intake.running = asyncio.ensure_future(turn("\n\n".join(intake.take())))
+        ended = await _ended(intake.running)
+        intake.running = None
+        conclude(ended)
+        code = EXIT_CODES[ended.status]
+        if this is not None and this.cancelling():  # a signal, which has ended the turn too
+            break
+    return code
+
+
+async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
+    """A turn that could not begin has failed, and the next one may do better."""
+    try:
+        return await running
+    except KodeError as error:
+        return TurnEnded(status="error", error=str(error))
+    except asyncio.CancelledError:
+        return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+
+
+class _Intake:
+    """What has come in and was not said to the model yet."""
+
+    def __init__(self, conversation: "Conversation", first: str) -> None:
+        self.running: asyncio.Future[TurnEnded] | None = None
+        self._emit = conversation.emit
+        self._waiting = [first] if first.strip() else []
+        self._news = asyncio.Event()
+        self._over = False
+
+    def take(self) -> list[str]:
+        """Hands over what has come in, once."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    async def something(self) -> bool:
+        """Waits until there is something to say; False at the end of stdin."""
+        while not self._waiting and not self._over:
+            self._news.clear()
+            await self._news.wait()
+        return bool(self._waiting)
+
+    def line(self, number: int, data: bytes | None) -> None:
+        """Takes a line; None at the end. One that cannot be used is reported, and no more."""
+        self._news.set()
+        if data is None:
+            self._over = True
+            return
+        try:
+            line = LINE.validate_json(data)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            place = ".".join(map(str, fault["loc"][1:]))
+            text = f"{place}: {fault['msg']}" if place else fault["msg"]
+            self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
+            return
+        if isinstance(line, UserLine):
+            self._waiting.append(line.said)
+        elif self.running is not None:
+            self.running.cancel()
+
+
+def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], None]) -> None:
+    """Reads stdin to its end, for a thread: it may be a file, which no event loop can wait for."""
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        if sys.stdin is not None:
+            # Not the stream of `sys.stdin`, which the end of the process would wait for.
+            with contextlib.suppress(OSError), os.fdopen(os.dup(sys.stdin.fileno()), "rb") as file:
+                number = 0
+                while data := file.readline(MAX_LINE_BYTES):
+                    number += 1
+                    if data.strip():
+                        loop.call_soon_threadsafe(take, number, data)
+        loop.call_soon_threadsafe(take, 0, None)

@@ -1,0 +1,156 @@
+"""What a task of `kode run` is made of: its text, what is piped in or attached beside it, and the
+schema that its answer is to fit.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.cli.commands.interrupts import interrupt_by_signals
+from kode.errors import ConfigError, Interrupted, UserError
+from kode.events import Emit, Notice
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+    from kode.conversation.structured import Form
+    from kode.messages import Text
+
+MAX_STDIN_BYTES = 10 * 1024 * 1024
+STDIN_HINT_AFTER_S = 3.0
+
+
+def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
+    """The task's text, and what goes with it: the text is the argument, or stdin where there is
+    none, it is empty or `-`. Beside an argument, stdin is text from outside. From here on signals
+    interrupt in good order."""
+    interrupt_by_signals()
+    if task is None or task == "-" or not task.strip():
+        nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
+        return "" if nobody_typed else _read_stdin(), ()
+    if sys.stdin is None or not _stdin_has_something_to_say():
+        return task, ()
+    from kode.engine.fence import fenced
+    from kode.messages import Text
+
+    extra = _read_stdin()
+    # Somebody else's text: it must not be able to end, and go on as the task.
+    piped = Text(text=fenced(extra, "standard input"), source="outside")
+    return task, (piped,) if extra.strip() else ()
+
+
+def attach_named(
+    conversation: "Conversation", names: Sequence[str], task: str | None = None
+) -> None:
+    """Lets the pictures of `--ctx`, and the pictures and folders named after `@` in TASK, go with
+    the first turn. What was piped in is somebody else's text and names none.
+
+    Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
+    """
+    from kode.cli.prompt.folders import mentioned_folders
+    from kode.cli.prompt.pictures import mentioned_pictures
+    from kode.pictures import fitting, read_picture
+
+    for name in _names(names):
+        picture = read_picture(conversation.cwd / Path(name).expanduser())
+        if picture is not None:
+            conversation.attach_picture(picture.name, fitting(picture).data)
+    for picture in mentioned_pictures(task or "", conversation.cwd):
+        try:
+            conversation.attach_picture(picture.name, fitting(picture).data)
+        except UserError as error:
+            conversation.emit(Notice(text=str(error)))
+    for folder in mentioned_folders(task or "", conversation.cwd):
+        conversation.attachments += (folder.text,)
+
+
+def _names(groups: Sequence[str]) -> Iterator[str]:
+    return (name.strip() for group in groups for name in group.split(",") if name.strip())
+
+
+def read_attachments(
+    names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
+) -> tuple["Text", ...]:
+    """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
+    are `attach_named`. What is in none of `roots` is text from outside, and so is what a session
+    that had read such text left in a file.
+
+    Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
+    """
+    from kode.cli.prompt.folders import read_folder
+    from kode.conversation.attachments import attached, part_of, read_text
+    from kode.paths import home
+    from kode.pictures import read_picture
+    from kode.session.marks import Marks
+
+    marks = Marks(home=home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
+    parts = []
+    for name in _names(names):
+        path = cwd / Path(name).expanduser()
+        if read_picture(path) is not None:
+            continue
+        if folder := read_folder(name, path):
+            parts.append(part_of(folder.text.text, path, roots, marks))
+            continue
+        try:
+            parts.append(attached(name, read_text(path), path, roots, marks))
+        except UserError as error:
+            raise ConfigError(f"--ctx {name}: {error}") from error
+    return tuple(parts)
+
+
+def _stdin_has_something_to_say() -> bool:
+    """Whether stdin is a pipe, a file or a socket rather than a terminal or a closed stream."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_stdin() -> str:
+    with contextlib.suppress(OSError, ValueError):
+        ready, _, _ = select.select([sys.stdin], [], [], STDIN_HINT_AFTER_S)
+        if not ready:
+            print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
+    try:
+        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "Interrupted while reading standard input. Nothing was started."
+        ) from None
+    if len(data) > MAX_STDIN_BYTES:
+        raise ConfigError("Standard input is larger than 10 MB. Put it in a file and name that.")
+    return data.decode("utf-8", errors="replace")
+
+
+def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
+    """What `--json-schema` wants of the answer: it names a file, or is the schema itself.
+
+    Raises: ConfigError.
+    """
+    given = arguments.json_schema
+    if given is None:
+        return None
+    from kode.conversation.structured import form_of_schema
+
+    flag, text = f"--json-schema {given}", given
+    if given.lstrip().startswith("{"):
+        flag = "--json-schema"
+    else:
+        try:
+            text = (cwd / Path(given).expanduser()).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+            raise ConfigError(f"{flag}: {why}. Name a file with a JSON schema.") from None
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{flag} is not JSON: {error}.") from None
+    return form_of_schema(schema, flag)

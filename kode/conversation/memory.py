@@ -1,0 +1,45 @@
+"""Memory outside a session: for commands of a person, and for agents that have none."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+from kode import paths
+from kode.config import Config, MemoryConfig
+from kode.contracts import AskModel, MemoryContext, MemorySystem
+from kode.events import Emit
+from kode.memory import make_system
+from kode.memory.base import NullMemory
+
+
+def outside_context(
+    config: Config,
+    cwd: Path,
+    *,
+    emit: Emit,
+    ask_model: AskModel | None = None,
+    read_only: bool = False,
+) -> MemoryContext:
+    """What memory may know outside a session."""
+    return MemoryContext(
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
+        cwd=cwd,
+        project_root=paths.repository_root(cwd),
+        session_id=None,
+        emit=emit,
+        ask_model=ask_model,
+        now=lambda: datetime.now().astimezone(),
+        read_only=read_only,
+    )
+
+
+@asynccontextmanager
+async def opened(settings: MemoryConfig, context: MemoryContext) -> AsyncIterator[MemorySystem]:
+    """The configured system, open; a null one where memory is off. Raises: ConfigError."""
+    system = make_system(settings) if settings.enabled else NullMemory()
+    await system.open(context, {})
+    try:
+        yield system
+    finally:
+        await system.close(1.0)

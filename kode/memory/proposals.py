@@ -1,0 +1,155 @@
+"""What other agents want remembered, until a person approves it: `proposed/` of the memory folder,
+a file each.
+
+Who proposes is a program (`kode mcp serve --memory-only`) and its text is text from outside,
+whatever it says: no system reads this folder. It is the same for all systems; what a person
+approves is kept by the one in use, as if they had typed it.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from kode.errors import MemoryRefused
+from kode.memory import scan
+from kode.memory.base import Addition, Outcome, Waiting, only_waiting
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.stored import WaitingFolder, locked, read_row
+from kode.messages import shorten
+
+SYSTEM = "proposed"
+"""In the history; no memory system is called so."""
+MAX_CHARS = 1_000
+MAX_WAITING = 100
+QUOTED_CHARS = 120
+
+About = Literal["user", "project"]
+
+_TARGETS: Mapping[str, Mapping[About, str]] = {
+    "tiered": {"user": "user", "project": "env"},
+    "vault": {"user": "user", "project": "project"},
+    "journal": {"user": "memory", "project": "memory"},
+    "notes": {"user": "note", "project": "note"},
+}
+"""Where each system keeps what is approved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    id: str
+    text: str
+    about: About
+    client: str
+    """What the agent calls itself."""
+    project: str
+    """The folder it was proposed in."""
+    at: str
+
+
+class Proposals(WaitingFolder[Proposal]):
+    """Those of one memory folder, shared by processes."""
+
+    kind = Proposal
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root / "proposed")
+        self._history = History(root / "history.jsonl")
+
+    def all(self) -> list[Proposal]:
+        """Those that can be read, oldest first."""
+        found = [one for one in map(self.read, self.ids()) if one is not None]
+        return sorted(found, key=lambda one: one.at)
+
+    def waiting(self) -> list[Waiting]:
+        """The same as a person reads them."""
+        return list(map(_waiting, self.all()))
+
+    async def propose(
+        self, text: str, about: About, *, client: str, project: Path, now: datetime
+    ) -> Outcome:
+        """Puts a text down for a person to approve. Raises: MemoryRefused, StorageError."""
+        text = text.strip()
+        scan.check(text, max_chars=MAX_CHARS)
+        async with locked(self.folder):
+            waiting = self.all()
+            if any((one.text, one.about) == (text, about) for one in waiting):
+                return Outcome(line="it waits already for the person's approval")
+            if len(waiting) >= MAX_WAITING:
+                raise MemoryRefused(
+                    f"{MAX_WAITING} proposals wait already. The person sees to them with "
+                    "`kode memory approve` and `kode memory undo`."
+                )
+            proposal = Proposal(
+                id=f"p{secrets.token_hex(4)}",
+                text=text,
+                about=about,
+                client=shorten(client, 60) or "an agent without a name",
+                project=str(project),
+                at=now.isoformat(timespec="seconds"),
+            )
+            change = self._record("propose", proposal)
+            self.write(proposal)
+        return Outcome(
+            line=f"{proposal.id} waits for the person: `kode memory approve {proposal.id}`",
+            change_id=change.id,
+        )
+
+    def begins(self, id: str) -> bool:
+        """Whether an id is that of a proposal, or the beginning of one."""
+        return any(known.startswith(id) for known in self.ids())
+
+    def approved(self, id: str, system: str, project: Path) -> tuple[Proposal, Addition]:
+        """The proposal, and what a person who works in `project` would type to keep it in `system`;
+        once it is kept, `remove` it. Raises: MemoryRefused for one of another project."""
+        proposal = self.read(only_waiting("proposal", self.ids(), id))
+        if proposal is None:
+            raise MemoryRefused(f"The proposal {id} cannot be read any more.")
+        if proposal.about == "project" and Path(proposal.project) != project:
+            raise MemoryRefused(
+                f"{proposal.id} is about {proposal.project}: "
+                f"`kode memory --cwd {proposal.project} approve {proposal.id}`."
+            )
+        target = _TARGETS.get(system, _TARGETS["tiered"])[proposal.about]
+        return proposal, Addition(target=target, text=proposal.text)
+
+    async def undo(self, change: Change, author: Author) -> Outcome:
+        """Takes a proposal back, or puts one that was taken back down again.
+
+        Raises: MemoryRefused, StorageError.
+        """
+        refuse_redacted(change, "Propose it again.")
+        row = (change.after or change.before)[0]
+        proposal = read_row(Proposal, row.encode())
+        if proposal is None:
+            raise MemoryRefused(f"{change.id} is of a newer kode. Update kode to undo it.")
+        async with locked(self.folder):
+            if (proposal.id in self.ids()) != bool(change.after):
+                raise nothing_left(change)
+            undoing = self._history.append(undo_of(change, author))
+            if change.after:
+                self.remove(proposal.id)
+            else:
+                self.write(proposal)
+        return Outcome(line=f"undid {change.kind} {change.id}", change_id=undoing.id)
+
+    def _record(self, kind: str, proposal: Proposal) -> Change:
+        row = json.dumps(asdict(proposal), ensure_ascii=False)
+        return self._history.record(
+            Author(who="client"),
+            SYSTEM,
+            kind,
+            f"proposed/{proposal.id}",
+            after=(row,),
+            reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
+        )
+
+
+def _waiting(proposal: Proposal) -> Waiting:
+    when = proposal.at[:16].replace("T", " ")
+    said = f"{when}  about the {proposal.about}, by {proposal.client} in {proposal.project}"
+    line = f"{said}: {shorten(proposal.text, MAX_CHARS)}"
+    return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

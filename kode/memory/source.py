@@ -1,0 +1,102 @@
+"""Lines of code that a fact rests on: `path:10-20`, and whether they still read as they did.
+
+Only a hash of the lines is kept. Lines that moved within their file as they were have not changed,
+unless they stood there more than once when they were cited.
+"""
+
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from kode.errors import MemoryRefused
+from kode.memory.history import Author
+
+MAX_BYTES = 2_000_000
+MAX_LINES = 200
+"""A fact about more code than that is about no code in particular."""
+REPEATED = "*"
+"""Ends the hash of lines that their file had more than once."""
+
+_CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
+
+State = Literal["unchanged", "changed", "gone"]
+
+
+def citing(author: Author, root: Path, source: str | None) -> Author:
+    """The author, resting on these lines of a file below `root`; with no source as they were.
+
+    Raises: MemoryRefused when there are no such lines.
+    """
+    if not source or not source.strip():
+        return author
+    match = _CITED.fullmatch(source.strip())
+    if match is None:
+        raise _refused(f"`source` is {source!r}, which names no lines.")
+    path, first, last = match[1], int(match[2]), int(match[3] or match[2])
+    file = (root / path).resolve()
+    if not file.is_relative_to(root.resolve()):
+        raise _refused(f"`source`: {path} is not in this project.")
+    lines = _lines(file)
+    if lines is None:
+        raise _refused(f"`source`: there is no {path} that can be read as text.")
+    if not first <= last <= len(lines) or last - first >= MAX_LINES:
+        raise _refused(
+            f"`source`: {path} has {len(lines)} lines, and at most {MAX_LINES} can be cited."
+        )
+    cited = lines[first - 1 : last]
+    repeated = REPEATED if len(_places(lines, _hash(cited), len(cited))) > 1 else ""
+    name = file.relative_to(root.resolve()).as_posix()
+    where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
+    return replace(author, source=where, source_hash=_hash(cited) + repeated)
+
+
+def state(root: Path, source: str, source_hash: str) -> State | None:
+    """What has become of cited lines; None for a source that is no code."""
+    match = _CITED.fullmatch(source) if source_hash else None
+    if match is None:
+        return None
+    first, last = int(match[2]), int(match[3] or match[2])
+    lines = _lines(root / match[1])
+    if lines is None:
+        return "gone"
+    wanted = source_hash.removesuffix(REPEATED)
+    if _hash(lines[first - 1 : last]) == wanted:
+        return "unchanged"
+    if source_hash.endswith(REPEATED):
+        return "changed"
+    return "unchanged" if _places(lines, wanted, last - first + 1) else "changed"
+
+
+def _refused(what: str) -> MemoryRefused:
+    return MemoryRefused(
+        f"{what} Give `path:line` or `path:line-line` of a file in the project, or leave it out. "
+        "Nothing was changed."
+    )
+
+
+def _lines(file: Path) -> list[str] | None:
+    """None for what is no text file, or a very large one."""
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return None
+        return file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _hash(lines: list[str]) -> str:
+    text = "\n".join(line.rstrip() for line in lines)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _places(lines: list[str], wanted: str, count: int) -> list[int]:
+    """Where `count` lines with this hash begin, at most two places."""
+    found: list[int] = []
+    for at in range(len(lines) - count + 1):
+        if _hash(lines[at : at + count]) == wanted:
+            found.append(at)
+            if len(found) == 2:
+                break
+    return found

@@ -1,0 +1,193 @@
+"""Undoing changes: one, one with all that was made from it, those of a session; and redoing them.
+
+Several changes are undone newest first, each as a change of its own, and all or none. Their undos
+have a batch in common, by which they are redone together.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from kode.errors import MemoryRefused
+from kode.memory import lineage
+from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
+from kode.memory.lineage import Traced
+
+Confirm = Callable[[str], bool]
+"""Puts a question to the person; whether the answer was yes."""
+
+
+@runtime_checkable
+class Undoing(Protocol):
+    """A system that takes changes back."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def history(self) -> History: ...
+
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Whether `undo` without an id can mean this change."""
+
+    async def undo_change(self, change: Change, batch: str = "") -> str:
+        """Takes back one change, as a change of its own. Raises: MemoryRefused; NothingToUndo when
+        nothing of it is left."""
+
+
+async def undo(
+    system: Undoing,
+    id: str | None,
+    *,
+    describe: Callable[[Change], str],
+    with_derived: bool = False,
+    confirm: Confirm | None = None,
+) -> str:
+    """Takes back the change with this id, or the last one; an undo is redone. What was made from it
+    goes along where that is wanted, else it is named. Raises: MemoryRefused, StorageError,
+    BusyError; then nothing was changed."""
+    if id is None:
+        return await _undo_last(system, describe, with_derived, confirm)
+    change = _meant(system, id)
+    if change.undoes and change.batch:
+        return await take_back(system, system.history.batch(system.name, change.batch))
+    return await _undo_one(system, change, describe, with_derived, confirm)
+
+
+async def undo_session(
+    system: Undoing,
+    session: str,
+    *,
+    describe: Callable[[Change], str],
+    with_derived: bool = False,
+    confirm: Confirm | None = None,
+) -> str:
+    """Takes back what a session changed, as one. Raises as `undo`."""
+    standing = list(system.history.standing(system.name))
+    names = {change.session for change in standing if (change.session or "").startswith(session)}
+    if not session or len(names) != 1:
+        which = "More than one session" if names else "No session with changes in effect"
+        raise MemoryRefused(f"{which} begins with {session!r}. `kode session list` lists them.")
+    changes = [change for change in standing if change.session in names]
+    followers = _followers(system, changes)
+    if followers and not with_derived:
+        question = f"{_listed('Later changes rest on it', followers, describe)}\nUndo them too?"
+        if confirm is None or not confirm(question):
+            raise MemoryRefused(
+                f"{_listed('Later changes rest on it', followers, describe)}\n"
+                "Nothing was changed. `--with-derived` undoes them too."
+            )
+    return await take_back(system, newest_first(system, [*changes, *followers]))
+
+
+async def take_back(system: Undoing, changes: Sequence[Change]) -> str:
+    """Takes back changes in this order, all or none, in one batch. Raises: MemoryRefused with what
+    stands in the way."""
+    if not changes:
+        raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
+    batch = secrets.token_hex(4) if len(changes) > 1 else ""
+    lines: list[str] = []
+    try:
+        for change in changes:
+            try:
+                lines.append(await system.undo_change(change, batch))
+            except NothingToUndo as nothing:
+                if not batch:
+                    raise
+                lines.append(str(nothing))
+                _mark(system, change, batch)
+    except MemoryRefused as error:
+        for undone in system.history.batch(system.name, batch):
+            await system.undo_change(undone)
+        raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
+    if batch:
+        newest = system.history.batch(system.name, batch)[0]
+        texts = [line for text in lines for line in text.split("\n")]
+        kept = [line for line in texts if not line.startswith("undo with: ")]
+        return "\n".join([*kept, f"undo with: kode memory undo {newest.id}"])
+    return lines[0]
+
+
+def newest_first(system: Undoing, changes: Sequence[Change]) -> list[Change]:
+    """The changes in the order in which they can be undone."""
+    ids = {change.id for change in changes}
+    return [change for change in system.history.standing(system.name) if change.id in ids]
+
+
+async def _undo_one(
+    system: Undoing,
+    change: Change,
+    describe: Callable[[Change], str],
+    with_derived: bool,
+    confirm: Confirm | None,
+) -> str:
+    followers = _followers(system, [change])
+    if not followers:
+        return await take_back(system, [change])
+    listed = _listed("Made from it", followers, describe)
+    if not with_derived and confirm is not None:
+        with_derived = confirm(f"{listed}\nUndo them too?")
+    if with_derived:
+        return await take_back(system, newest_first(system, [change, *followers]))
+    try:
+        done = await take_back(system, [change])
+    except NothingToUndo:
+        raise
+    except MemoryRefused as error:
+        again = f"`kode memory undo {change.id} --with-derived` undoes them too."
+        raise MemoryRefused(f"{error}\n{listed}\n{again}") from error
+    return f"{done}\n{listed}\nThey stay; each is undone by `kode memory undo` and its id."
+
+
+async def _undo_last(
+    system: Undoing,
+    describe: Callable[[Change], str],
+    with_derived: bool,
+    confirm: Confirm | None,
+) -> str:
+    """The last change of which something is left. One that a killed kode had only announced is
+    marked as undone, so that it does not stand in the way of those before it."""
+    lines: list[str] = []
+    while change := system.history.last_to_undo(system.name, system.may_undo_unasked):
+        try:
+            done = await _undo_one(system, change, describe, with_derived, confirm)
+            return "\n".join([*lines, done])
+        except NothingToUndo as nothing:
+            lines.append(str(nothing))
+            _mark(system, change)
+    raise MemoryRefused(
+        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
+    )
+
+
+def _meant(system: Undoing, id: str) -> Change:
+    found = system.history.find(id)
+    if not found:
+        raise MemoryRefused(f"No change has the id {id!r}. `kode memory log` lists them.")
+    if len(found) > 1:
+        ids = ", ".join(change.id for change in found[:5])
+        raise MemoryRefused(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
+    if found[0].system != system.name:
+        raise MemoryRefused(
+            f"{found[0].id} was made by the {found[0].system} system. "
+            f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
+        )
+    return found[0]
+
+
+def _followers(system: Undoing, changes: Sequence[Change]) -> list[Change]:
+    """What was made from these changes and is in effect, oldest first."""
+    if not isinstance(system, Traced):
+        return []
+    return lineage.derived(lineage.steps(system), {change.id: change for change in changes})
+
+
+def _listed(head: str, changes: Sequence[Change], describe: Callable[[Change], str]) -> str:
+    return "\n".join([f"{head}:", *(f"  {describe(change)}" for change in changes)])
+
+
+def _mark(system: Undoing, change: Change, batch: str = "") -> None:
+    """Has a change of which nothing is left count as undone."""
+    reason = f"nothing was left of {change.kind} {change.id}"
+    author = Author(who="undo", batch=batch)
+    system.history.append(undo_of(change, author, before=(), after=(), reason=reason))

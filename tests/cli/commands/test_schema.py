@@ -1,0 +1,104 @@
+"""`kode schema`: what it prints fits what is written, and stays as it is."""
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kode.cli.commands.schema import SCHEMAS, main, schema_of
+from kode.cli.screen.output import event_object, failure_object, result_object, to_json
+from kode.errors import ConfigError
+from kode.events import Event, TurnEnded
+from kode.session.entries import AnyEntry, Header, line_of
+
+KEPT = Path(__file__).parent / "data" / "schemas"
+ANY = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+
+
+JSON = st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=3)
+
+
+def made(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a dataclass; what is `Any` in it is JSON."""
+    fields = {}
+    for name, hint in get_type_hints(kind).items():
+        fields[name] = st.from_type(hint) if "Any" not in str(hint) else JSON
+        if get_origin(hint) is Mapping:
+            fields[name] = st.dictionaries(st.text(), JSON, max_size=3)
+    return st.builds(kind, **fields)
+
+
+@functools.cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema_of(name))
+
+
+def fits(name: str, value: Any) -> None:
+    validator(name).validate(value)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(Event) if kind is not TurnEnded])
+@ANY
+@given(data=st.data())
+def test_every_event_that_can_be_printed_fits(kind: Any, data: st.DataObject) -> None:
+    event = data.draw(made(kind))
+    fits("events", json.loads(to_json(event_object(event))))
+
+
+@ANY
+@given(data=st.data())
+def test_every_result_that_can_be_printed_fits(data: st.DataObject) -> None:
+    ended = replace(data.draw(made(TurnEnded)), files_changed=("/elsewhere/a.py",))
+    printed = json.loads(to_json(result_object(ended, None, Path())))
+    fits("result", printed)
+    fits("events", {"type": "result", **printed})
+
+
+def test_the_result_of_a_task_that_could_not_start_fits() -> None:
+    fits("result", json.loads(failure_object([], ConfigError("x"))))
+
+
+@pytest.mark.parametrize("kind", [Header, *get_args(AnyEntry)])
+@ANY
+@given(data=st.data())
+def test_every_line_of_a_session_fits(kind: Any, data: st.DataObject) -> None:
+    fits("session", json.loads(line_of(data.draw(made(kind)))))
+
+
+def test_an_event_of_another_kind_or_without_a_field_does_not_fit() -> None:
+    for wrong in ({"type": "weather"}, {"type": "text_delta"}, {"type": "notice", "text": "x"}):
+        with pytest.raises(jsonschema.ValidationError):
+            fits("events", wrong)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "user", "text": "Hello"},
+        {"type": "user", "message": {"role": "user", "content": "Hello"}},
+        {"type": "user", "message": {"content": [{"type": "text", "text": "Hello"}]}},
+        {"type": "interrupt"},
+    ],
+)
+def test_messages_fit_that_are_taken(line: dict[str, Any]) -> None:
+    fits("messages", line)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_the_one_that_was_promised(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    kept = KEPT / f"{name}.json"
+    assert printed == json.loads(kept.read_text()), (
+        f"Programs rely on this form. If the change is meant, run `kode schema {name} > {kept}` "
+        "and say in CHANGELOG.md what has changed."
+    )

@@ -1,0 +1,131 @@
+"""kode is killed while an editor is connected: nothing recorded is lost, the editor gets an error
+and no silence, and load shows the same afterwards.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.editor import Editor, editor
+from tests.scripted_server import ScriptedServer
+
+WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\n"}}
+LISTED = {"name": "list_files", "arguments": {}}
+WAIT = {"name": "shell", "arguments": {"command": "echo begun; exec sleep 60"}}
+
+STREAM = [{"text": "word " * 400, "wire": {"chunk_delay_s": 0.1}}]
+LONG = [
+    {"text": "I look.", "calls": [LISTED]},
+    {"text": "I write.", "calls": [WRITE]},
+    {"text": "I look again.", "calls": [LISTED]},
+    {"text": "All is done."},
+]
+
+
+def in_a_stream(client: Editor) -> object:
+    return "word" in client.said()
+
+
+def in_a_call(client: Editor) -> object:
+    return "begun" in str(client.of("tool_call_update"))
+
+
+def in_a_question(client: Editor) -> object:
+    return client.asked
+
+
+def after_updates(number: int) -> Callable[[Editor], object]:
+    return lambda client: len(client.updates) >= number
+
+
+@pytest.mark.parametrize(
+    ("script", "holds"),
+    [
+        pytest.param(STREAM, in_a_stream, id="in a stream"),
+        pytest.param([{"text": "Now.", "calls": [WAIT]}], in_a_call, id="in a call"),
+        pytest.param([{"text": "Now.", "calls": [WRITE]}], in_a_question, id="in a question"),
+        *(
+            pytest.param(LONG, after_updates(number), id=f"after {number} updates")
+            for number in (2, 3, 5, 8, 11, 14)
+        ),
+    ],
+)
+async def test_what_was_recorded_before_a_kill_is_loaded_after_it(
+    place: Place, script: list[dict[str, Any]], holds: Callable[[Editor], object]
+) -> None:
+    with ScriptedServer(script) as server:
+        place.url = server.openai_url
+        async with editor(place, "--no-memory") as client:
+            client.holds_questions = holds is in_a_question
+            session = await client.open()
+            turn = asyncio.ensure_future(client.prompt(session, "do it"))
+            await client.until(lambda: holds(client) or turn.done())
+            client.process.kill()
+            ended = (await asyncio.gather(turn, return_exceptions=True))[0]
+            assert isinstance(ended, ConnectionError) or ended.stop_reason == "end_turn"
+
+        server.play([{"text": "On we go."}])
+        async with editor(place, "--no-memory") as again:
+            await again.agent.load_session(
+                cwd=str(place.project), session_id=session, mcp_servers=[]
+            )
+            loaded = list(again.updates)
+            await again.prompt(session, "go on")
+
+    assert again.said("user_message_chunk") == "do it"
+    told = json.dumps([update for _, update in loaded])
+    for number, begun in enumerate(client.of("tool_call")):
+        assert begun["toolCallId"] in told, "a call that was shown was recorded before"
+        call = client.call(number)
+        ids = [one["toolCallId"] for one in again.of("tool_call")]
+        after = again.call(ids.index(call["toolCallId"]))
+        assert after["rawInput"] == call["rawInput"]
+        if call["status"] == "completed":
+            assert after["status"] == "completed"
+            assert after["content"] == call["content"]
+        else:
+            assert after["status"] in ("failed", "completed")
+    assert again.said().endswith("On we go.")
+
+
+async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
+    """Though its end of standard input stays open."""
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        KODE,
+        "acp",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=writing,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=place.environ,
+        cwd=place.project,
+    )
+    os.close(writing)
+    os.close(reading)
+    assert process.stdin is not None
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+    process.stdin.write(json.dumps(hello).encode() + b"\n")
+
+    assert await asyncio.wait_for(process.wait(), 60) == 0
+
+
+async def test_a_second_signal_does_not_cut_the_closing_short(place: Place) -> None:
+    with ScriptedServer(STREAM) as server:
+        place.url = server.openai_url
+        async with editor(place, "--no-memory") as client:
+            session = await client.open()
+            turn = asyncio.ensure_future(client.prompt(session, "talk"))
+            await client.until(lambda: in_a_stream(client))
+            client.process.send_signal(signal.SIGTERM)
+            client.process.send_signal(signal.SIGTERM)
+            assert await client.process.wait() == 130
+            await asyncio.gather(turn, return_exceptions=True)
+
+    last = json.loads(place.session_files[0].read_text().splitlines()[-1])
+    assert (last["type"], last["status"]) == ("turn", "interrupted")

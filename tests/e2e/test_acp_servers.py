@@ -1,0 +1,135 @@
+"""MCP servers that an editor names for a session."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import RequestError
+from acp.schema import (
+    ClientCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
+    EnvVariable,
+    McpServerStdio,
+    SseMcpServer,
+)
+
+from tests.e2e.command import Place
+from tests.e2e.editor import Editor, editor
+from tests.scripted_server import ScriptedServer
+
+SCRIPT = Path(__file__).parents[1] / "extensions" / "servers" / "plain.py"
+FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
+
+
+def plain(name: str = "My Server", **environment: str) -> McpServerStdio:
+    return McpServerStdio(
+        name=name,
+        command=sys.executable,
+        args=[str(SCRIPT)],
+        env=[EnvVariable(name=key, value=value) for key, value in environment.items()],
+    )
+
+
+def called(tool: str, **arguments: Any) -> list[dict[str, Any]]:
+    return [{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "done"}]
+
+
+@pytest.fixture
+async def zed(place: Place) -> AsyncIterator[tuple[Editor, ScriptedServer]]:
+    """Without a sandbox, which hides the environment that the server is installed in."""
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"sandbox": {"enabled": false}}')
+    with ScriptedServer() as server:
+        place.url = server.openai_url
+        async with editor(place, "--no-memory", can=FORMS) as client:
+            yield client, server
+
+
+async def test_its_tools_are_used_after_a_question_and_nothing_is_written(
+    place: Place, zed: tuple[Editor, ScriptedServer]
+) -> None:
+    client, server = zed
+    before = (place.home / "config.json").read_text()
+    server.play(called("mcp__My-Server__add", a=2, b=40))
+    session = await client.open(mcp_servers=[plain()])
+
+    await client.prompt(session, "add")
+
+    (question,) = client.asked
+    assert "My-Server" in str(question)
+    assert "42" in str(client.call()["content"])
+    assert client.call()["kind"] == "other"
+    assert (place.home / "config.json").read_text() == before
+    assert not (place.home / "trust").exists()
+    assert not (place.project / ".mcp.json").exists()
+
+
+async def test_its_variables_are_meant_as_they_stand(
+    zed: tuple[Editor, ScriptedServer],
+) -> None:
+    client, server = zed
+    server.play(called("mcp__here__variable", name="GIVEN"))
+    session = await client.open(mcp_servers=[plain("here", GIVEN="${NOT_SET} $HOME")])
+
+    await client.prompt(session, "look")
+
+    assert "${NOT_SET} $HOME" in str(client.call()["content"])
+
+
+async def test_it_is_there_for_its_session_only(zed: tuple[Editor, ScriptedServer]) -> None:
+    client, server = zed
+    await client.open(mcp_servers=[plain("here")])
+    other = await client.open()
+    server.play(called("mcp__here__add", a=1, b=1))
+
+    await client.prompt(other, "add")
+
+    assert "There is no tool" in str(client.call()["content"])
+
+
+async def test_its_prompts_are_commands_and_its_forms_are_put_to_the_person(
+    zed: tuple[Editor, ScriptedServer],
+) -> None:
+    client, server = zed
+    client.filled = {"colour": "blue"}
+    server.play([*called("mcp__here__paint"), {"text": "hello Ann"}])
+    session = await client.open(mcp_servers=[plain("here")])
+
+    await client.prompt(session, "paint it")
+
+    (form,) = client.forms
+    assert "Which colour?" in form["message"]
+    assert "colour" in str(form["requestedSchema"])
+    assert "blue" in str(client.call()["content"])
+    offered = client.of("available_commands_update")[-1]["availableCommands"]
+    assert "mcp__here__greet" in {one["name"] for one in offered}
+
+    await client.prompt(session, "/mcp__here__greet Ann")
+    assert "Say hello to Ann." in str(server.requests[-1].json["messages"])
+
+
+async def test_a_client_without_forms_declines_them(place: Place) -> None:
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"sandbox": {"enabled": false}}')
+    with ScriptedServer(called("mcp__here__paint")) as server:
+        place.url = server.openai_url
+        async with editor(place, "--no-memory") as client:
+            session = await client.open(mcp_servers=[plain("here")])
+            await client.prompt(session, "paint it")
+
+    assert client.forms == []
+    assert "blue" not in json.dumps(client.call())
+
+
+async def test_a_kind_of_server_that_kode_does_not_speak_with_is_refused(
+    zed: tuple[Editor, ScriptedServer],
+) -> None:
+    client, _ = zed
+    old = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:9", headers=[])
+
+    with pytest.raises(RequestError, match="stdio and Streamable HTTP"):
+        await client.open(mcp_servers=[old])

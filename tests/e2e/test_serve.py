@@ -1,0 +1,229 @@
+"""`kode mcp serve` as clients start it: over stdin and stdout, to its end, killed at any moment."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+from tests.e2e.command import KODE, Place
+from tests.scripted_server import ScriptedServer
+
+WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
+RUNNING = {"calls": [{"name": "shell", "arguments": {"command": "touch begun; sleep 60"}}]}
+STREAM = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
+
+
+class Served:
+    """A client of its own making, of the oldest revision: a line is a message."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.sent = 0
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=KNOWN)
+        self.tell({"method": "notifications/initialized"})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def send(self, method: str, **params: Any) -> None:
+        self.sent += 1
+        self.tell({"id": self.sent, "method": method, "params": params})
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer; everything on stdout is a message. Raises: EOFError."""
+        self.send(method, **params)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            message = json.loads(line)
+            assert message["jsonrpc"] == "2.0"
+            if message.get("id") == self.sent:
+                result: dict[str, Any] = message["result"]
+                return result
+        raise EOFError
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        done = self.ask("tools/call", name=tool, arguments=arguments)
+        assert not done.get("isError"), done
+        state: dict[str, Any] = done["structuredContent"]
+        return state
+
+
+KNOWN = {"name": "a test", "version": "1"}
+
+
+@pytest.fixture
+def model(place: Place) -> Iterator[Callable[..., ScriptedServer]]:
+    servers: list[ScriptedServer] = []
+
+    def start(*replies: dict[str, Any]) -> ScriptedServer:
+        servers.append(ScriptedServer(list(replies)).__enter__())
+        place.url = servers[-1].openai_url
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def serve(place: Place) -> Iterator[Callable[..., Served]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*flags: str) -> Served:
+        started.append(place.start("mcp", "serve", *flags, stdin=subprocess.PIPE))
+        return Served(started[-1])
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def until(holds: Callable[[], object], timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def prompts(place: Place) -> list[str]:
+    (session,) = place.session_files
+    lines = map(json.loads, session.read_text().splitlines())
+    said = [line for line in lines if line["type"] == "message" and line["role"] == "user"]
+    return [part["text"] for line in said for part in line["parts"] if not part.get("source")]
+
+
+@pytest.mark.smoke
+def test_a_task_its_question_and_its_end_and_a_person_takes_the_session_up(
+    place: Place, model: Any, serve: Any
+) -> None:
+    model(WRITING, {"text": "made it"}, {"text": "I am still here"})
+    client = serve()
+
+    state = client.call("kode_start", prompt="make it", cwd=str(place.project))
+    assert state["status"] == "asks"
+    asked = state["question"]["id"]
+    state = client.call("kode_answer", session=state["session"], question=asked, choice="once")
+
+    assert state["result"]["result"] == "made it"
+    assert (place.project / "a.txt").read_text() == "new\n"
+    out, err = client.process.communicate(timeout=30)
+    assert (client.process.returncode, out, err) == (0, "", "")
+    again = place.run("continue", "--id", state["session"], "and now?")
+    assert again.out.strip() == "I am still here"
+    assert prompts(place) == ["make it", "and now?"]
+
+
+@pytest.mark.parametrize("leave", ["eof", "term"])
+def test_a_turn_that_runs_when_the_client_leaves_is_interrupted_and_kept(
+    place: Place, model: Any, serve: Any, leave: str
+) -> None:
+    model(RUNNING)
+    client = serve()
+    client.call("kode_start", prompt="make it", cwd=str(place.project), mode="auto-edit", wait_s=0)
+    until(lambda: calls(place))
+    if leave == "term":
+        client.process.send_signal(signal.SIGTERM)
+    client.process.communicate(timeout=30)
+
+    assert client.process.returncode == 0
+    (session,) = place.session_files
+    last = json.loads(session.read_text().splitlines()[-1])
+    assert (last["type"], last["status"]) == ("turn", "interrupted")
+    assert "no faults" in place.run("session", "check").out
+
+
+def calls(place: Place) -> list[str]:
+    """The model's calls that are on disk."""
+    lines = map(json.loads, place.session_files[0].read_text().splitlines())
+    parts = [part for line in lines for part in line.get("parts", ())]
+    return [part["name"] for part in parts if part["type"] == "tool_call"]
+
+
+@pytest.mark.parametrize("moment", ["stream", "call", "question"])
+def test_killed_at_any_moment_nothing_recorded_is_lost_and_it_can_go_on(
+    place: Place, model: Any, serve: Any, moment: str
+) -> None:
+    replies = {"stream": STREAM, "call": RUNNING, "question": WRITING}
+    server = model(replies[moment])
+    client = serve()
+    given = {"prompt": "make it", "cwd": str(place.project), "mode": "ask", "wait_s": 0}
+    state = client.call("kode_start", **given)
+    session = state["session"]
+    until(lambda: server.requests if moment == "stream" else calls(place))
+    if moment == "question":
+        assert client.call("kode_wait", session=session)["status"] == "asks"
+
+    client.send("tools/call", name="kode_wait", arguments={"session": session, "wait_s": 40})
+    client.process.kill()
+    with pytest.raises((EOFError, BrokenPipeError)):
+        client.ask("ping")
+    before = place.session_files[0].read_text()
+    assert prompts(place) == ["make it"]
+
+    model({"text": "back again"})
+    (second := serve()).call("kode_sessions")
+    (row,) = second.call("kode_sessions")["sessions"]
+    assert (row["session"], row["status"], row["task"]) == (session, "closed", "make it")
+    state = second.call("kode_reply", session=session, prompt="go on")
+    assert state["result"]["result"] == "back again"
+    assert place.session_files[0].read_text().startswith(before)
+    assert prompts(place) == ["make it", "go on"]
+    assert not (place.project / "a.txt").exists()
+
+
+async def test_the_sdk_s_client_gets_an_error_when_the_server_is_killed(
+    place: Place, model: Any, tmp_path: Path
+) -> None:
+    model(STREAM)
+    pid = tmp_path / "pid"
+    command = f"echo $$ > {pid}; exec {KODE} mcp serve"
+    server = StdioServerParameters(
+        command="sh", args=["-c", command], env=place.environ, cwd=place.project
+    )
+
+    async def killed_in_between() -> None:
+        async with Client(server) as client:
+            given = {"prompt": "make it", "cwd": str(place.project), "wait_s": 0}
+            await client.call_tool("kode_start", given)
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            await client.call_tool("kode_sessions", {})
+
+    with pytest.raises((ExceptionGroup, MCPError, OSError)):
+        await killed_in_between()
+    assert prompts(place) == ["make it"]
+
+
+def test_what_is_not_allowed_is_said_by_a_flag(place: Place, serve: Any) -> None:
+    done = place.run("mcp", "serve", "--root", "nowhere")
+    assert done.code == 3
+    assert "nowhere" in done.err
+    client = serve("--root", str(place.home.parent))
+    done = client.ask(
+        "tools/call", name="kode_start", arguments={"prompt": "x", "cwd": "/", "wait_s": 0}
+    )
+    assert done["isError"]
+    assert "--root /" in done["content"][0]["text"]
+
+
+def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
+    client = serve("--memory-only")
+    tools = [tool["name"] for tool in client.ask("tools/list")["tools"]]
+    added = client.call("memory_add", text="prefers tabs over spaces")
+    client.process.communicate(timeout=30)
+
+    assert all(name.startswith("memory_") for name in tools)
+    listed = place.run("memory", "approve").out
+    assert "by a test" in listed
+    assert place.run("memory", "approve", listed.split()[0]).code == 0
+    assert "tabs" in place.run("memory", "show").out
+    assert added["id"] in place.run("memory", "log").out

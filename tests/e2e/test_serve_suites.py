@@ -1,0 +1,106 @@
+"""`kode mcp serve` by the programs of the protocol's authors: the conformance suite for servers and
+the inspector's command line. Both come from npm.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.needs import skip_without
+
+PACKAGES = ("@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector", "node@22")
+"""The suite wants a newer Node than most machines have."""
+ROOT = Path(__file__).parents[2]
+
+SCENARIOS = (
+    "server-initialize ping tools-list tools-call-error server-sse-multiple-streams "
+    "resources-list prompts-list dns-rebinding-protection"
+).split()
+"""All others of the suite call tools, prompts and resources of a server that is made for it."""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the packages' programs. Skips where they cannot be had."""
+    skip_without("npm")
+    folder = tmp_path_factory.mktemp("suites")
+    command = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
+    try:
+        done = subprocess.run([*command, *PACKAGES], capture_output=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm could not install the suites: is there a network?")
+    if done.returncode:
+        pytest.skip("npm could not install the suites: is there a network?")
+    return folder / "node_modules"
+
+
+def run(
+    installed: Path, place: Place, program: str, *words: str
+) -> "subprocess.CompletedProcess[str]":
+    node = installed / "node" / "bin" / "node"
+    return subprocess.run(
+        [str(node), str(installed / ".bin" / program), *words],
+        cwd=place.project,
+        env=place.environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_conformance_suite_passes(installed: Path, place: Place) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    command = [sys.executable, "-m", "tests.mcp_server.over_http", str(port), str(place.project)]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=place.environ, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            wait_for(port)
+            suite = ("conformance", "server", "--url", url, "--scenario")
+            ended = {name: run(installed, place, *suite, name) for name in SCENARIOS}
+        finally:
+            server.kill()
+
+    failed = {name: done.stdout for name, done in ended.items() if done.returncode}
+    assert not failed
+    assert all(" 0 failed" in done.stdout for done in ended.values())
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def inspect(installed: Path, place: Place, *words: str) -> dict[str, Any]:
+    done = run(installed, place, "mcp-inspector", "--cli", KODE, "mcp", "serve", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_the_inspector_lists_and_calls(installed: Path, place: Place) -> None:
+    listed = inspect(installed, place, "--method", "tools/list")
+    call = ("--method", "tools/call", "--tool-name", "kode_sessions", "--tool-arg", "limit=3")
+    called = inspect(installed, place, *call)
+    found = ("--tool-name", "memory_search", "--tool-arg", "query=tabs")
+    memory = inspect(installed, place, "--memory-only", "--method", "tools/call", *found)
+
+    assert [tool["name"] for tool in listed["tools"]][:2] == ["kode_start", "kode_wait"]
+    assert called["structuredContent"] == {"sessions": []}
+    assert memory["structuredContent"]["hits"] == 0

@@ -1,0 +1,246 @@
+"""`kode run --input-format stream-json`: several turns in one process, steered and interrupted."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.scripted_server import ScriptedServer
+
+STREAM = ("--input-format", "stream-json", "--output-format", "stream-json")
+SLOW = {"text": "Let me think about it.", "wire": {"endless": True}}
+
+
+@pytest.fixture
+def server(place: Place) -> Iterator[ScriptedServer]:
+    with ScriptedServer() as server:
+        place.url = server.openai_url
+        yield server
+
+
+def line(**fields: Any) -> str:
+    return json.dumps(fields) + "\n"
+
+
+class Talk:
+    """A kode that reads messages; what it prints is read as it comes."""
+
+    def __init__(self, place: Place, *flags: str) -> None:
+        self.process = place.start("run", *STREAM, *flags, stdin=-1, bufsize=1)
+        self.seen: list[dict[str, Any]] = []
+
+    def say(self, **fields: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line(**fields))
+        self.process.stdin.flush()
+
+    def until(self, kind: str) -> dict[str, Any]:
+        """Reads on to the next event of a kind."""
+        assert self.process.stdout is not None
+        for text in self.process.stdout:
+            self.seen.append(json.loads(text))
+            if self.seen[-1]["type"] == kind:
+                return self.seen[-1]
+        raise AssertionError(f"no {kind}: {self.seen}")
+
+    def end(self) -> int:
+        """Ends stdin, reads what is left, gives the exit code."""
+        out, _ = self.process.communicate(timeout=60)
+        self.seen += map(json.loads, out.splitlines())
+        return self.process.returncode
+
+
+@pytest.mark.smoke
+def test_each_message_is_a_turn_with_a_result(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "One."}, {"text": "Two."}])
+    talk = Talk(place)
+
+    talk.say(type="user", text="1")
+    first = talk.until("result")
+    talk.say(type="user", message={"role": "user", "content": [{"type": "text", "text": "2"}]})
+    second = talk.until("result")
+
+    assert talk.end() == 0
+    assert (first["result"], second["result"]) == ("One.", "Two.")
+    assert first["session_id"] == second["session_id"]
+    assert [event["type"] for event in talk.seen].count("session_started") == 1
+    assert "One." in server.requests[1].body.decode()
+
+
+def test_a_whole_input_at_once_is_done_to_its_end(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "Both."}])
+    text = line(type="user", text="first") + line(type="user", text="second")
+    done = place.run("run", *STREAM, stdin=text)
+
+    results = [event for event in done.lines if event["type"] == "result"]
+    said = server.requests[0].body.decode() + server.requests[-1].body.decode()
+    assert done.code == 0
+    assert results[-1]["result"] == "Both."
+    assert "first" in said
+    assert "second" in said
+
+
+def test_what_is_said_while_a_turn_runs_reaches_its_next_step(
+    place: Place, server: ScriptedServer
+) -> None:
+    taken = threading.Event()
+
+    def play(request: dict[str, Any]) -> dict[str, Any]:
+        if request["messages"][-1]["role"] == "tool":
+            return {"error": {"status": 400, "text": "without the person's words"}}
+        if "in French" in json.dumps(request["messages"]):
+            return {"text": "Bonjour."}
+        assert taken.wait(60)
+        return {"calls": [{"name": "list_files", "arguments": {}}]}
+
+    server.play(play)
+    talk = Talk(place)
+
+    talk.say(type="user", text="Greet me")
+    talk.until("step_started")
+    talk.say(type="user", text="in French, please")
+    talk.say(type="what a line is that: its notice shows that the one before was taken")
+    talk.until("notice")
+    taken.set()
+    steered = talk.until("steered")
+    result = talk.until("result")
+
+    assert talk.end() == 0
+    assert steered["text"] == "in French, please"
+    assert (result["result"], result["steps"]) == ("Bonjour.", 2)
+
+
+def test_an_interrupt_ends_the_turn_and_the_next_one_runs(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([SLOW, {"text": "Here I am."}])
+    talk = Talk(place)
+
+    talk.say(type="user", text="Think")
+    talk.until("text_delta")
+    talk.say(type="interrupt")
+    first = talk.until("result")
+    talk.say(type="user", text="Are you there?")
+    second = talk.until("result")
+
+    assert talk.end() == 0
+    assert (first["status"], second["status"]) == ("interrupted", "success")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("{no json\n", "Line 1 of the input: Invalid JSON"),
+        (line(type="usr", text="1"), "'user', 'interrupt'"),
+        (line(type="user"), "neither `text` nor a `message`"),
+        (
+            line(type="user", message={"content": [{"type": "image"}]}),
+            "0.type: Input should be 'text'",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_reported_and_the_rest_is_done(
+    place: Place, server: ScriptedServer, given: str, why: str
+) -> None:
+    server.play([{"text": "Fine."}])
+    done = place.run("run", *STREAM, stdin=given + "\n" + line(type="user", text="Hello"))
+
+    [error] = [event for event in done.lines if event.get("level") == "error"]
+    assert why in error["text"]
+    assert done.code == 0
+    assert done.lines[-1]["result"] == "Fine."
+
+
+def test_a_turn_that_fails_is_a_result_and_decides_the_exit_code_only_as_the_last(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"error": {"status": 400, "text": "no"}}, {"text": "Yes."}])
+    talk = Talk(place)
+    talk.say(type="user", text="1")
+    failed = talk.until("result")
+    talk.say(type="user", text="2")
+    talk.until("result")
+
+    assert talk.end() == 0
+    assert failed["status"] == "error"
+
+
+def test_a_signal_ends_the_turn_with_a_result_and_then_kode(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([SLOW])
+    talk = Talk(place)
+    talk.say(type="user", text="Think")
+    talk.until("text_delta")
+    talk.process.send_signal(signal.SIGINT)
+    result = talk.until("result")
+
+    assert result["status"] == "interrupted"
+    assert talk.process.wait(60) == 130
+    talk.end()
+
+
+def test_a_signal_between_turns_ends_kode(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "One."}])
+    talk = Talk(place)
+    talk.say(type="user", text="1")
+    talk.until("result")
+    talk.process.send_signal(signal.SIGTERM)
+
+    assert talk.process.wait(60) == 130
+    talk.end()
+
+
+def test_each_turn_has_an_answer_that_fits_the_schema(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "1"}, {"text": "2"}])
+    talk = Talk(place, "--json-schema", '{"type": "integer"}')
+    talk.say(type="user", text="one")
+    first = talk.until("result")
+    talk.say(type="user", text="two")
+    second = talk.until("result")
+
+    assert talk.end() == 0
+    assert (first["structured"], second["structured"]) == (1, 2)
+
+
+def test_messages_need_events_as_output(place: Place) -> None:
+    done = place.run("run", "--input-format", "stream-json")
+    assert done.code == 3
+    assert "--output-format stream-json" in done.err
+
+
+def test_nothing_was_done_where_all_was_refused(place: Place, server: ScriptedServer) -> None:
+    write = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+    look = {"name": "list_files", "arguments": {}}
+    server.play([{"calls": [look, write]}, {"text": "I could not."}])
+    done = place.run("run", "Write a.txt", "--output-format", "json")
+
+    assert (done.code, done.json["status"]) == (1, "error")
+    assert done.json["error"].startswith("Nothing was done")
+    assert "--permission-mode auto-edit" in done.json["error"]
+    assert done.json["result"] == "I could not."
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--permission-mode", "plan"), "a plan changes nothing"),
+        (("--allow", "edit(b.txt)"), "b.txt was written"),
+    ],
+)
+def test_a_refusal_alone_is_no_failure(
+    place: Place, server: ScriptedServer, flags: tuple[str, ...], why: str
+) -> None:
+    calls = [
+        {"name": "write_file", "arguments": {"path": name, "content": "x"}}
+        for name in ("a.txt", "b.txt")
+    ]
+    server.play([{"calls": calls}, {"text": "Done what I could."}])
+    done = place.run("run", "Write", "--output-format", "json", *flags)
+
+    assert done.code == 0, why
+    assert done.json["denials"]
