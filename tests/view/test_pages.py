@@ -198,7 +198,7 @@ def test_a_session_shows_what_it_cost_and_where_it_was_compacted(browser):
     page = browser.get(f"/sessions/{session.header.id}")
     words = words_of(page)
 
-    assert "Cost $1.7500" in words
+    assert "Cost $1.75" in words
     assert "1 1 9,000 0 30 9,030 $0.5000 $0.5000" in words
     assert "Compacted: a summary stands for 9,000 tokens in short" in words
     assert page.count('<line class="mark"') == 1
