@@ -55,6 +55,8 @@ from kode.session import upkeep
 from kode.session.index import find, list_sessions
 
 SESSIONS_A_PAGE = 50
+ANSWER_GRACE_S = 2.0
+"""For the answers of prompts that were stopped to be written."""
 TITLE_CHARS = 80
 
 
@@ -67,6 +69,8 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
+    answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    """Prompts whose answer is not written yet."""
     can: ClientCapabilities = field(default_factory=ClientCapabilities)
     _client: Client | None = None
 
@@ -79,10 +83,15 @@ class KodeAgent:
         """Called once, before the first message."""
         self._client = conn
 
-    async def close(self) -> None:
-        """Ends all sessions, at the same time."""
+    async def close(self) -> list[BaseException]:
+        """Ends all sessions, at the same time, and waits until stopped prompts are answered;
+        returns what went wrong."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        await asyncio.gather(*(one.close() for one in open_ones), return_exceptions=True)
+        closing = (one.close() for one in open_ones)
+        ended = await asyncio.gather(*closing, return_exceptions=True)
+        if self.answers:
+            await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
+        return [one for one in ended if one is not None]
 
     @answering
     async def initialize(
@@ -218,6 +227,10 @@ class KodeAgent:
     @answering
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
+        # It ends when the answer is written: it is the task of the request.
+        if (request := asyncio.current_task()) is not None:
+            self.answers.add(request)
+            request.add_done_callback(self.answers.discard)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
@@ -269,13 +282,21 @@ class KodeAgent:
         directories: Sequence[str] | None,
         servers: Sequence[Named] | None,
     ) -> Live:
-        """Raises: RequestError without a key; UserError, SessionError, StorageError."""
+        """Opens a session, or takes the one of this id that is open already.
+
+        Raises: RequestError without a key; UserError, SessionError, StorageError.
+        """
         where = _folder(cwd)
         loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)
-            await self._close_before_opening(session_id)
+            if (live := self.sessions.get(session_id)) is not None:
+                if live.work:
+                    raise UserError(
+                        "A prompt runs in this session. Cancel it, or wait for its end."
+                    )
+                return live
         live = await open_live(
             self.client,
             self.can,
@@ -289,16 +310,6 @@ class KodeAgent:
         self.sessions[live.id] = live
         await live.look_up_models()
         return live
-
-    async def _close_before_opening(self, session_id: str) -> None:
-        """A session that is open is opened again with what the client names now."""
-        live = self.sessions.get(session_id)
-        if live is None:
-            return
-        if live.work:
-            raise UserError("A prompt runs in this session. Cancel it, or wait for its end.")
-        del self.sessions[session_id]
-        await live.close()
 
     def _load(self, cwd: Path, directories: tuple[str, ...]) -> Loaded:
         """Raises: ConfigError."""

@@ -4,6 +4,7 @@ What its events are to the client is `updates`; which sessions there are is `age
 """
 
 import asyncio
+import contextlib
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from kode.config import Loaded
 from kode.conversation import Conversation, open_conversation
 from kode.conversation.planning import approve_plan
 from kode.credentials import mask
+from kode.errors import UserError
 from kode.events import Event, TurnEnded
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Form
@@ -41,6 +43,8 @@ from kode.permissions.gate import Answer, Question, visible
 from kode.pictures import fitting
 from kode.providers.offered import ServedModels, offered_models
 from kode.session.plan import read_plan
+
+NAMED_MODELS = 8
 
 
 @dataclass
@@ -75,7 +79,8 @@ class Live:
     def emit(self, event: Event) -> None:
         """From any thread; never waits."""
         if threading.get_ident() != self.thread:
-            self.loop.call_soon_threadsafe(self.emit, event)
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the client
+                self.loop.call_soon_threadsafe(self.emit, event)
             return
         self.outbox.put(*self.updates.of(event))
 
@@ -143,7 +148,10 @@ class Live:
         self.tell_options()
 
     async def set_model(self, model: str) -> None:
-        """Raises: UserError for a model that cannot be used."""
+        """Raises: UserError for a model that is not on offer, or cannot be used."""
+        if model not in (self.talk.status().model, *self.models):
+            named = ", ".join(self.models[:NAMED_MODELS])
+            raise UserError(f"There is no model {model[:80]!r} on offer. There are: {named}.")
         await asyncio.to_thread(self.talk.use_model, model)
         self.tell_options()
 
@@ -182,16 +190,18 @@ class Live:
     async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         async with self._one_at_a_time:
             prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
-            if found := command_in(prompt.text):
-                return await self._command(*found)
-            talk = self.talk
+            talk, text = self.talk, prompt.text
             before, waiting = talk.mode, talk.attachments
+            if text.split() == ["/plan", "go"]:
+                text = await approve_plan(talk, "ask")
+            elif found := command_in(text):
+                return await self._command(*found)
             try:
                 for picture in prompt.pictures:
                     small = await asyncio.to_thread(fitting, picture)
                     talk.attach_picture(small.name, small.data)
                 talk.attachments += prompt.attachments
-                ended = await self._turn(prompt.text)
+                ended = await self._turn(text)
             except BaseException:  # not begun: what came with it is not for the next prompt
                 talk.attachments = waiting
                 raise

@@ -39,8 +39,9 @@ from kode.engine.context import (
     open_context,
 )
 from kode.engine.fence import fenced
+from kode.engine.tokens import tokens_of_text
 from kode.engine.turn import run_turn, save_memory_state
-from kode.engine.window import Window, window_of
+from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.session import Extensions, Outside
@@ -507,14 +508,21 @@ class Conversation:
         return ""
 
     async def memory_command(self, argv: Sequence[str]) -> str:
-        """`/memory ...`: the same as `kode memory ...`, on the open memory; and `/memory reload`,
-        which renders the system prompt again. Raises KodeError."""
+        """`/memory ...`: the same as `kode memory ...`, on the open memory; `/memory used`, what of
+        it the last request held; and `/memory reload`, which renders the system prompt again.
+        Raises KodeError."""
         from kode.memory.commands import memory_command
+        from kode.memory.used import used
 
         await self.open()
         if list(argv) == ["reload"]:
             await open_context(self.agent, self.context, "resume")
             return "The next request shows memory as it is on disk now."
+        if list(argv) == ["used"]:
+            sent = memory_sent(self.agent, self.context)
+            if sent is None:
+                return "No request was answered in this session yet."
+            return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
 
     async def close(self) -> None:

@@ -131,8 +131,6 @@ async def _undo_one(
         return await take_back(system, newest_first(system, [change, *followers]))
     try:
         done = await take_back(system, [change])
-    except NothingToUndo:
-        raise
     except MemoryRefused as error:
         again = f"`kode memory undo {change.id} --with-derived` undoes them too."
         raise MemoryRefused(f"{error}\n{listed}\n{again}") from error

@@ -130,3 +130,20 @@ async def test_a_turn_that_fails_says_why(connect: Connect, play: Any, project: 
     assert state["result"]["status"] == "error"
     assert state["result"]["error"]
     assert "`prompt` is empty" in empty
+
+
+async def test_a_client_that_asks_for_progress_gets_each_line_as_it_comes(
+    connect: Connect, play: Any, project: Path
+) -> None:
+    play(WRITING, {"text": "made it"})
+    lines: list[str] = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        lines.append(f"{progress:g} {message}")
+
+    async with connect() as call:
+        given = {"prompt": "x", "cwd": str(project), "mode": "auto-edit"}
+        await call.client.call_tool("kode_start", given, progress_callback=take)
+
+    assert any("write_file a.txt" in line for line in lines)
+    assert [line.split()[0] for line in lines] == [str(n + 1) for n in range(len(lines))]

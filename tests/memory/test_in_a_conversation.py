@@ -7,6 +7,7 @@ import pytest
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.events import silent
+from tests.memory.life import write_facts
 
 
 @pytest.fixture
@@ -52,3 +53,30 @@ async def test_reload_shows_memory_as_it_is_now(talk):
     assert "Lives in Lisbon" not in before
     assert "Lives in Lisbon" in talk.context.system
     assert "Lives in Lisbon" in talk.session.system
+
+
+async def test_used_lists_what_the_last_request_held_and_the_answer_named(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    monkeypatch.setenv("KODE_HOME", str(home))
+    write_facts(home / "memory" / "facts" / "user.md", "Lives in Lisbon", "Has a cat")
+    write_facts(home / "memory" / "facts" / "env.md", "Deploys go out on Monday at noon")
+    script = tmp_path / "script.json"
+    calls = [{"name": "memory", "arguments": {"action": "add", "target": "user", "content": "New"}}]
+    said = [{"text": "Deploys go out on Monday."}, {"calls": calls}, {"text": "New it is."}]
+    script.write_text(json.dumps(said))
+    flags = {"provider": "scripted", "script": str(script)}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+    talk = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
+    assert "No request" in await talk.memory_command(["used"])
+
+    await talk.turn("when do we deploy?")
+    first = await talk.memory_command(["used"])
+    await talk.turn("keep this")
+    second = await talk.memory_command(["used"])
+    await talk.close()
+
+    assert "3 of 3 entries" in first
+    assert [line for line in first.splitlines() if "  named  " in line] == [
+        next(line for line in first.splitlines() if "noon" in line)
+    ]
+    assert "  named  [facts/user.md] New" in second

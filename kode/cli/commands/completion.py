@@ -160,6 +160,7 @@ ANYTHING = ChoicesCompleter({})
 COMPLETERS = {
     "M": _models,
     "ID": _sessions,
+    "SESSION": _sessions,
     "SYSTEM": _systems,
     "SERVER": _servers,
     "ITEM": _items,

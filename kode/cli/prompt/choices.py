@@ -128,6 +128,7 @@ def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
     commands = subcommands(parser)
     if not before:
         yield from ((name, what) for name, (_, what) in commands.items())
+        yield ("used", "which entries the last request held, and what they cost")
         yield ("reload", "show it to the model as it is now")
         return
     if before[0] in commands:

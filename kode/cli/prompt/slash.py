@@ -259,7 +259,7 @@ COMMANDS = {
         Command("/plan", "plan first: /plan, then /plan [show|edit|go|drop]", plan),
         Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
         Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
-        Command("/memory", "what is remembered: /memory [show|search|log|undo ...]", memory),
+        Command("/memory", "what is remembered: /memory [show|search|why|used|undo ...]", memory),
         Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
         Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
         Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),

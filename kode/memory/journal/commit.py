@@ -6,18 +6,19 @@ it is written once more, changes have ids of their own, and merging twice change
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from kode import durable
+from kode.errors import MemoryRefused
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.queue import Decided, Item, Queue
+from kode.memory.lines import merged, reverted
 from kode.messages import shorten
 
 QUOTED_CHARS = 80
@@ -199,7 +200,13 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
     if change.target.endswith(MEMORY):
         undoing = undo_of(change, author, target=files.folder.target(MEMORY))
         current = files.read_memory()
-        new = merged("".join(change.after), current, "".join(change.before)).strip()
+        new = reverted(current, "".join(change.before), "".join(change.after))
+        if new is None:
+            raise MemoryRefused(
+                f"{MEMORY} was changed since {change.id} in the same lines. Undo the later change "
+                f"first (`kode memory log`), or edit {files.root / MEMORY}."
+            )
+        new = new.strip()
         if new == current:
             raise nothing_left(change)
         history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
@@ -232,51 +239,3 @@ def _text(path: Path) -> str:
     with suppress(OSError):
         return path.read_bytes().decode(errors="replace")
     return ""
-
-
-Hunk = tuple[int, int, list[str]]
-"""Lines of the base from, to, and what stands there instead."""
-
-
-def merged(base: str, current: str, update: str) -> str:
-    """`current` (base with a person's changes) with the changes from `base` to `update`."""
-    if current == base:
-        return update
-    if update in (base, current):
-        return current
-    lines = base.split("\n")
-    theirs = _hunks(lines, current.split("\n"))
-    known = {*lines, *current.split("\n")}
-    hunks: list[Hunk] = list(theirs)
-    for start, end, new in _hunks(lines, update.split("\n")):
-        clashing = [hunk for hunk in theirs if _overlap(hunk, start, end)]
-        if not clashing:
-            hunks.append((start, end, new))
-            continue
-        clashing[0][2].extend(x for x in new if x.strip() and x not in known)
-    # Stable: at one and the same place the person's lines come first.
-    hunks.sort(key=lambda hunk: (hunk[0], hunk[1]))
-    result: list[str] = []
-    at = 0
-    for start, end, new in hunks:
-        result += lines[at:start]
-        result += new
-        at = max(at, end)
-    return "\n".join([*result, *lines[at:]])
-
-
-def _hunks(base: Sequence[str], other: Sequence[str]) -> list[Hunk]:
-    matcher = SequenceMatcher(None, base, other, autojunk=False)
-    return [
-        (i1, i2, list(other[j1:j2]))
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-        if tag != "equal"
-    ]
-
-
-def _overlap(hunk: Hunk, start: int, end: int) -> bool:
-    """Insertions at one place clash too: they may say the same."""
-    first, last, _ = hunk
-    if start == end or first == last:
-        return first <= start <= last if start == end else start <= first <= end
-    return max(first, start) < min(last, end)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials
@@ -251,7 +252,8 @@ class Journal(ProjectMemory):
         waits = self._committer.waiting()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
-        change = Change.by(self._author("user"), SYSTEM, "approve", self.folder.target(MEMORY))
+        author = replace(self._author("user"), source=f"an update that waited, {found}")
+        change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]

@@ -33,6 +33,8 @@ class Pending:
     """What was said, bounded, without credentials."""
     tainted: bool = False
     """Whether outside text was read: then a person approves it first."""
+    approved: bool = False
+    """Whether a person let it be reflected on though it was tainted."""
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
     given_up: bool = False

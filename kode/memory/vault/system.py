@@ -197,7 +197,7 @@ class Vault(ProjectMemory):
         found = only_waiting("task", (pending.id for pending in waits), id)
         pending = next(pending for pending in waits if pending.id == found)
         async with locked(self._pending.folder):
-            self._pending.write(replace(pending, tainted=False))
+            self._pending.write(replace(pending, tainted=False, approved=True))
         return f"approved {found}: it is reflected on at the next start"
 
     def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
@@ -260,6 +260,8 @@ class Vault(ProjectMemory):
         writer = self.writer(self.files, seen | dict.fromkeys(shown.in_part, IN_PART))
         asked = shorten(pending.text.partition("\n")[0].removeprefix("User: "), WORDS_CHARS)
         author = Author(who="extraction", session=pending.session, turn=pending.turn, words=asked)
+        if pending.approved:
+            author = replace(author, source="a task with outside text, which you approved")
         desk = Desk(
             writer=writer,
             author=lambda source: citing(author, self.project, source),

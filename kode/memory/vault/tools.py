@@ -116,9 +116,10 @@ def _forgiving(one: Tool, mend: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
     names = {"old_text": "oldText", "new_text": "newText"}
     patches = given.get("patches")
-    if patches is None and "path" in given and len(given) == 3:
-        patches = [{name: value for name, value in given.items() if name != "path"}]
-        given = {"path": given["path"]}
+    others = {name: value for name, value in given.items() if name in ("path", "source")}
+    if patches is None and "path" in given and len(given) == len(others) + 2:
+        patches = [{name: value for name, value in given.items() if name not in others}]
+        given = others
     if not isinstance(patches, list):
         return given
     mended = [_renamed(p, names) if isinstance(p, Mapping) else p for p in patches]

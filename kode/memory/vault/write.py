@@ -9,6 +9,7 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.lines import reverted
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
@@ -33,9 +34,6 @@ READ_CHARS = 40_000
 """A longer file reaches no model whole."""
 IN_PART = "in part"
 """In place of a fingerprint: somebody was shown a part of a file."""
-OF_AN_ENTRY = " of an entry"
-"""Ends the reason of an append that was undone, so that it can be redone."""
-
 
 Patch = tuple[str, str]
 """A text that is found exactly once, and what stands there afterwards."""
@@ -155,10 +153,13 @@ class VaultWriter:
         files, name = self.files.of_target(change.target)
         refuse_redacted(change, f"Edit {files.path(name)} by hand.")
         async with files.lock():
-            after = _taken_back(name, files.read(name), change)
-            entry = OF_AN_ENTRY if _is_of_an_entry(change) else ""
-            reason = f"undoes {change.kind} {change.id}{entry}"
-            undoing = undo_of(change, author, target=files.target(name), reason=reason)
+            now = files.read(name)
+            after = _taken_back(name, now, change)
+            whole = {
+                "before": () if now is None else (now,),
+                "after": () if after is None else (after,),
+            }
+            undoing = undo_of(change, author, target=files.target(name), **whole)
             written = self._history.append(undoing)
             if after is None:
                 files.remove(name)
@@ -299,35 +300,40 @@ def _taken_back(name: str, now: str | None, change: Change) -> str | None:
     """The text of the file without the change; None for no file. Raises: MemoryRefused."""
     before = change.before[0] if change.before else None
     after = change.after[0] if change.after else None
-    if not _is_of_an_entry(change):
-        if _same(now, after):
-            return before
-        if _same(now, before):
+    if change.kind == "append":
+        if not after or now is None or not _holds(now, after):
             raise nothing_left(change)
-        raise MemoryRefused(
-            f"{name} was changed since {change.id}. Undo the later change first (`kode memory "
-            "log`), or edit the file by hand."
-        )
-    if after and now is not None and _holds(now, after):
         return _without_entry(name, now, after)
-    if before and (now is None or not _holds(now, before)):
-        body = (now or title_of(name)).rstrip("\n")
-        return _ending(_summarized(name, f"{body}\n\n{before}"))
-    raise nothing_left(change)
+    if _same(now, after):
+        return before
+    if _same(now, before):
+        raise nothing_left(change)
+    texts = (summaries.without_summary(text or "") for text in (now, before, after))
+    body = reverted(*texts)
+    if body is None:
+        raise MemoryRefused(
+            f"{name} was changed since {change.id} in the same lines. Undo the later change first "
+            "(`kode memory log`), or edit the file by hand."
+        )
+    return _whole(name, body, now or "")
 
 
-def _is_of_an_entry(change: Change) -> bool:
-    """Whether `before` and `after` hold one entry instead of the whole file."""
-    return change.kind == "append" or change.reason.endswith(OF_AN_ENTRY)
+def _whole(name: str, body: str, was: str) -> str | None:
+    """A file of this text, None where nothing but the title is left. A summary that was made is
+    made again; one that somebody worded stays theirs."""
+    if body.strip() in ("", title_of(name).strip()):
+        return None
+    summary = summaries.summary_of(was)
+    if not summary or summary == summaries.made_from(was, episodes=is_episodes(name)):
+        return _ending(_summarized(name, body))
+    return _ending(summaries.with_summary(body, summary))
 
 
 def _without_entry(name: str, text: str, entry: str) -> str | None:
     """None when nothing but the title is left."""
     at = f"\n{text}".rindex(f"\n{entry}\n")
     rest = f"{text[:at].rstrip(chr(10))}\n{text[at + len(entry) + 1 :]}"
-    if summaries.without_summary(rest).strip() in ("", title_of(name)):
-        return None
-    return _ending(_summarized(name, rest))
+    return _whole(name, summaries.without_summary(rest), text)
 
 
 def _same(one: str | None, other: str | None) -> bool:

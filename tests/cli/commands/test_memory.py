@@ -64,3 +64,35 @@ def test_consolidating_without_a_key_says_how_to_get_one(tmp_path, capsys):
 
     assert main(["memory", "consolidate", "user"]) == 1
     assert "kode init" in capsys.readouterr().err
+
+
+def change_id(capsys):
+    return capsys.readouterr().out.split()[-1]
+
+
+def test_why_names_the_change_and_creates_nothing(tmp_path, capsys):
+    assert main(["memory", "why", "tabs"]) == 1
+    assert not list((tmp_path / "home").rglob("*.db"))
+    main(["memory", "add", "user", "likes tabs"])
+    id = change_id(capsys)
+
+    assert main(["memory", "why", "tabs"]) == 0
+
+    assert f"add {id} by you" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", ""), ("n", "likes tea")])
+def test_undo_asks_at_the_terminal_about_what_was_made_from_it(
+    tmp_path, capsys, monkeypatch, answer, left
+):
+    main(["memory", "add", "user", "likes tabs"])
+    id = change_id(capsys)
+    main(["memory", "replace", "user", "tabs", "likes tea"])
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
+
+    main(["memory", "undo", id])
+
+    assert "Undo them too? [y/N]" in asked[0]
+    assert (tmp_path / "home/memory/facts/user.md").read_text() == left

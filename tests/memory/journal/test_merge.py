@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.memory.journal.commit import merged
+from kode.memory.lines import merged
 
 LINES = st.lists(st.sampled_from("abcdef"), max_size=6).map("\n".join)
 

@@ -521,6 +521,9 @@ async def test_a_session_with_outside_text_updates_the_memory_only_when_approved
     assert told.startswith("updated MEMORY.md")
     assert memory_of(tmp_path) == "- old\n- from outside\n"
     assert await memory_command(system, ["approve"]) == "Nothing waits for approval."
+    why = await memory_command(system, ["why", "from outside"])
+    assert "by you" in why
+    assert "from an update that waited, 20260301-123400-abcdef" in why
 
 
 async def test_with_no_model_allowed_the_raw_fallback_is_all(tmp_path):

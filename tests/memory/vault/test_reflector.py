@@ -268,6 +268,10 @@ async def test_a_task_with_outside_text_waits_for_approval(tmp_path):
     assert "20260301-123400-abcdef.0001" in listed
     assert asked_before == 0
     assert file(tmp_path, "facts/user.md").exists()
+    (change,) = system.history.tail(1).changes
+    why = await memory_command(system, ["why", change.id])
+    assert "by a model that summed up" in why
+    assert "which you approved" in why
 
 
 async def test_it_does_not_overwrite_what_a_person_changes_meanwhile(tmp_path):
