@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Question,
         ToolError,
         ToolOutput,
+        Turn,
         TurnFailed,
         open,
     )
@@ -36,6 +37,7 @@ __all__ = [
     "Question",
     "ToolError",
     "ToolOutput",
+    "Turn",
     "TurnFailed",
     "errors",
     "events",

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 
 from kode import conversation as inner
 from kode.config import load_config
-from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput
+from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput, Turn
 from kode.conversation.structured import Form, form_of_schema, form_of_type, structured_turn
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
@@ -28,6 +28,7 @@ from kode.memory.base import NullMemory
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question
 from kode.providers import warm_up
+from kode.session.index import find
 
 __all__ = [
     "Answer",
@@ -40,6 +41,7 @@ __all__ = [
     "Question",
     "ToolError",
     "ToolOutput",
+    "Turn",
     "TurnFailed",
     "open",
 ]
@@ -106,7 +108,6 @@ async def open(
     folder = _folder(cwd)
     own_memory = None if memory is None or isinstance(memory, str) else memory
     given = {
-        **(settings or {}),
         "model": model,
         "provider": provider,
         "base_url": base_url,
@@ -121,7 +122,8 @@ async def open(
         "memory.system": memory if isinstance(memory, str) and memory != AS_CONFIGURED else None,
         "memory.enabled": False if memory is None else None,
     }
-    flags = {key: value for key, value in given.items() if value is not None}
+    named = {key: value for key, value in given.items() if value is not None}
+    flags = {**(settings or {}), **named}
     own_tools = tuple(one if isinstance(one, Tool) else plain_tool(one) for one in tools)
     events = _Events(on_event)
     talk = await inner.open_conversation(
@@ -129,7 +131,7 @@ async def open(
         cwd=folder,
         emit=events.emit,
         ask=None if gate is None else _asking(gate, events),
-        session_id=resume,
+        session_id=None if resume is None else find(home(), resume),
         keep_session=keep_session,
         trust_project=trust_project,
         tools=own_tools,
@@ -247,10 +249,13 @@ class Conversation:
             self._running.cancel()
 
     async def undo(self) -> str:
-        """Undoes the file changes of the newest turn that has any left; says what it did.
+        """Undoes the file changes of the newest turn that has any left; says what it did, or that
+        there was nothing to undo.
 
-        Raises: KodeError when there is nothing to undo.
+        Raises: UserError while a turn runs; StorageError.
         """
+        if self._running is not None:
+            raise UserError("A turn is running: undo its changes when it has ended.")
         return await self._talk.undo()
 
     def _begin(
@@ -315,7 +320,8 @@ class _Events:
         """See `kode.events.Emit`. Some events come from threads that do work for a turn."""
         if threading.get_ident() == self._thread:
             self._take(event)
-        else:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever would hear it
             self._loop.call_soon_threadsafe(self._take, event)
 
     def keep_notices(self, event: Event) -> None:

@@ -55,6 +55,8 @@ from kode.session import upkeep
 from kode.session.index import find, list_sessions
 
 SESSIONS_A_PAGE = 50
+ANSWER_GRACE_S = 2.0
+"""For the answers of prompts that were stopped to be written."""
 TITLE_CHARS = 80
 
 
@@ -67,6 +69,8 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
+    answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    """Prompts whose answer is not written yet."""
     can: ClientCapabilities = field(default_factory=ClientCapabilities)
     _client: Client | None = None
 
@@ -79,10 +83,15 @@ class KodeAgent:
         """Called once, before the first message."""
         self._client = conn
 
-    async def close(self) -> None:
-        """Ends all sessions, at the same time."""
+    async def close(self) -> list[BaseException]:
+        """Ends all sessions, at the same time, and waits until stopped prompts are answered;
+        returns what went wrong."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        await asyncio.gather(*(one.close() for one in open_ones), return_exceptions=True)
+        closing = (one.close() for one in open_ones)
+        ended = await asyncio.gather(*closing, return_exceptions=True)
+        if self.answers:
+            await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
+        return [one for one in ended if one is not None]
 
     @answering
     async def initialize(
@@ -92,7 +101,7 @@ class KodeAgent:
         client_info: Implementation | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """The version is kode's own, whichever is asked for: the client leaves if it is not its."""
+        """Answers with the one version kode speaks; a client that lacks it disconnects."""
         self.can = client_capabilities or ClientCapabilities()
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -116,7 +125,7 @@ class KodeAgent:
 
     @answering
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Whether there is a key by now: kode takes none through the protocol."""
+        """Checks that a key is set up by now: kode takes none through the protocol."""
         require_provider(self._load(Path.cwd(), ()))
         return AuthenticateResponse()
 
@@ -143,7 +152,7 @@ class KodeAgent:
         additional_directories: Sequence[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """Opens a session of before and tells its whole history, then answers."""
+        """Opens an earlier session and sends its whole history, then answers."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         talk = live.talk
         live.outbox.put(*history(talk.session.entries, live.updates, talk.agent.place.plan))
@@ -160,7 +169,7 @@ class KodeAgent:
         mcp_servers: Sequence[Named] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Opens a session of before, without its history."""
+        """Opens an earlier session without sending its history."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         self._release(live)
         return ResumeSessionResponse(modes=modes(live.talk.mode), config_options=live.options())
@@ -174,7 +183,7 @@ class KodeAgent:
         mcp_servers: Sequence[Named] | None = None,
         **_: Any,
     ) -> ForkSessionResponse:
-        """Opens a copy of a session, which may be open meanwhile."""
+        """Opens a copy of a session; the original may be open."""
         found = await asyncio.to_thread(find, paths.home(), session_id)
         copy = await asyncio.to_thread(upkeep.fork, paths.home(), found)
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
@@ -218,10 +227,14 @@ class KodeAgent:
     @answering
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
+        # It ends when the answer is written: it is the task of the request.
+        if (request := asyncio.current_task()) is not None:
+            self.answers.add(request)
+            request.add_done_callback(self.answers.discard)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """A notification: nobody hears of a session that is not there."""
+        """Stops the prompts of a session. A notification, so an unknown session is ignored."""
         if (live := self.sessions.get(session_id)) is not None:
             live.cancel()
 
@@ -246,11 +259,11 @@ class KodeAgent:
         return SetSessionConfigOptionResponse(config_options=live.options())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """There are no methods of kode's own."""
+        """Refuses: kode adds no methods to the protocol."""
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """What a client says beyond the protocol is nothing to kode."""
+        """Ignores what is not part of the protocol."""
 
     def _live(self, session_id: str) -> Live:
         live = self.sessions.get(session_id)
@@ -269,13 +282,21 @@ class KodeAgent:
         directories: Sequence[str] | None,
         servers: Sequence[Named] | None,
     ) -> Live:
-        """Raises: RequestError without a key; UserError, SessionError, StorageError."""
+        """Opens a session, or takes the one of this id that is open already.
+
+        Raises: RequestError without a key; UserError, SessionError, StorageError.
+        """
         where = _folder(cwd)
         loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)
-            await self._close_before_opening(session_id)
+            if (live := self.sessions.get(session_id)) is not None:
+                if live.work:
+                    raise UserError(
+                        "A prompt runs in this session. Cancel it, or wait for its end."
+                    )
+                return live
         live = await open_live(
             self.client,
             self.can,
@@ -290,16 +311,6 @@ class KodeAgent:
         await live.look_up_models()
         return live
 
-    async def _close_before_opening(self, session_id: str) -> None:
-        """A session that is open is opened again with what the client names now."""
-        live = self.sessions.get(session_id)
-        if live is None:
-            return
-        if live.work:
-            raise UserError("A prompt runs in this session. Cancel it, or wait for its end.")
-        del self.sessions[session_id]
-        await live.close()
-
     def _load(self, cwd: Path, directories: tuple[str, ...]) -> Loaded:
         """Raises: ConfigError."""
         flags = dict(self.flags)
@@ -308,9 +319,9 @@ class KodeAgent:
         return load_config(paths.home(), cwd, environ=os.environ, flags=flags)
 
     def _release(self, live: Live) -> None:
-        """What is to be said of a session waits until the client has its id: the answer is written
-        in the same step of the loop in which the method returns."""
-        live.tell_commands()
+        """Lets updates be sent once the client has the session's id: the answer is queued in the
+        step of the loop in which the method returns, before the next one."""
+        live.send_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
 
 

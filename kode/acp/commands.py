@@ -47,7 +47,7 @@ async def _plan(talk: Conversation, argument: str) -> str:
     """Without a word: mode plan, and the plan if there is one."""
     path = talk.agent.place.plan
     if argument not in ("", "show", "drop"):
-        raise UserError("/plan takes show, drop or nothing.")
+        raise UserError("/plan takes show, go, drop or nothing.")
     if not argument:
         talk.set_permission_mode("plan")
     plan = await asyncio.to_thread(read_plan, path)
@@ -76,7 +76,7 @@ COMMANDS: Mapping[str, Command] = {
     "undo": Command("undo the last turn's file changes; repeat for earlier turns", "", _undo),
     "redo": Command("redo the last /undo", "", _redo),
     "compact": Command("summarize the conversation", "what to keep, or undo", _compact),
-    "plan": Command("plan first: nothing is changed until you approve", "show, drop", _plan),
+    "plan": Command("plan first: nothing is changed until you approve", "show, go, drop", _plan),
     "memory": Command("what is remembered", "show, search, log, undo ...", _memory),
     "context": Command("what fills the model's window", "", _context),
 }

@@ -7,6 +7,7 @@ to standard error for whoever prints, also in programs that kode starts.
 import asyncio
 import json
 import os
+import stat
 import sys
 from typing import Any
 
@@ -76,24 +77,29 @@ async def open_pipes() -> Pipes:
 
     Raises: UserError where they are files.
     """
+    if not all(map(_can_talk, (0, 1))):
+        raise UserError(
+            "`kode acp` talks with an editor over pipes, and standard input or output is none. "
+            "Let the editor start it: see docs/editors.md."
+        )
     incoming, outgoing = _taken_descriptors()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-    # A protocol for each: one of its own tells the writer when to wait.
+    # The writer needs a protocol of its own, for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    try:
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
-        )
-        transport, _ = await loop.connect_write_pipe(
-            lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
-        )
-    except ValueError as error:
-        raise UserError(
-            "`kode acp` talks with an editor over pipes, and standard input or output is a file. "
-            "Let the editor start it: see docs/editors.md."
-        ) from error
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
+    )
+    transport, _ = await loop.connect_write_pipe(
+        lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
+    )
     return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+
+def _can_talk(descriptor: int) -> bool:
+    """Whether a loop can wait for it."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def _taken_descriptors() -> tuple[int, int]:

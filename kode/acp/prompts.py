@@ -106,12 +106,19 @@ def _mention(uri: str, cwd: Path) -> str:
     path = path_of(uri)
     if path is None:
         return uri
-    return f"@{os.path.relpath(path, cwd)}" if path.is_relative_to(cwd) else f"@{path}"
+    name = os.path.relpath(path, cwd) if path.is_relative_to(cwd) else str(path)
+    return f"@{name}{_part_of(uri)}"
+
+
+def _part_of(uri: str) -> str:
+    """The part of a file that is meant, as the client wrote it: `#L10:20`."""
+    fragment = urlsplit(uri).fragment
+    return f"#{unquote(fragment)}" if fragment else ""
 
 
 def _linked(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
-    """What a link leads to; None for what the model has to look at itself: folders, large files,
-    pages."""
+    """The file behind a link; None for a folder, a large file or a page, which the model reads
+    itself."""
     path = path_of(block.uri)
     if path is None:
         return None
@@ -131,7 +138,7 @@ def _embedded(resource: TextResourceContents, talk: Conversation) -> Text:
             "that kode reads the parts it needs."
         )
     path = path_of(resource.uri)
-    name = str(path) if path is not None else resource.uri
+    name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
     return attached(name, resource.text, path, talk.agent.place.roots, talk.agent.marks)
 
 

@@ -5,8 +5,10 @@ reads: every turn that runs is stopped and recorded, every session closed.
 """
 
 import asyncio
+import logging
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +19,6 @@ from kode.acp.pipes import open_pipes
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ANSWER_GRACE_S = 2.0
-"""For the answers of prompts that were stopped to be written."""
 
 
 async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool) -> int:
@@ -28,6 +28,7 @@ async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions:
     """
     if sys.stdin is not None and sys.stdin.isatty():
         print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
+    _log_in_lines()
     pipes = await open_pipes()
     agent = KodeAgent(flags=flags, trust_project=trust_project, keep_sessions=keep_sessions)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
@@ -45,13 +46,24 @@ async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions:
     over = [listening, *(asyncio.ensure_future(one.wait()) for one in (stopped, pipes.lost))]
     try:
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
-        prompts = [task for live in agent.sessions.values() for task in live.work]
-        await agent.close()
-        if prompts:
-            await asyncio.wait(prompts, timeout=ANSWER_GRACE_S)
-        await asyncio.sleep(0)
+        for fault in await agent.close():
+            print(f"kode acp: {fault}", file=sys.stderr)
     finally:
         for one in over:
             one.cancel()
         await connection.close()
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
+
+
+class _OneLine(logging.Formatter):
+    """The package logs what a client does wrong, with a traceback that helps nobody."""
+
+    def formatException(self, ei: Any) -> str:
+        return "".join(traceback.format_exception_only(ei[1])).strip()
+
+
+def _log_in_lines() -> None:
+    """What the package logs goes to stderr, a line or two each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("kode acp: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)

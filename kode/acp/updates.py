@@ -141,8 +141,7 @@ class Updates:
             case Notice():
                 return [note(event.text)]
             case TurnEnded():
-                self._turn_usd = 0.0
-                return [SessionInfoUpdate(session_update="session_info_update", updated_at=now())]
+                return self._turn_ended()
             case SessionStarted() | Steered() | Working():
                 return []
             case _:
@@ -197,6 +196,17 @@ class Updates:
         starts = [self.start(call) for call in calls_of(event.message)]
         return [*starts, *self.usage(event.context_tokens, event.context_window)]
 
+    def _turn_ended(self) -> list[Update]:
+        """Calls that never came to their end were stopped, or not begun."""
+        stopped: list[Update] = [progress(call_id, status="failed") for call_id in self.calls]
+        self.calls.clear()
+        self._output.clear()
+        self._turn_usd = 0.0
+        return [
+            *stopped,
+            SessionInfoUpdate(session_update="session_info_update", updated_at=now()),
+        ]
+
     def _known(self, call_id: str, name: str, subject: str) -> list[Update]:
         """What a command of the person's own runs was asked for by no reply."""
         if call_id in self.calls:
@@ -215,6 +225,8 @@ class Updates:
         known = self._known(event.call_id, event.name, event.subject)
         shown = self.calls.pop(event.call_id)
         self._output.pop(event.call_id, None)
+        if event.name == "delegate_tasks":
+            self._agents.clear()
         edits, places = edits_of(event.diff, self.cwd)
         status = "failed" if event.is_error else "completed"
         content = [*edits]

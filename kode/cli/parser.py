@@ -14,6 +14,7 @@ COMMANDS = {
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
+    "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills: where from, whether used"),
     "commands": ("kode.cli.commands.brought:commands", "list commands of Markdown files"),

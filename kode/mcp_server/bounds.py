@@ -5,21 +5,22 @@ the server and the person's own settings allow, and no further.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kode import paths
 from kode.config import Loaded, load_config
-from kode.contracts import OTHER_MODE_NAMES, PermissionMode
-from kode.errors import UserError
+from kode.contracts import PermissionMode
+from kode.errors import ConfigError, UserError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
     """What a client asks for in a session; None: as the person's settings have it."""
 
-    mode: str | None = None
+    mode: PermissionMode | None = None
     model: str | None = None
     max_steps: int | None = None
     max_budget_usd: float | None = None
@@ -82,13 +83,10 @@ class Bounds:
             changes["max_budget_usd"] = min(wish.max_budget_usd, most or wish.max_budget_usd)
         return replace(loaded, config=config.model_copy(update=changes))
 
-    def mode(self, wished: str | None, own: PermissionMode, cwd: Path) -> PermissionMode:
+    def mode(self, wished: PermissionMode | None, own: PermissionMode, cwd: Path) -> PermissionMode:
         """The mode of a session in `cwd`. Where the person's `own` is looser than this server
         allows, it is `ask`. Raises: UserError for a wish that is."""
-        name = OTHER_MODE_NAMES.get(wished, wished) if wished else own
-        mode = next((mode for mode in MODES if mode == name), None)
-        if mode is None:
-            raise UserError(f"There is no mode {wished!r}. The modes are: {', '.join(MODES)}.")
+        mode = wished or own
         if why := self._too_loose(mode, cwd):
             if wished:
                 raise UserError(why)
@@ -112,4 +110,14 @@ class Bounds:
         return ""
 
 
-MODES: tuple[PermissionMode, ...] = ("ask", "auto-edit", "plan", "full")
+def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
+    """The roots that a person names, else the working directory.
+
+    Raises: ConfigError where that would be everything, as for a server that another program starts.
+    """
+    if not named and cwd == Path("/"):
+        raise ConfigError(
+            "kode mcp serve was started in /, and would let its clients work in all of it. "
+            "Name the folders that they may work in: --root DIR."
+        )
+    return tuple(named or [cwd])

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from mcp.server.mcpserver import Context
 from mcp.server.session import ServerSession
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ElicitRequest,
     ElicitRequestedSchema,
@@ -22,7 +21,6 @@ from mcp_types import (
     InputRequiredResult,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from kode.errors import UserError
 from kode.mcp_server.talk import Asked, Talk
@@ -46,8 +44,9 @@ async def follow(
         await context.report_progress(number, message=line)
 
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
+    reported = cursor
     while True:
-        await talk.settled(until, report)
+        reported = await talk.settled(until, report, reported)
         asked = talk.asked
         if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
             return _state(talk, cursor)
@@ -120,7 +119,8 @@ async def _fill_in(session: ServerSession, talk: Talk, asked: Asked) -> None:
     form = _form(asked.question)
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
-    except (MCPError, ValidationError, OSError):
+    except Exception:
+        # Whatever the client made of it, or it is gone: the question stays open.
         talk.put_form(asked, shown=False, left=True)
     else:
         _take(talk, asked, filled)

@@ -99,6 +99,17 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """What came from untrusted content and counts only when a person has approved it."""
+
+    id: str
+    line: str
+    """What it is, in a list of those that wait."""
+    text: str
+    """All of it; credentials are masked where it is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Addition:
     """What a person wants to be kept, as typed (`kode memory add`)."""
 

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, proposals, stale
-from kode.memory.base import Addition
+from kode.memory.base import Addition, Waiting
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
@@ -44,8 +44,11 @@ class Inspectable(Undoing, Protocol):
 
 @runtime_checkable
 class Approving(Protocol):
-    async def approve(self, id: str | None) -> str:
-        """Approves what waits under `id`; None lists what waits. Raises: MemoryRefused."""
+    async def waiting(self) -> list[Waiting]:
+        """What waits for a person's approval, oldest first."""
+
+    async def approve(self, id: str) -> str:
+        """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -100,7 +103,10 @@ async def run_command(
     if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
-        return await _approve(inside, arguments.id)
+        if arguments.id is not None:
+            return await approve(inside, arguments.id)
+        lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
+        return "\n".join(lines) or "Nothing waits for approval."
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -188,18 +194,25 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     )
 
 
-async def _approve(system: MemorySystem, id: str | None) -> str:
-    """What other agents propose is in one place for all systems; the rest is the system's own."""
+async def waiting(system: MemorySystem) -> list[Waiting]:
+    """What waits for a person's approval: what other agents propose, which is in one place for all
+    systems, then the system's own. Raises: MemoryRefused for a system that has no such thing."""
     if not isinstance(system, Approving) or not isinstance(system, Inspectable):
         raise _lacking(system, "approve")
-    waiting = _proposals(system)
-    if id is None:
-        return "\n".join([*waiting.lines(), await system.approve(None)])
-    if not waiting.begins(id) or not isinstance(system, Adding):
+    return [*_proposals(system).waiting(), *await system.waiting()]
+
+
+async def approve(system: MemorySystem, id: str) -> str:
+    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise _lacking(system, "approve")
+    proposed = _proposals(system)
+    if not proposed.begins(id) or not isinstance(system, Adding):
         return await system.approve(id)
-    proposal, addition = waiting.approved(id, system.name, system.project)
+    proposal, addition = proposed.approved(id, system.name, system.project)
     done = await system.add(addition)
-    waiting.remove(proposal.id)
+    proposed.remove(proposal.id)
     return done
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.base import Addition, Outcome, only_waiting
+from kode.memory.base import Addition, Outcome, Waiting, only_waiting
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
@@ -64,13 +64,9 @@ class Proposals(WaitingFolder[Proposal]):
         found = [one for one in map(self.read, self.ids()) if one is not None]
         return sorted(found, key=lambda one: one.at)
 
-    def lines(self) -> list[str]:
-        """A line for each, for the person."""
-        return [
-            f"{one.id}  {one.at[:16].replace('T', ' ')}  about the {one.about}, by {one.client} in "
-            f"{one.project}: {shorten(one.text, MAX_CHARS)}"
-            for one in self.all()
-        ]
+    def waiting(self) -> list[Waiting]:
+        """The same as a person reads them."""
+        return list(map(_waiting, self.all()))
 
     async def propose(
         self, text: str, about: About, *, client: str, project: Path, now: datetime
@@ -151,3 +147,10 @@ class Proposals(WaitingFolder[Proposal]):
             after=(row,),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
+
+
+def _waiting(proposal: Proposal) -> Waiting:
+    when = proposal.at[:16].replace("T", " ")
+    said = f"{when}  about the {proposal.about}, by {proposal.client} in {proposal.project}"
+    line = f"{said}: {shorten(proposal.text, MAX_CHARS)}"
+    return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

@@ -3,10 +3,11 @@
 Where the request goes, what is in it and what an event means is the provider's business.
 """
 
+import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kode.contracts import ProviderSettings, Request
 from kode.events import Emit
@@ -15,6 +16,9 @@ from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import pictures_named, used_ids
+
+if TYPE_CHECKING:
+    import ssl
 
 CONNECT_TIMEOUT_S = 15.0
 
@@ -29,9 +33,19 @@ def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any
         # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": http_client_class(
-            event_hooks={"response": [lambda response: refuse(response, endpoint)]}
+            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            verify=_trusted(),
         ),
     }
+
+
+@functools.cache
+def _trusted() -> "ssl.SSLContext":
+    """Which certificates are trusted, read once: for each client of its own they would be most of
+    what a conversation takes in memory, and the loop stands still while they are read."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 class SdkProvider(ABC):

@@ -168,7 +168,7 @@ class Checkpoints:
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
-        past = self._history()
+        past = self.history()
         if not past.standing:
             return self._told(past, None)
         group = past.groups[past.standing[-1]]
@@ -176,13 +176,13 @@ class Checkpoints:
         self._record(Taken(group=group.number, files=tuple(moves)))
         left += self._move(moves)
         notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._told(self._history(), group, moves, left, notes)
+        return self._told(self.history(), group, moves, left, notes)
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""
         undone: list[Undone] = []
         newest = None
-        while (past := self._history()).standing:
+        while (past := self.history()).standing:
             group = past.groups[past.standing[-1]]
             # Numbers that rise on the way back are of turns that a rewind dropped before.
             if group.turn < turn or (newest is not None and group.turn > newest):
@@ -193,7 +193,7 @@ class Checkpoints:
 
     def redo(self) -> Undone:
         """Brings back the turn that was undone last. Raises: StorageError."""
-        past = self._history()
+        past = self.history()
         if not past.undone:
             return self._told(past, None)
         group = past.groups[past.undone[-1]]
@@ -201,12 +201,12 @@ class Checkpoints:
         self._record(Taken(group=group.number, redo=True, files=tuple(moves)))
         left += self._move(moves)
         notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._told(self._history(), group, moves, left, notes)
+        return self._told(self.history(), group, moves, left, notes)
 
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
         `seen_from` are named relative to it."""
-        return file_diffs(self.contents, self._history(), seen_from)
+        return file_diffs(self.contents, self.history(), seen_from)
 
     # ── taking back ──────────────────────────────────────────────────────────────────────────
 
@@ -342,7 +342,7 @@ class Checkpoints:
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────
 
-    def _history(self) -> History:
+    def history(self) -> History:
         return change_log.history(self._lines())
 
     def _lines(self) -> list[Line | None]:

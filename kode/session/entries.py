@@ -57,6 +57,18 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Import:
+    """The session of another agent that a session was made from."""
+
+    agent: str
+    session: str
+    """Its id there."""
+    file: str
+    digest: str
+    """SHA-256 of the file, as it was read."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Header:
     id: str
     created_at: str
@@ -67,6 +79,7 @@ class Header:
     parent: str | None = None
     """The session that started this one as a subagent."""
     forked_from: Origin | None = None
+    imported_from: Import | None = None
     type: Literal["session"] = "session"
 
 

@@ -98,7 +98,7 @@ def list_sessions(
 ) -> list[Summary]:
     """Sessions, the last used first: those of `cwd` or, with None, of every directory; at most
     `limit`. One that is damaged is in the list all the same, marked."""
-    summaries = _last_used_first(home, cwd)
+    summaries = last_used_first(home, cwd)
     if limit is None:
         return list(summaries)
     return [summary for summary, _ in zip(summaries, range(limit), strict=False)]
@@ -133,7 +133,7 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
 
 def newest(home: Path, cwd: Path) -> str:
     """The id of the session of this directory that was used last. Raises: SessionError."""
-    for summary in _last_used_first(home, cwd):
+    for summary in last_used_first(home, cwd):
         if summary.turns and not summary.parent and not summary.damaged:
             return summary.id
     raise SessionError(
@@ -148,14 +148,20 @@ def last_used(path: Path) -> float:
     return _seconds(summary.updated_at) or 0.0
 
 
+def folder_of(path: Path) -> str:
+    """Where a session was started; "" where its file does not tell."""
+    return _text(_header_of(path), "cwd")
+
+
 def summarize(path: Path) -> Summary:
     """What the head and the tail of a file tell. Never raises for what is in it."""
     return _summarize(path, None) or Summary(id=path.stem, damaged=True)
 
 
-def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
-    """Reads only as many files as are asked for: nothing was used after its file changed, so a
-    session is the next one as soon as no unread file changed later."""
+def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
+    """Sessions as `list_sessions` has them. Reads only as many files as are asked for: nothing was
+    used after its file changed, so a session is the next one as soon as no unread file changed
+    later."""
     limit = time.time() + FROM_THE_FUTURE_S
     known = files(home)
     yield from _in_order(home, cwd, [one for one in known if one[0] <= limit])

@@ -46,7 +46,7 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
         # Nothing in this file, or in those after it, was said later than it changed.
         if limit is not None and len(found) >= limit and found[-1].at >= timestamp(changed):
             break
-        found += _in_file(paths.session_file(home, session_id), wanted)
+        found += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
         found.sort(key=lambda place: place.at, reverse=True)
         del found[limit if limit is not None else len(found) :]
     return found

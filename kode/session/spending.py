@@ -68,21 +68,29 @@ def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
 
 
 def spending_since(home: Path, since: datetime) -> dict[str, Spent]:
-    """What all kept sessions took since a moment. Only files that changed since are opened, and
-    each is read from its end, no further than that moment. What a fork copied counts once.
+    """What all kept sessions took since a moment.
+
+    Raises: StorageError when the sessions' folder may not be read.
+    """
+    return spending_of(entry for _, entry in requests_since(home, since))
+
+
+def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEntry | UsageEntry]]:
+    """(session, entry) of each request of all kept sessions since a moment. Only files that changed
+    since are opened, and each is read from its end, no further than that moment. What a fork copied
+    counts once.
 
     Raises: StorageError when the sessions' folder may not be read.
     """
     seen: set[tuple[str, str]] = set()
-    found: list[AnyEntry] = []
-    for changed, session_id in files(home):
+    # The oldest id first: what a fork copied belongs to the session it was copied from.
+    for changed, session_id in sorted(files(home), key=lambda file: file[1]):
         if changed < since.timestamp():
             continue
         for entry in _entries_since(paths.session_file(home, session_id), since):
             if (entry.id, entry.at) not in seen:
                 seen.add((entry.id, entry.at))
-                found.append(entry)
-    return spending_of(found)
+                yield session_id, entry
 
 
 def _request(entry: AnyEntry) -> tuple[str, Spent] | None:

@@ -225,6 +225,7 @@ async def test_undo_takes_back_what_a_turn_changed(
         await conversation.ask("Write")
         assert (project / "a.txt").exists()
         assert "a.txt" in await conversation.undo()
+        assert "undo" in await conversation.undo()
 
     assert not (project / "a.txt").exists()
 
@@ -234,11 +235,9 @@ async def test_leaving_the_iteration_interrupts_the_turn_and_the_next_one_runs(
 ) -> None:
     server.play([SLOW, {"text": "Here I am."}])
     async with opened() as conversation:
-        turn = conversation.turn("Think")
-        async for event in turn:
+        async for event in conversation.turn("Think"):
             if isinstance(event, TextDelta):
                 break
-        await turn.aclose()
         assert await conversation.ask("Are you there?") == "Here I am."
 
     assert server.disconnects == 1
@@ -270,6 +269,8 @@ async def test_interrupt_ends_the_turn_with_what_there_is(
         async for event in conversation.turn("Think"):
             events.append(event)
             if isinstance(event, TextDelta):
+                with pytest.raises(kode.KodeError, match="A turn is running"):
+                    await conversation.undo()
                 conversation.interrupt()
 
     assert isinstance(events[-1], TurnEnded)
@@ -371,8 +372,12 @@ async def test_a_session_is_resumed_by_its_id(server: ScriptedServer, opened: An
     server.play([{"text": "Hello Ann."}, {"text": "Ann."}])
     async with opened() as conversation:
         await conversation.ask("I am Ann")
-    async with opened(resume=conversation.session_id) as conversation:
-        assert await conversation.ask("Who am I?") == "Ann."
+    async with opened(resume=conversation.session_id[:18]) as again:
+        assert again.session_id == conversation.session_id
+        assert await again.ask("Who am I?") == "Ann."
+    with pytest.raises(kode.KodeError, match="no session"):
+        async with opened(resume="never"):
+            pass
 
     assert "I am Ann" in server.requests[1].body.decode()
 
@@ -384,6 +389,17 @@ async def test_a_wrong_value_is_said_at_once(opened: Any, tmp_path: Path) -> Non
     with pytest.raises(kode.KodeError, match="is not there"):
         async with kode.open(tmp_path / "nowhere"):
             pass
+
+
+async def test_settings_hold_where_no_argument_names_them(
+    server: ScriptedServer, project: Path
+) -> None:
+    server.play([{"text": "One."}])
+    given = {"base_url": server.openai_url, "model": "scripted-model", "memory.enabled": False}
+    async with kode.open(project, model="other-model", settings=given) as conversation:
+        assert await conversation.ask("1") == "One."
+
+    assert server.requests[0].json["model"] == "other-model"
 
 
 class Bug(pydantic.BaseModel):

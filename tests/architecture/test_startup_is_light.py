@@ -5,7 +5,7 @@ import sys
 
 HEAVY = (
     "openai anthropic httpx2 pydantic numpy prompt_toolkit rich apsw selectolax pathspec "
-    "tree_sitter snowballstemmer json_repair"
+    "tree_sitter snowballstemmer json_repair starlette uvicorn jinja2"
 ).split()
 
 

@@ -8,6 +8,7 @@ format of its own, one branch in `provider_for`.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,23 @@ async def test_broken_characters_do_not_break_the_request(provider_for: Opener) 
     message = await provider.reply(asking(user_message("half \ud83d of a face")), lambda e: None)
 
     assert text_of(message) == "fine"
+
+
+async def test_a_server_is_asked_to_hold_an_answer_to_a_schema(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": '{"line": 3}'}])
+    schema = {
+        "type": "object",
+        "properties": {"line": {"type": "integer"}},
+        "required": ["line"],
+        "additionalProperties": False,
+    }
+
+    message = await provider.reply(replace(HELLO, answer_schema=schema), lambda event: None)
+
+    assert text_of(message) == '{"line": 3}'
+    for server in provider_for.servers:
+        sent = server.requests[0].json
+        held = sent.get("response_format", {}).get("json_schema") or sent["output_config"]["format"]
+        assert held["schema"] == schema
+        assert sent["tool_choice"] in ("none", {"type": "none"})
+        assert len(sent["tools"]) == 1

@@ -61,6 +61,7 @@ async def test_its_tools_are_used_after_a_question_and_nothing_is_written(
 
     (question,) = client.asked
     assert "My-Server" in str(question)
+    assert question["toolCallId"] == client.of("tool_call")[0]["toolCallId"]
     assert "42" in str(client.call()["content"])
     assert client.call()["kind"] == "other"
     assert (place.home / "config.json").read_text() == before
@@ -78,6 +79,26 @@ async def test_its_variables_are_meant_as_they_stand(
     await client.prompt(session, "look")
 
     assert "${NOT_SET} $HOME" in str(client.call()["content"])
+
+
+async def test_one_that_the_repository_brings_is_asked_about_before_it_starts(
+    place: Place, zed: tuple[Editor, ScriptedServer]
+) -> None:
+    client, server = zed
+    proof = place.folder / "ran"
+    entry = {"mcpServers": {"files": {"command": "touch", "args": [str(proof)]}}}
+    (place.project / ".mcp.json").write_text(json.dumps(entry))
+    client.choose = lambda call: "no"
+    server.play([{"text": "hello"}])
+    session = await client.open()
+
+    await client.prompt(session, "hello")
+
+    (question,) = client.asked
+    assert question["options"][0]["name"] == "Yes, until it changes"
+    assert "touch" in str(question["content"])
+    assert not proof.exists()
+    assert client.said() == "hello"
 
 
 async def test_it_is_there_for_its_session_only(zed: tuple[Editor, ScriptedServer]) -> None:

@@ -71,17 +71,25 @@ def test_each_message_is_a_turn_with_a_result(place: Place, server: ScriptedServ
     assert "One." in server.requests[1].body.decode()
 
 
-def test_a_whole_input_at_once_is_done_to_its_end(place: Place, server: ScriptedServer) -> None:
-    server.play([{"text": "Both."}])
+def test_of_a_whole_input_at_once_the_first_line_is_a_turn_and_the_rest_steers_it(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"text": "The first.", "delay_s": 0.2}, {"text": "Both."}])
     text = line(type="user", text="first") + line(type="user", text="second")
     done = place.run("run", *STREAM, stdin=text)
 
-    results = [event for event in done.lines if event["type"] == "result"]
-    said = server.requests[0].body.decode() + server.requests[-1].body.decode()
-    assert done.code == 0
-    assert results[-1]["result"] == "Both."
-    assert "first" in said
-    assert "second" in said
+    said = [event["text"] for event in done.lines if event["type"] in ("turn_started", "steered")]
+    assert said == ["first", "second"]
+    assert (done.code, done.lines[-1]["result"]) == (0, "Both.")
+
+
+def test_lines_count_in_their_order(place: Place, server: ScriptedServer) -> None:
+    server.play([SLOW])
+    text = line(type="user", text="Think") + line(type="interrupt")
+    done = place.run("run", *STREAM, stdin=text)
+
+    assert done.code == 130
+    assert done.lines[-1]["status"] == "interrupted"
 
 
 def test_what_is_said_while_a_turn_runs_reaches_its_next_step(

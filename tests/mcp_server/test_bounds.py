@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from kode import programs
+from kode.errors import ConfigError
+from kode.mcp_server.bounds import roots_of
 from tests.mcp_server.conftest import Connect
 
-pytestmark = pytest.mark.parametrize("connect", ["auto"], indirect=True)
+ONE_ERA = pytest.mark.parametrize("connect", ["auto"], indirect=True)
 
 
+@ONE_ERA
 async def test_only_folders_below_a_root_are_worked_in(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -29,6 +32,7 @@ async def test_only_folders_below_a_root_are_worked_in(
     assert state["status"] == "done"
 
 
+@ONE_ERA
 async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -44,6 +48,7 @@ async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(
             assert "outside of what this server may work in" in fault
 
 
+@ONE_ERA
 async def test_mode_full_takes_a_flag_of_the_server(
     connect: Connect, play: Any, project: Path
 ) -> None:
@@ -63,6 +68,7 @@ async def test_mode_full_takes_a_flag_of_the_server(
     assert "--allow-full" in again
 
 
+@ONE_ERA
 async def test_a_client_lowers_limits_and_never_raises_them(
     connect: Connect, play: Any, project: Path
 ) -> None:
@@ -75,6 +81,7 @@ async def test_a_client_lowers_limits_and_never_raises_them(
     assert [(one.max_steps, one.max_budget_usd) for one in given] == [(2, 0.5), (7, 1.0)]
 
 
+@ONE_ERA
 async def test_auto_edit_in_a_part_of_a_repository_needs_all_of_it_as_a_root(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -92,6 +99,7 @@ async def test_auto_edit_in_a_part_of_a_repository_needs_all_of_it_as_a_root(
     assert state["status"] == "done"
 
 
+@ONE_ERA
 async def test_it_is_never_deeper_than_subagents_may_be(
     connect: Connect, play: Any, project: Path
 ) -> None:
@@ -106,6 +114,7 @@ async def test_it_is_never_deeper_than_subagents_may_be(
     assert "max_depth" in fault
 
 
+@ONE_ERA
 async def test_what_a_session_runs_is_one_deeper(
     connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,3 +125,10 @@ async def test_what_a_session_runs_is_one_deeper(
         environment = call.talks.find(state["session"]).open.agent.place.environment
 
     assert programs.depth(environment) == 2
+
+
+def test_a_server_started_in_all_there_is_wants_its_folders_named(project: Path) -> None:
+    with pytest.raises(ConfigError, match="--root"):
+        roots_of([], Path("/"))
+    assert roots_of([project], Path("/")) == (project,)
+    assert roots_of([], project) == (project,)

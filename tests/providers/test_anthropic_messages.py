@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kode.contracts import Request, ToolSpec
-from kode.errors import TransientError
+from kode.errors import RefusedError, TransientError
 from kode.messages import (
     Message,
     Text,
@@ -19,7 +19,7 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
-from kode.providers.anthropic_messages import default_max_tokens
+from kode.providers.anthropic_messages import answer_format, default_max_tokens
 from kode.providers.models import info_of
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
@@ -313,3 +313,8 @@ async def test_a_base_url_may_end_in_v1_or_not(connect: Connect) -> None:
     await bare.aclose()
 
     assert [request.path for request in server.requests] == ["/v1/messages"] * 2
+
+
+def test_a_schema_that_the_api_cannot_take_is_refused() -> None:
+    with pytest.raises(RefusedError, match="cannot hold an answer"):
+        answer_format({"properties": {"a": {}}})

@@ -20,6 +20,7 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
+from kode.providers.openai_chat import answer_format
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 
@@ -425,3 +426,19 @@ async def test_a_full_quota_is_refused_and_not_asked_again(connect: Connect) -> 
 
     with pytest.raises(RefusedError, match="credit or quota"):
         await provider.reply(HELLO, lambda event: None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"type": "integer"}, True),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, True),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
+        ({"type": "array", "items": {"type": "object"}}, False),
+    ],
+)
+def test_a_schema_is_kept_to_the_letter_where_openai_can(
+    schema: dict[str, Any], strict: bool
+) -> None:
+    assert answer_format(schema)["response_format"]["json_schema"]["strict"] is strict

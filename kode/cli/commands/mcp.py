@@ -271,11 +271,11 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
 
 
 def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
-    from kode.mcp_server.bounds import Bounds
+    from kode.mcp_server.bounds import Bounds, roots_of
     from kode.mcp_server.serve import serve
 
     named = [working_directory(argparse.Namespace(cwd=root)) for root in arguments.root]
-    bounds = Bounds(roots=tuple(named or [cwd]), full=arguments.allow_full, depth=depth(os.environ))
+    bounds = Bounds(roots=roots_of(named, cwd), full=arguments.allow_full, depth=depth(os.environ))
     if arguments.memory_only:
         from kode.mcp_server.memory import make_memory_server
 

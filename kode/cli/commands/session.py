@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.flags import whole, working_directory
@@ -17,11 +19,14 @@ from kode.cli.screen.lines import clean, money, one_line, plural
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
 from kode.cli.screen.session_table import short_folder, table
-from kode.errors import EXIT_FAILED, EXIT_OK
+from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
 from kode.session.search import search
+
+if TYPE_CHECKING:
+    from kode.session.foreign.take import Taken
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
@@ -34,7 +39,8 @@ COMMANDS = {
     "trim": "keep the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
     "fork": "a new session that begins like this one",
-    "export": "one JSON or Markdown document",
+    "export": "one JSON, Markdown or HTML document",
+    "import": "take over sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
 }
 
@@ -51,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
         "cleanup": _cleanup,
         "fork": _fork,
         "export": _export,
+        "import": _import,
         "check": _check,
     }
     return run[command](parser, rest)
@@ -125,7 +132,10 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _local_time(at: str) -> str:
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M") if at else "?"
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
+        return "?"
 
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
@@ -211,8 +221,13 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("--format", choices=("json", "markdown"), default="json")
+    parser.add_argument("--format", choices=("json", "markdown", "html"), default="json")
     arguments, session_id = _session_argument(parser, argv)
+    if arguments.format == "html":
+        from kode.view.session import session_document
+
+        print(session_document(paths.home(), session_id))
+        return EXIT_OK
     header, entries, _ = read(session_path(paths.home(), session_id))
     if arguments.format == "json":
         print(json.dumps(as_json(header, entries), indent=2))
@@ -220,6 +235,41 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
         text = as_markdown(header, entries)
         print(clean(text) if sys.stdout.isatty() else text, end="")
     return EXIT_OK
+
+
+def _import(parser: Parser, argv: Sequence[str]) -> int:
+    from kode.session.foreign.take import imported, session_files, take
+
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        type=Path,
+        help="files, or folders as ~/.claude/projects and ~/.codex/sessions",
+    )
+    known = imported(paths.home())
+    taken = passed_over = 0
+    for given in parser.parse(argv).paths:
+        for path in session_files(given.expanduser()):
+            try:
+                one = take(paths.home(), path, known)
+            except SessionError as error:
+                passed_over += 1
+                if path == given:  # of a folder, not every file is a session
+                    print(clean(f"kode: {error}"), file=sys.stderr)
+                continue
+            taken += 1
+            _tell_taken(one, path)
+    if passed_over:
+        print(f"passed over: {plural(passed_over, 'file')} without a session", file=sys.stderr)
+    return EXIT_OK if taken else EXIT_FAILED
+
+
+def _tell_taken(one: "Taken", path: Path) -> None:
+    amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
+    print(clean(f"{one.session}  {'there already' if one.known else amount}  {path}"))
+    for fault in one.faults:
+        print(clean(f"    {fault}"))
 
 
 def _check(parser: Parser, argv: Sequence[str]) -> int:

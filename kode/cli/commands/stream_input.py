@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -84,7 +84,7 @@ class InterruptLine(BaseModel):
 Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
 LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
 
-Turn = Callable[[str], Awaitable[TurnEnded]]
+Turn = Callable[[str], Coroutine[Any, Any, TurnEnded]]
 Conclude = Callable[[TurnEnded], None]
 
 
@@ -93,11 +93,13 @@ async def run_stream(
 ) -> int:
     """Runs the turns that come in on stdin, `first` before them if it says something; each is
     given to `conclude` when it has ended. Returns the exit code of the last."""
-    intake = _Intake(conversation, first)
+    intake = _Intake(conversation, turn)
     conversation.steering = intake.take
+    if first.strip():
+        intake.say(first)
     loop = asyncio.get_running_loop()
     threading.Thread(target=_read, args=(loop, intake.line), daemon=True).start()
-    running = asyncio.ensure_future(_run_turns(intake, turn, conclude))
+    running = asyncio.ensure_future(_run_turns(intake, conclude))
     with cancelled_by_signals(running):
         try:
             return await running
@@ -105,11 +107,10 @@ async def run_stream(
             return EXIT_INTERRUPTED
 
 
-async def _run_turns(intake: "_Intake", turn: Turn, conclude: Conclude) -> int:
+async def _run_turns(intake: "_Intake", conclude: Conclude) -> int:
     code, this = EXIT_OK, asyncio.current_task()
-    while await intake.something():
-        intake.running = asyncio.ensure_future(turn("\n\n".join(intake.take())))
-        ended = await _ended(intake.running)
+    while (running := await intake.next_turn()) is not None:
+        ended = await _ended(running)
         intake.running = None
         conclude(ended)
         code = EXIT_CODES[ended.status]
@@ -129,26 +130,36 @@ async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
 
 
 class _Intake:
-    """What has come in and was not said to the model yet."""
+    """Begins a turn with the first message that comes, and keeps what comes while it runs."""
 
-    def __init__(self, conversation: "Conversation", first: str) -> None:
+    def __init__(self, conversation: "Conversation", turn: Turn) -> None:
         self.running: asyncio.Future[TurnEnded] | None = None
+        self._turn = turn
         self._emit = conversation.emit
-        self._waiting = [first] if first.strip() else []
+        self._waiting: list[str] = []
         self._news = asyncio.Event()
         self._over = False
 
+    def say(self, text: str) -> None:
+        """A message: to the running turn, or the beginning of one."""
+        if self.running is None:
+            self.running = asyncio.ensure_future(self._turn(text))
+        else:
+            self._waiting.append(text)
+
     def take(self) -> list[str]:
-        """Hands over what has come in, once."""
+        """Hands over what has come while a turn runs, once."""
         taken, self._waiting = self._waiting, []
         return taken
 
-    async def something(self) -> bool:
-        """Waits until there is something to say; False at the end of stdin."""
-        while not self._waiting and not self._over:
+    async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
+        """Waits for the next turn to begin; None at the end of stdin."""
+        if self._waiting:  # too late for the one that has ended
+            self.say("\n\n".join(self.take()))
+        while self.running is None and not self._over:
             self._news.clear()
             await self._news.wait()
-        return bool(self._waiting)
+        return self.running
 
     def line(self, number: int, data: bytes | None) -> None:
         """Takes a line; None at the end. One that cannot be used is reported, and no more."""
@@ -165,7 +176,7 @@ class _Intake:
             self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
             return
         if isinstance(line, UserLine):
-            self._waiting.append(line.said)
+            self.say(line.said)
         elif self.running is not None:
             self.running.cancel()
 

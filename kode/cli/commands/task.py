@@ -138,6 +138,7 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     given = arguments.json_schema
     if given is None:
         return None
+    from kode.conversation.attachments import read_text
     from kode.conversation.structured import form_of_schema
 
     flag, text = f"--json-schema {given}", given
@@ -145,10 +146,9 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
         flag = "--json-schema"
     else:
         try:
-            text = (cwd / Path(given).expanduser()).read_text(encoding="utf-8-sig")
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-            raise ConfigError(f"{flag}: {why}. Name a file with a JSON schema.") from None
+            text = read_text(cwd / Path(given).expanduser()).removeprefix("\ufeff")
+        except UserError as error:
+            raise ConfigError(f"{flag}: {error}") from error
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -20,7 +20,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, lineage, scan
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, only_waiting
+from kode.memory.base import Addition, Waiting, only_waiting
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
@@ -238,14 +238,19 @@ class Journal(ProjectMemory):
                 done = self._committer.add_entry(text, self._context.now(), author)
         return "\n".join(filter(None, (self._report(done), noticed)))
 
-    async def approve(self, id: str | None) -> str:
-        """Lets an update from a session that took in untrusted content into MEMORY.md; without an
-        id, lists those that wait. Raises: MemoryRefused, StorageError, BusyError."""
-        waits = self._committer.waiting()
-        if id is None:
-            listed = [f"{name}\n{_added(base, update)}" for name, base, update in waits]
-            return "\n".join(listed) or "Nothing waits for approval."
+    async def waiting(self) -> list[Waiting]:
+        """The updates of MEMORY.md from sessions that took in untrusted content."""
+        updates = [(id, _added(base, update)) for id, base, update in self._committer.waiting()]
+        return [
+            Waiting(id=id, line=f"an update of {MEMORY}\n{added}", text=added)
+            for id, added in updates
+        ]
+
+    async def approve(self, id: str) -> str:
+        """Lets an update from a session that took in untrusted content into MEMORY.md. Raises:
+        MemoryRefused, StorageError, BusyError."""
         self._check_writable()
+        waits = self._committer.waiting()
         found = only_waiting("update", (name for name, _, _ in waits), id)
         name, base, update = next(one for one in waits if one[0] == found)
         author = replace(self._author("user"), source=f"an update that waited, {found}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
+from kode.memory.base import Waiting
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
@@ -242,8 +243,9 @@ def _text(note: Note) -> str:
     return f"{in_words(note) if note.sensitive else note.content}{waits}"
 
 
-def waiting_line(note: Note) -> str:
-    return f"{note.id}  {note.created_at[:10]}  {in_words(note, 160)}"
+def waiting(note: Note) -> Waiting:
+    line = f"{note.created_at[:10]}  {in_words(note, 160)}"
+    return Waiting(id=note.id, line=line, text=note.content)
 
 
 def _size(database: Database) -> str:

@@ -19,7 +19,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.base import Addition, BaseMemory
+from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change, Who
 from kode.memory.lineage import Entry, Place
@@ -260,14 +260,14 @@ class Notes(BaseMemory):
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         return self._report(await self.writer.undo(change, batch))
 
-    async def approve(self, id: str | None) -> str:
-        """Lets a note from a session with untrusted content be shown; without an id, lists those
-        that wait. Raises: MemoryRefused."""
-        if id is not None:
-            return self._report(await self.writer.approve(id))
+    async def waiting(self) -> list[Waiting]:
+        """The notes from sessions with untrusted content."""
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
-        lines = [pack.waiting_line(note) for note in notes if note.untrusted == "waits"]
-        return "\n".join(lines) or "No note waits for approval."
+        return [pack.waiting(note) for note in notes if note.untrusted == "waits"]
+
+    async def approve(self, id: str) -> str:
+        """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
+        return self._report(await self.writer.approve(id))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

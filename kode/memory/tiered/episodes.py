@@ -181,10 +181,11 @@ class EpisodeKeeper:
         line = f"undid {change.kind} {change.id} of episode {session_id}"
         return Outcome(line=line, change_id=written.id)
 
-    async def waiting(self) -> list[str]:
-        """One line for each episode that waits for approval."""
+    async def waiting(self) -> list[Episode]:
+        """The episodes that wait for approval."""
         rows = [row for row in await self.files.rows() if row.get("tainted")]
-        return [f"{row['session_id']}  {row.get('summary', '')}" for row in rows]
+        found = (self.files.read(row["session_id"]) for row in rows)
+        return [episode for episode in found if episode is not None]
 
     async def counts(self) -> tuple[int, int, int]:
         """How many episodes there are, wait for approval, and are still to be made."""

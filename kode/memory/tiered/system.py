@@ -21,12 +21,13 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, scan, stale
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, BaseMemory
+from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import Recording
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
+from kode.memory.tiered.episode_files import summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
@@ -256,12 +257,15 @@ class Tiered(BaseMemory):
             return self._report_outcome(await self._episodes.undo(change, author))
         return self._report_outcome(await self.writer.undo(change, author))
 
-    async def approve(self, session_id: str | None) -> str:
-        """Lets an episode that read untrusted content be recalled; without an id, lists those
-        that wait. Raises: MemoryRefused."""
-        if session_id is None:
-            lines = await self._episodes.waiting()
-            return "\n".join(lines) or "No episode waits for approval."
+    async def waiting(self) -> list[Waiting]:
+        """The episodes of sessions that read untrusted content."""
+        return [
+            Waiting(id=one.session_id, line=summary_of(one.narrative), text=one.text)
+            for one in await self._episodes.waiting()
+        ]
+
+    async def approve(self, session_id: str) -> str:
+        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
         self._check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 

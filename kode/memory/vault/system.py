@@ -12,7 +12,7 @@ from kode.contracts import Hit, Injection, InjectReason, MemoryContext, Snapshot
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, stale, when
 from kode.memory.ask import MemoryModel
-from kode.memory.base import WORDS_CHARS, Addition, only_waiting, reason_of
+from kode.memory.base import WORDS_CHARS, Addition, Waiting, only_waiting, reason_of
 from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
@@ -190,13 +190,15 @@ class Vault(ProjectMemory):
         outcome = await self._writer.append(path, entry, author, self.now())
         return self._report(outcome)
 
-    async def approve(self, id: str | None) -> str:
-        """Lets a task that read untrusted content be reflected on; without an id, lists those
-        that wait. Raises: MemoryRefused, StorageError."""
-        waits = [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
-        if id is None:
-            return "\n".join(map(_listed, waits)) or "Nothing waits for approval."
+    async def waiting(self) -> list[Waiting]:
+        """The tasks that read untrusted content and are still to be reflected on."""
+        return list(map(_waiting, self._tainted_tasks()))
+
+    async def approve(self, id: str) -> str:
+        """Lets a task that read untrusted content be reflected on. Raises: MemoryRefused,
+        StorageError."""
         self._check_writable()
+        waits = self._tainted_tasks()
         found = only_waiting("task", (pending.id for pending in waits), id)
         pending = next(pending for pending in waits if pending.id == found)
         async with locked(self._pending.folder):
@@ -324,6 +326,9 @@ class Vault(ProjectMemory):
     async def _undo(self, change: Change, batch: str) -> str:
         return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
 
+    def _tainted_tasks(self) -> list[Pending]:
+        return [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
+
     def _changed_index(self) -> str:
         """The index as the model is to see it; "" when that is what it was shown last."""
         message = report.index_message(report.rows_of(self.files))
@@ -346,6 +351,6 @@ class Vault(ProjectMemory):
             return ""
 
 
-def _listed(pending: Pending) -> str:
-    begins = pending.text.strip().partition("\n")[0]
-    return f"{pending.id}  {pending.at[:16]}  {shorten(begins, LISTED_CHARS)}"
+def _waiting(pending: Pending) -> Waiting:
+    begins = shorten(pending.text.strip().partition("\n")[0], LISTED_CHARS)
+    return Waiting(id=pending.id, line=f"{pending.at[:16]}  {begins}", text=pending.text)

@@ -177,9 +177,10 @@ def test_search_names_the_place_of_each_text_newest_first(
     out = said(capsys, "search", "walrus")
     rows = json.loads(said(capsys, "search", "walrus", "--json"))
 
-    assert [line.split()[0] for line in out.splitlines()[::2]] == [second, second, first, first]
-    assert "turn 2  you" in out.splitlines()[0]
-    assert out.splitlines()[1].strip() == "no Walrus here"
-    assert [row["session"] for row in rows] == [second, second, first, first]
+    found = [line.split()[0] for line in out.splitlines()[::2]]
+    assert found == [second, second, first, first]
+    assert "turn 2  kode" in out.splitlines()[0]
+    assert out.splitlines()[3].strip() == "no Walrus here"
+    assert [row["session"] for row in rows] == found
     assert "--all" in said(capsys, "search", "walrus", "-n", "1")
     assert "No session" in said(capsys, "search", "walrus", "zanzibar")

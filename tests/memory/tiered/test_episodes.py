@@ -782,14 +782,14 @@ async def test_a_tainted_session_is_recalled_only_after_approval(tmp_path):
     later = await opened(tmp_path, session_id=OTHER_SESSION)
 
     before = await later.recall(turn(1, "the tokenizer error"))
-    waiting = await later.approve(None)
+    waiting = await later.waiting()
     await later.approve(SESSION[:8])
     after = await later.recall(turn(2, "the tokenizer error"))
 
     assert before == ""
-    assert SESSION in waiting
+    assert [one.id for one in waiting] == [SESSION]
     assert "lexer.py" in after
-    assert await later.approve(None) == "No episode waits for approval."
+    assert await later.waiting() == []
 
 
 async def test_approval_can_be_undone(tmp_path):
@@ -801,7 +801,7 @@ async def test_approval_can_be_undone(tmp_path):
     await system.undo_change(change)
 
     assert await system.recall(turn(1, "the tokenizer")) == ""
-    assert OTHER_SESSION in await system.approve(None)
+    assert [one.id for one in await system.waiting()] == [OTHER_SESSION]
 
 
 async def test_an_episode_can_be_taken_back_and_brought_again(tmp_path):

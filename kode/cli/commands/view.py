@@ -1,0 +1,46 @@
+"""`kode view`: sessions, cost and memory in the browser."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.errors import EXIT_OK
+
+MAX_PORT = 65_535
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode view` with these arguments until Ctrl-C. Raises: ConfigError."""
+    parser = Parser("kode view", "Sessions, cost and memory in the browser, on this machine alone.")
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="the port; without, a free one"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the link")
+    parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory count")
+    arguments = parser.parse(argv)
+    from kode.config import load_config
+    from kode.view.pages import Place
+    from kode.view.serve import serve
+
+    home, cwd = paths.home(), working_directory(arguments)
+    loaded = load_config(home, cwd, environ=os.environ, flags={})
+    for warning in filter(None, (paths.home_fault(home), *loaded.warnings)):
+        print(clean(f"kode: {warning}"), file=sys.stderr)
+    serve(
+        Place(home=home, cwd=cwd, config=loaded.config),
+        port=arguments.port,
+        browser=not arguments.no_browser,
+        say=lambda text: print(text, flush=True),
+    )
+    return EXIT_OK
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to {MAX_PORT}")
+    return int(text)

@@ -1,0 +1,188 @@
+"""What readers of other agents' sessions share: lines of JSON, and messages made of their pieces.
+
+A reader hands over what was said in its order. Here calls and results find each other: the results
+of a call come right after it, wherever they stood, and what has no call is left out. A call without
+a result stays: loading the session answers it, as it does for kode's own.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Literal
+
+from kode.messages import Part, Role, Thinking, ToolCall, ToolResult
+from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, timestamp
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+MAX_NAME_CHARS = 64
+
+Line = Mapping[str, Any]
+
+
+Agent = Literal["Claude Code", "Codex"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """A session of another agent."""
+
+    agent: Agent
+    session: str
+    cwd: str
+    model: str
+    provider: str
+    entries: tuple[AnyEntry, ...]
+    faults: tuple[str, ...] = ()
+    """What was left out of it, in plain words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A piece of what was said. Neighbours of the same `group` are one message."""
+
+    role: Role
+    part: Part
+    at: str
+    group: str = ""
+    model: str = ""
+
+
+def read_lines(data: bytes) -> tuple[list[Line], int]:
+    """The objects of a file of JSON lines, and how many of its lines are none."""
+    found: list[Line] = []
+    damaged = 0
+    for line in filter(bytes.strip, data.split(b"\n")):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            found.append(value)
+        else:
+            damaged += 1
+    return found, damaged
+
+
+def texts(value: Any, name: str = "text") -> str:
+    """The text of a content: a text, or a list of parts of which some have one."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    known = (part.get(name) for part in value if isinstance(part, dict))
+    return "\n".join(text for text in known if isinstance(text, str))
+
+
+def a_text(line: Line, name: str) -> str:
+    """The value of a key that holds a text; "" for any other."""
+    value = line.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def time_of(line: Line, otherwise: str) -> str:
+    """When a line was written, as it says; `otherwise` where it does not say a time."""
+    at = a_text(line, "timestamp")
+    try:
+        datetime.fromisoformat(at)
+    except ValueError:
+        return otherwise
+    return at
+
+
+def first_time(lines: Iterable[Line]) -> str:
+    """When a session began, as its lines say; now where none says it."""
+    return next((at for line in lines if (at := time_of(line, ""))), "") or timestamp()
+
+
+def call_of(id: str, name: str, arguments: Any) -> ToolCall:
+    """A call whose arguments are an object, as every provider wants them."""
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            parsed = None
+        arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
+    elif not isinstance(arguments, dict):
+        arguments = {"input": arguments}
+    known = _NO_NAME.sub("_", name)[:MAX_NAME_CHARS] or "unknown"
+    return ToolCall(id=id, name=known, arguments=json.dumps(arguments, ensure_ascii=False))
+
+
+@dataclass
+class _Pairs:
+    """Calls and results of a session."""
+
+    results: dict[str, list[Said]] = field(default_factory=dict)
+    """By the id of the call, in order."""
+    ids: set[str] = field(default_factory=set)
+
+    def of(self, call: ToolCall) -> tuple[ToolCall, Said | None]:
+        """The call under an id that no other has, and its result."""
+        waiting = self.results.get(call.id, [])
+        result = waiting.pop(0) if waiting else None
+        id = call.id or "call"
+        while id in self.ids:
+            id += "_"
+        self.ids.add(id)
+        return ToolCall(id=id, name=call.name, arguments=call.arguments), result
+
+
+def entries_of(said: Iterable[Said | CompactionEntry]) -> tuple[list[AnyEntry], int]:
+    """The messages, and how many results had no call."""
+    pieces = list(said)
+    pairs = _Pairs()
+    for piece in pieces:
+        if isinstance(piece, Said) and isinstance(piece.part, ToolResult):
+            pairs.results.setdefault(piece.part.call_id, []).append(piece)
+    entries: list[AnyEntry] = []
+    spoken = (piece for piece in pieces if not _is_result(piece))
+    for _, group in groupby(spoken, _key):
+        together = list(group)
+        entries += [piece for piece in together if isinstance(piece, CompactionEntry)]
+        if message := [piece for piece in together if isinstance(piece, Said)]:
+            entries += _message(message, pairs)
+    return entries, sum(map(len, pairs.results.values()))
+
+
+def _is_result(piece: Said | CompactionEntry) -> bool:
+    return isinstance(piece, Said) and isinstance(piece.part, ToolResult)
+
+
+def _key(piece: Said | CompactionEntry) -> tuple[str, str]:
+    return (piece.role, piece.group) if isinstance(piece, Said) else ("", piece.id)
+
+
+def _message(group: list[Said], pairs: _Pairs) -> Iterator[AnyEntry]:
+    """The message of a group, and the results of its calls."""
+    first = group[0]
+    parts: list[Part] = []
+    answers: list[tuple[ToolCall, Said]] = []
+    for piece in group:
+        if not isinstance(piece.part, ToolCall):
+            parts.append(piece.part)
+            continue
+        call, result = pairs.of(piece.part)
+        parts.append(call)
+        answers += [(call, result)] if result is not None else []
+    is_answer = first.role == "assistant"
+    calls = any(isinstance(part, ToolCall) for part in parts)
+    yield MessageEntry(
+        role=first.role,
+        parts=tuple(parts),
+        stop=("tool_calls" if calls else "end") if is_answer else None,
+        model=first.model,
+        at=first.at,
+    )
+    for call, result in answers:
+        part = result.part
+        assert isinstance(part, ToolResult)
+        told = ToolResult(call_id=call.id, name=call.name, text=part.text, is_error=part.is_error)
+        yield MessageEntry(role="tool", parts=(told,), at=result.at)
+
+
+def thought(text: str, agent: str) -> Thinking:
+    """Reasoning of a model of another agent: shown, never sent to a provider."""
+    return Thinking(text=text, origin=agent)

@@ -1,0 +1,152 @@
+"""Who may look at the pages, and what a page may do in a browser.
+
+The link that `kode view` prints holds a token that opens once: the browser that brings it gets a
+cookie, and from then on only requests with that cookie are answered. Other users of the machine,
+other sites and names that were rebound to 127.0.0.1 get one line of text and nothing else.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_FORM_BYTES = 4_096
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # `no-referrer` would have browsers send `Origin: null` with a form.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of every answer. No script runs, not even one of kode's own: there is none."""
+
+ENTRANCE = """\
+<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kode</title>
+<meta http-equiv="refresh" content="0; url=/"></head>
+<body><p><a href="/">Open kode</a></p></body></html>
+"""
+"""A redirect would still belong to the page with the link, which may be of another site: then the
+cookie would not be sent along."""
+
+
+@dataclass
+class Keys:
+    """What lets one browser in, for as long as the server runs."""
+
+    address: str
+    """Host and port, as a browser names them: `127.0.0.1:8000`."""
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    """"" once it was used."""
+    cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.address}"
+
+    @property
+    def link(self) -> str:
+        return f"{self.origin}/?token={self.token}"
+
+    @property
+    def cookie_name(self) -> str:
+        """With the port: browsers keep one set of cookies for all ports of a host."""
+        return f"kode_view_{self.address.rpartition(':')[2]}"
+
+    def use(self, token: str) -> bool:
+        """Whether a token opens; it does so once."""
+        if not self.token or not _same(token, self.token):
+            return False
+        self.token = ""
+        return True
+
+    def form_token(self, path: str) -> str:
+        """What a form that posts to `path` carries; no other path takes it."""
+        return hmac.new(self.secret, path.encode(), hashlib.sha256).hexdigest()
+
+
+class Guard:
+    """Answers what nobody may ask, and lets the rest through to the pages."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        answer = self._refusal(request) or self._entrance(request) or self._app
+        await answer(scope, receive, send_with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        keys = self._keys
+        if request.headers.getlist("host") != [keys.address]:
+            return _text(421, f"kode view answers at {keys.origin} only.")
+        if request.method not in ("GET", "HEAD", "POST"):
+            return _text(405, "Pages are read, and forms are sent.")
+        origins = request.headers.getlist("origin")
+        if any(origin != keys.origin for origin in origins):
+            return _text(403, "This request comes from another site.")
+        if request.method == "POST" and not origins:
+            return _text(403, "This request does not say where it comes from.")
+        return None
+
+    def _entrance(self, request: Request) -> Response | None:
+        """For whoever has no cookie yet, or comes with a token."""
+        keys = self._keys
+        known = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)
+        token = request.query_params.get("token")
+        if token is None or request.url.path != "/" or request.method != "GET":
+            return None if known else _text(403, NO_ENTRY)
+        if keys.use(token):
+            entrance = HTMLResponse(ENTRANCE)
+            entrance.set_cookie(
+                keys.cookie_name, keys.cookie, httponly=True, samesite="strict", path="/"
+            )
+            return entrance
+        return RedirectResponse("/", 303) if known else _text(403, NO_ENTRY)
+
+
+NO_ENTRY = (
+    "Open the link that `kode view` printed: it works once, in one browser. If it was used and not "
+    "by you, stop `kode view` with Ctrl-C. Started again, it prints a new one."
+)
+
+
+async def has_form_token(request: Request, keys: Keys) -> bool:
+    """Whether a form was sent by a page of this server for this very path."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            return False
+    sent = parse_qs(body.decode("ascii", "replace")).get("token", [""])
+    return len(sent) == 1 and _same(sent[0], keys.form_token(request.url.path))
+
+
+def _same(given: str, known: str) -> bool:
+    """Takes the same time wherever they differ."""
+    return hmac.compare_digest(given.encode(), known.encode())
+
+
+def _text(status: int, text: str) -> Response:
+    return PlainTextResponse(text + "\n", status)

@@ -1,0 +1,239 @@
+"""What the memory page shows: entries, the history as changes that lead to each other, what waits.
+
+The only module here that opens memory. It opens the configured system for each request, for reading
+but where something is approved, and closes it again.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode import paths
+from kode.config import Config
+from kode.conversation.memory import opened, outside_context
+from kode.credentials import redact
+from kode.errors import MemoryRefused
+from kode.events import Event, Notice
+from kode.memory import commands, lineage, source
+from kode.memory.base import BaseMemory, Waiting
+from kode.memory.exchange import Piece, carrier_of
+from kode.memory.history import Change
+from kode.memory.why import why
+
+KINDS = {
+    "fact": "Facts",
+    "rule": "Rules",
+    "soul": "Soul",
+    "episode": "Episodes",
+    "event": "Log",
+}
+"""The kinds of entries in the order they are shown."""
+LINKED = 5
+"""Changes named as what came before, or followed."""
+LOOKED_THROUGH = 20_000
+"""Changes that are looked through, from the newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    text: str
+    kind: str
+    where: str
+    """What the system calls its place."""
+    project: str
+    """"everywhere", "this project", or the hash of another one's path."""
+    about: str
+    session: str
+    origin: Change | None
+    """The change that made it; None where the history has none: it was written by hand."""
+    note: str = ""
+    """What else is to be known: it waits, it is never shown to a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linked:
+    """A change and those that it is connected with."""
+
+    change: Change
+    undone_by: Change | None
+    """The undo that is in effect."""
+    made_from: tuple[Change, ...]
+    """Those that made the texts it replaced, and the one it undoes, newest first."""
+    led_to: tuple[Change, ...]
+    """Those that replaced the texts it made, oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembered:
+    system: str
+    entries: tuple[Entry, ...]
+    waiting: tuple[Waiting, ...]
+    changes: int
+    """In the history of all systems."""
+    damaged: int
+    """Lines of the history that cannot be read."""
+    notices: tuple[str, ...]
+    """What the system had to say when it was opened."""
+
+
+async def remembered(config: Config, cwd: Path) -> Remembered:
+    """All that is kept, of every project. Raises: MemoryRefused, StorageError."""
+    async with _opened(config, cwd) as (system, notices):
+        tail = system.history.tail(LOOKED_THROUGH)
+        root = paths.project_root(cwd)
+        here = paths.path_hash(root)
+        pieces = await carrier_of(system).pieces()
+        places = Counter(piece.origin for piece in pieces)
+        origins = _origins(change for change in tail.changes if change.system == system.name)
+        return Remembered(
+            system=system.name,
+            entries=tuple(
+                _entry(piece, here, origins, alone=places[piece.origin] == 1, root=root)
+                for piece in pieces
+            ),
+            waiting=tuple(await _waiting(system)),
+            changes=len(tail.changes),
+            damaged=tail.damaged,
+            notices=tuple(notices),
+        )
+
+
+async def history(config: Config, cwd: Path) -> list[Linked]:
+    """Every change of every system, newest first, with what it is connected to. Raises:
+    MemoryRefused, StorageError."""
+    async with _opened(config, cwd) as (system, _):
+        return linked(system.history.tail(LOOKED_THROUGH).changes)
+
+
+async def chain(config: Config, cwd: Path, change: Change) -> str:
+    """Where what a change made came from, back to who said it; "" for one of another system, for an
+    undo, and where the history does not say. Raises: MemoryRefused, StorageError."""
+    async with _opened(config, cwd) as (system, _):
+        if change.undoes or change.system != system.name or not isinstance(system, lineage.Traced):
+            return ""
+        return why(system, change.id)
+
+
+async def approve(config: Config, cwd: Path, id: str) -> str:
+    """Approves what waits under exactly this id, and says what was done. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    async with _opened(config, cwd, read_only=False) as (system, _):
+        found = _waiting_under(await _waiting(system), id)
+        return await commands.approve(system, found.id)
+
+
+def linked(changes: Sequence[Change]) -> list[Linked]:
+    """Changes, newest first, each with those that it is connected to by the texts they share."""
+    made: dict[tuple[str, str, str], list[Change]] = {}
+    replaced: dict[tuple[str, str, str], list[Change]] = {}
+    undone: dict[str, Change] = {}
+    ineffective: set[str] = set()
+    for change in changes:
+        for text in change.after:
+            made.setdefault((change.system, change.target, text), []).append(change)
+        for text in change.before:
+            replaced.setdefault((change.system, change.target, text), []).append(change)
+        if change.undoes and change.id not in ineffective:
+            ineffective.add(change.undoes)
+            undone[change.undoes] = change
+    place = {change.id: at for at, change in enumerate(changes)}
+
+    def others(
+        of: Change, texts: Iterable[str], known: Mapping[tuple[str, str, str], list[Change]]
+    ) -> dict[str, Change]:
+        keys = ((of.system, of.target, text) for text in texts)
+        return {one.id: one for key in keys for one in known.get(key, ())}
+
+    found = []
+    for change in changes:
+        at = place[change.id]
+        known = others(change, change.before, made)
+        if change.undoes in place:
+            known[change.undoes] = changes[place[change.undoes]]
+        older = [c for c in known.values() if place[c.id] > at]
+        newer = [c for c in others(change, change.after, replaced).values() if place[c.id] < at]
+        found.append(
+            Linked(
+                change=change,
+                undone_by=undone.get(change.id),
+                made_from=tuple(sorted(older, key=lambda c: place[c.id])[:LINKED]),
+                led_to=tuple(sorted(newer, key=lambda c: -place[c.id])[:LINKED]),
+            )
+        )
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _opened(
+    config: Config, cwd: Path, *, read_only: bool = True
+) -> AsyncIterator[tuple[BaseMemory, list[str]]]:
+    """The configured system, and what it has to say. Raises: MemoryRefused where memory is off."""
+    notices: list[str] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, Notice):
+            notices.append(event.text)
+
+    context = outside_context(config, cwd, emit=take, read_only=read_only)
+    async with opened(config.memory, context) as system:
+        if not isinstance(system, BaseMemory):
+            raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
+        yield system, notices
+
+
+async def _waiting(system: BaseMemory) -> list[Waiting]:
+    found = await commands.waiting(system)
+    return [replace(one, line=redact(one.line), text=redact(one.text)) for one in found]
+
+
+def _waiting_under(waiting: Iterable[Waiting], id: str) -> Waiting:
+    for one in waiting:
+        if one.id == id:
+            return one
+    raise MemoryRefused("Nothing waits under this id. It may have been approved meanwhile.")
+
+
+def _origins(changes: Iterable[Change]) -> dict[str, Change]:
+    """The newest change that made a text, or wrote a place as a whole."""
+    found: dict[str, Change] = {}
+    for change in changes:
+        for key in (*change.after, change.target):
+            found.setdefault(key.strip(), change)
+    return found
+
+
+def _entry(
+    piece: Piece, here: str, origins: Mapping[str, Change], *, alone: bool, root: Path
+) -> Entry:
+    """`alone`: whether its place holds nothing else, so that a change of the place is one of it."""
+    project = "this project" if piece.project == here else piece.project or "everywhere"
+    origin = origins.get(piece.content.strip())
+    if origin is None and alone:
+        origin = origins.get(piece.origin)
+    cited = _changed_code(origin, root) if project == "this project" else ""
+    notes = {
+        f"may be stale: {cited} changed": bool(cited),
+        "waits for approval": piece.untrusted,
+        "never shown to a model": piece.private,
+        f"expires {piece.expires_at[:10]}": bool(piece.expires_at),
+    }
+    return Entry(
+        text=redact(piece.content),
+        kind=KINDS[piece.kind],
+        where=piece.origin,
+        project=project,
+        about=piece.about,
+        session=piece.session or (origin.session or "" if origin else ""),
+        origin=origin,
+        note=", ".join(note for note, holds in notes.items() if holds),
+    )
+
+
+def _changed_code(origin: Change | None, root: Path) -> str:
+    """The lines that an entry rests on, where they read otherwise now; else ""."""
+    if origin is None:
+        return ""
+    state = source.state(root, origin.source, origin.source_hash)
+    return origin.source if state in ("changed", "gone") else ""

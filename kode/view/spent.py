@@ -1,0 +1,126 @@
+"""What was spent, for the pages: in one session request by request, in all by day and project."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from kode import paths
+from kode.messages import Usage
+from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry
+from kode.session.index import folder_of
+from kode.session.spending import Spent, requests_since, spending_of, total
+from kode.view import plots
+from kode.view.plots import Plot
+from kode.view.render import dollars, number
+from kode.view.transcript import Turn
+
+Rows = tuple[tuple[str, Spent], ...]
+"""What each day, project or model took, by its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRow:
+    """What one turn took."""
+
+    turn: Turn
+    spent: Spent
+    context_tokens: int
+    """Of its last reply: what was sent and what came back."""
+    total_usd: float
+    """Of the session up to its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSpending:
+    rows: tuple[TurnRow, ...]
+    models: Rows
+    """The dearest first."""
+    total: Spent
+    context: Plot | None
+    """None where there are too few requests for a line."""
+    cost: Plot | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    days: Rows
+    """Those on which something was asked, newest first."""
+    projects: Rows
+    """The dearest first, as are the models."""
+    models: Rows
+    total: Spent
+    plot: Plot
+    """Every day of the time, idle ones too."""
+
+
+def session_spending(turns: Sequence[Turn]) -> SessionSpending:
+    """Tokens and cost of a session over time. What was rewound was paid for all the same."""
+    rows: list[TurnRow] = []
+    context: list[float] = []
+    costs: list[float] = []
+    compactions: list[int] = []
+    so_far = 0.0
+    for turn in turns:
+        size = 0
+        for entry in turn.entries:
+            so_far += total(spending_of([entry])).cost_usd
+            if isinstance(entry, CompactionEntry):
+                compactions.append(len(context))
+            if isinstance(entry, MessageEntry) and isinstance(entry.usage, Usage):
+                size = entry.usage.input_tokens + entry.usage.output_tokens
+                context.append(size)
+                costs.append(so_far)
+        spent = total(spending_of(turn.entries))
+        if spent.requests:
+            rows.append(TurnRow(turn=turn, spent=spent, context_tokens=size, total_usd=so_far))
+    models = spending_of(entry for turn in turns for entry in turn.entries)
+    is_line = len(context) > 1
+    return SessionSpending(
+        rows=tuple(rows),
+        models=tuple(models.items()),
+        total=total(models),
+        context=plots.line(
+            "context", "Context in tokens, request by request", context, number, marks=compactions
+        )
+        if is_line
+        else None,
+        cost=plots.line("cost", "Cost so far, request by request", costs, dollars)
+        if is_line and so_far
+        else None,
+    )
+
+
+def overview(home: Path, days: int, now: datetime) -> Overview:
+    """What the sessions of the last `days` days took, today among them; in the time zone of `now`.
+
+    Raises: StorageError when the sessions' folder may not be read.
+    """
+    first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    by_day: dict[str, list[AnyEntry]] = {
+        f"{first + timedelta(days=day):%Y-%m-%d}": [] for day in range(days)
+    }
+    by_project: dict[str, list[AnyEntry]] = {}
+    projects: dict[str, str] = {}
+    for session_id, entry in requests_since(home, first):
+        day = f"{datetime.fromisoformat(entry.at).astimezone(now.tzinfo):%Y-%m-%d}"
+        by_day.setdefault(day, []).append(entry)
+        if session_id not in projects:
+            projects[session_id] = folder_of(paths.session_file(home, session_id)) or "unknown"
+        by_project.setdefault(projects[session_id], []).append(entry)
+    per_day = [(day, total(spending_of(by_day[day]))) for day in sorted(by_day)]
+    per_project = [(name, total(spending_of(entries))) for name, entries in by_project.items()]
+    models = spending_of(entry for entries in by_day.values() for entry in entries)
+    return Overview(
+        days=tuple((day, spent) for day, spent in reversed(per_day) if spent.requests),
+        projects=tuple(sorted(per_project, key=lambda row: (-row[1].cost_usd, row[0]))),
+        models=tuple(models.items()),
+        total=total(models),
+        plot=plots.bars(
+            "days",
+            "Cost by day",
+            [day for day, _ in per_day],
+            [spent.cost_usd for _, spent in per_day],
+            dollars,
+        ),
+    )

@@ -1,0 +1,341 @@
+"""Sessions of other agents become sessions of kode's own: listed, searched, shown, continued."""
+
+import json
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kode import paths
+from kode.cli.commands.session import main
+from kode.errors import SessionError
+from kode.messages import Thinking, calls_of, results_of, text_of
+from kode.session import log, upkeep
+from kode.session.entries import CompactionEntry
+from kode.session.foreign.take import Taken, imported, session_files
+from kode.session.foreign.take import take as take_known
+from kode.session.index import list_sessions
+from kode.session.log import Session
+from kode.session.messages import UNKNOWN_RESULT
+from kode.session.reading import read, session_path
+from kode.session.search import search
+
+DATA = Path(__file__).parent / "data"
+CLAUDE, CODEX, FIRST = (
+    DATA / name for name in ("claude_code.jsonl", "codex.jsonl", "codex_first_version.jsonl")
+)
+
+
+def take(home: Path, file: Path) -> Taken:
+    return take_known(home, file, imported(home))
+
+
+def loaded(home: Path, file: Path) -> Session:
+    session, _ = log.load(home, take(home, file).session)
+    session.close()
+    return session
+
+
+def outline(session: Session) -> list[str]:
+    """What the model would get, a line a message."""
+    lines = []
+    for message in session.messages:
+        calls = [f"{call.name} {call.arguments}" for call in calls_of(message)]
+        results = [f"{one.name}: {one.text[:20]}" for one in results_of(message)]
+        lines.append(" | ".join(filter(None, (message.role, text_of(message), *calls, *results))))
+    return lines
+
+
+def test_a_session_of_claude_code_is_what_its_last_message_follows_from(tmp_path: Path) -> None:
+    session = loaded(tmp_path, CLAUDE)
+
+    assert outline(session) == [
+        "user",
+        "user | why does the cart lose items?",
+        "assistant | I look at both files."
+        ' | Read {"file_path": "cart.py"} | Bash {"command": "pytest -q"}',
+        "tool | Read: class Cart: ... | Bash: 1 failed",
+        "assistant | The cart is shared between requests.",
+        "user | fix it",
+        'assistant | mcp__db__query {"sql": "select 1"}',
+        f"tool | mcp__db__query: {UNKNOWN_RESULT[:20]}",
+    ]
+    assert session.turns == 2
+    assert [one.is_error for one in results_of(session.messages[3])] == [False, True]
+    (thinking,) = [p for m in session.messages for p in m.parts if isinstance(p, Thinking)]
+    assert (thinking.text, thinking.signature) == ("look at the store", "")
+    assert not any("subagent" in line for line in outline(session))
+
+
+def test_a_session_of_codex(tmp_path: Path) -> None:
+    session = loaded(tmp_path, CODEX)
+
+    entries = session.entries
+    said = [text_of(one) for one in entries if getattr(one, "role", "") in ("user", "assistant")]
+    assert said == [
+        "",
+        "list the tests",
+        "",
+        "",
+        "There is one test.",
+        "and now run it",
+        "It passes.",
+    ]
+    (summary,) = [one for one in entries if isinstance(one, CompactionEntry)]
+    assert summary.summary == "The person wanted a list of tests."
+    assert outline(session)[1:] == ["user | and now run it", "assistant | It passes."]
+    calls = [
+        call for one in entries if getattr(one, "role", "") == "assistant" for call in calls_of(one)
+    ]
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [
+        ("exec_command", {"cmd": "ls tests"}),
+        ("exec_command", {"input": "not json"}),
+        ("apply_patch", {"input": "*** Begin Patch"}),
+    ]
+
+
+def test_the_first_version_of_codex_had_no_wrappers(tmp_path: Path) -> None:
+    assert outline(loaded(tmp_path, FIRST)) == [
+        "user | hello there",
+        'assistant | local_shell {"type": "exec", "command": ["ls"]}',
+        "tool | local_shell: a.txt",
+        "assistant | hi",
+    ]
+
+
+@pytest.mark.parametrize(("file", "agent"), [(CLAUDE, "Claude Code"), (CODEX, "Codex")])
+def test_it_says_where_it_is_from_and_is_text_from_outside(
+    tmp_path: Path, file: Path, agent: str
+) -> None:
+    session = loaded(tmp_path, file)
+    origin = session.header.imported_from
+    assert origin is not None
+    assert (origin.agent, origin.file) == (agent, str(file))
+    assert session.header.cwd == "/home/ann/shop"
+    assert agent in session.tainted_by
+
+
+def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
+    for file in (CLAUDE, CODEX, FIRST):
+        take(tmp_path, file)
+    newest, second, oldest = list_sessions(tmp_path)
+    assert (newest.task, second.task, oldest.task) == (
+        "list the tests", "why does the cart lose items?", "hello there",
+    )  # fmt: skip
+    assert (newest.turns, newest.model, newest.updated_at[:10]) == (2, "gpt-x-codex", "2026-04-02")
+    assert second.id.startswith("20260301-1000")
+
+
+def test_what_was_taken_back_is_found_and_not_continued(tmp_path: Path) -> None:
+    session = loaded(tmp_path, CLAUDE)
+    assert not any("taken back" in line for line in outline(session))
+    assert len(search(tmp_path, ["taken back"])) == 2
+
+
+def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
+    message = {"role": kind, "content": text}
+    return {
+        "type": kind,
+        "uuid": uuid,
+        "parentUuid": parent,
+        "sessionId": "s",
+        "message": message,
+        **more,
+    }
+
+
+def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
+    lines = [
+        claude_line("user", "u1", None, "first"),
+        claude_line("assistant", "a1", "u1", "done"),
+        {**boundary, "logicalParentUuid": "a1"},
+        claude_line("user", "c", "b", "It was about the first.", isCompactSummary=True),
+        claude_line("user", "u2", "c", "second"),
+        claude_line("assistant", "a2", "u2", "done again"),
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    session = loaded(tmp_path / "home", file)
+
+    assert session.turns == 2
+    assert "It was about the first." in str(session.messages[0].parts)
+    assert outline(session)[1:] == ["user | second", "assistant | done again"]
+
+
+def test_what_was_said_while_claude_code_worked_is_no_turn_of_its_own(tmp_path: Path) -> None:
+    queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use tabs"}
+    lines = [
+        {"type": "attachment", "attachment": {"type": "skill_listing"}, "uuid": "x"},
+        claude_line("user", "u1", None, "make it"),
+        claude_line("assistant", "a1", "u1", "I begin"),
+        {"type": "attachment", "attachment": queued, "uuid": "q", "parentUuid": "a1"},
+        claude_line("assistant", "a2", "q", "with tabs", timestamp="2026-05-01T10:00:00Z"),
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    session = loaded(tmp_path / "home", file)
+
+    said = ["user | make it", "assistant | I begin", "user | use tabs", "assistant | with tabs"]
+    assert outline(session) == said
+    assert session.turns == 1
+    assert session.header.created_at == "2026-05-01T10:00:00Z"  # the only time that is known
+
+
+def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "a.jsonl"
+    file.write_bytes(CODEX.read_bytes())
+    first = take(home, file)
+    again = take(home, file)
+    assert (again.session, again.known) == (first.session, True)
+    with file.open("ab") as grown:
+        grown.write(CODEX.read_bytes().splitlines(keepends=True)[-1])
+    assert not take(home, file).known
+    upkeep.delete(home, first.session)
+    file.write_bytes(CODEX.read_bytes())
+    assert not take(home, file).known
+
+
+def test_what_is_no_session_is_refused_with_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    for text, why in (
+        ("", "no session"),
+        ("[1, 2]\n", "no session"),
+        ('{"type":"session_meta","payload":{"id":"x"}}\n', "nothing was said"),
+        ('{"type":"summary","summary":"x"}\n', "no session"),
+    ):
+        file.write_text(text)
+        with pytest.raises(SessionError, match=why):
+            take(tmp_path / "home", file)
+    with pytest.raises(SessionError, match="not there"):
+        session_files(tmp_path / "nowhere")
+
+
+def test_a_secret_in_it_is_masked(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    secret = "sk-ant-api03-" + "Ab1" * 30
+    text = CODEX.read_text().replace("list the tests", f"my key is {secret}")
+    file.write_text(text)
+    session = take(tmp_path / "home", file).session
+    assert secret not in session_path(tmp_path / "home", session).read_text()
+
+
+def sendable(session: Session) -> None:
+    """Every call has its results right after it, and no result is without its call."""
+    messages = session.messages
+    for number, message in enumerate(messages):
+        following = messages[number + 1] if number + 1 < len(messages) else None
+        asked = [call.id for call in calls_of(message)]
+        answered = [one.call_id for one in results_of(following)] if following else []
+        assert not asked or answered == asked
+        if message.role == "tool":
+            assert calls_of(messages[number - 1])
+    ids = [call.id for message in messages for call in calls_of(message)]
+    assert len(ids) == len(set(ids))
+    for message in messages:
+        for call in calls_of(message):
+            assert isinstance(json.loads(call.arguments), dict)
+
+
+BROKEN = st.sampled_from(["drop", "double", "cut", "swap", "noise"])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    file=st.sampled_from([CLAUDE, CODEX, FIRST]),
+    faults=st.lists(st.tuples(BROKEN, st.integers(0, 30)), max_size=6),
+)
+def test_however_broken_what_is_left_can_be_continued(
+    tmp_path: Path, file: Path, faults: list[tuple[str, int]]
+) -> None:
+    lines = file.read_bytes().splitlines()
+    for kind, number in faults:
+        at = number % len(lines) if lines else 0
+        match kind:
+            case "drop":
+                lines[at : at + 1] = []
+            case "double":
+                lines[at:at] = lines[at : at + 1]
+            case "cut":
+                lines[at : at + 1] = [line[: len(line) // 2] for line in lines[at : at + 1]]
+            case "swap":
+                lines[at : at + 2] = reversed(lines[at : at + 2])
+            case "noise":
+                lines[at:at] = [
+                    b'{"type": "user", "message": {"content": [1, {"type": 3}]}}',
+                    b"\xff",
+                ]
+    home = Path(tempfile.mkdtemp(dir=tmp_path))
+    broken = home / "a.jsonl"
+    broken.write_bytes(b"\n".join(lines))
+    try:
+        session = loaded(home, broken)
+    except SessionError:
+        return
+    sendable(session)
+    _, _, faults_now = read(session_path(home, str(session.id)))
+    assert faults_now == []
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(
+    "type uuid parentUuid message content payload role text id call_id tool_use_id input output "
+    "name timestamp cwd model summary arguments isMeta isCompactSummary action".split()
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    file=st.sampled_from([CLAUDE, CODEX]),
+    changes=st.lists(st.tuples(st.integers(0, 30), KEYS, values), max_size=8),
+)
+def test_values_of_any_type_are_no_fault_of_kode_s(
+    tmp_path: Path, file: Path, changes: list[tuple[int, str, Any]]
+) -> None:
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    for number, key, value in changes:
+        target = lines[number % len(lines)]
+        inner = target.get("payload", target.get("message"))
+        for place in (target, inner) if isinstance(inner, dict) else (target,):
+            if key in place:
+                place[key] = value
+    home = Path(tempfile.mkdtemp(dir=tmp_path))
+    odd = home / "a.jsonl"
+    odd.write_text("\n".join(map(json.dumps, lines)))
+    try:
+        sendable(loaded(home, odd))
+    except SessionError:
+        return
+    assert len(list_sessions(home)) == 1
+    for place in search(home, ["e"]):
+        datetime.fromisoformat(place.at)
+
+
+def test_the_command_imports_folders_and_says_what_became_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+
+    assert main(["import", str(DATA)]) == 0
+    told = capsys.readouterr().out
+    assert told.count("Claude Code, 2 turns") == 1
+    assert told.count("Codex, ") == 2
+    assert "kept for a search only: 2" in told
+    assert main(["import", str(DATA)]) == 0
+    assert capsys.readouterr().out.count("there already") == 3
+    assert main(["import", str(tmp_path / "other.jsonl")]) == 1
+    assert "no session of Claude Code or Codex" in capsys.readouterr().err
+    assert main(["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
+    assert "passed over: 1 file" in capsys.readouterr().err
+    assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
