@@ -130,7 +130,7 @@ async def run_command(
     if command == "review":
         if not isinstance(inside, Traced):
             raise _lacking(inside, command)
-        return review(inside, date.today(), await _approve(inside, None))
+        return review(inside, date.today(), await waiting(inside))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Protocol, runtime_checkable
 
 from kode.memory import stale
+from kode.memory.base import Waiting
 from kode.memory.lineage import Chain, Entry, Traced, steps
 from kode.memory.stale import Doubt
 from kode.memory.why import NOT_RECORDED, describe, quoted
@@ -21,11 +22,14 @@ class Comparing(Protocol):
         """Pairs that may say the same or contradict each other, and that no model has judged."""
 
 
-def review(system: Traced, today: date, approvals: str) -> str:
-    """All of it as text; `approvals` lists what waits for approval."""
+def review(system: Traced, today: date, waits: Sequence[Waiting]) -> str:
+    """All of it as text; `waits` is what waits for approval."""
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
-    parts = [f"waiting for approval (`kode memory approve ID`):\n{_indented(approvals)}"]
+    parts: list[str] = []
+    if waits:
+        listed = "\n".join(f"{one.id}  {one.line}" for one in waits)
+        parts.append(f"waiting for approval (`kode memory approve ID`):\n{_indented(listed)}")
     pairs = system.unjudged() if isinstance(system, Comparing) else ()
     near = [pair for pair in pairs if all(one.place in standing for one in pair)]
     if near:
@@ -38,7 +42,7 @@ def review(system: Traced, today: date, approvals: str) -> str:
         lines = [_doubted(entry, doubt) for entry, doubt in doubted if doubt.expired == expired]
         if lines:
             parts.append(f"{head}:\n{_indented(chr(10).join(lines))}")
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) or "Nothing waits for you."
 
 
 def count_doubted(system: Traced, today: date) -> int:

@@ -57,10 +57,18 @@ async def test_stale_and_expired_entries_are_listed_and_counted_in_the_status(tm
 async def test_where_nothing_waits_it_says_so(tmp_path, life):
     system = await life(tmp_path)
 
+    assert await memory_command(system, ["review"]) == "Nothing waits for you."
+    assert "stale" not in await memory_command(system, ["status"])
+
+
+async def test_what_waits_for_approval_is_listed_with_how_to_approve_it(tmp_path):
+    system = await notes_life.opened(tmp_path)
+    (note,) = await notes_life.keep(system, "from outside", untrusted="waits")
+
     told = await memory_command(system, ["review"])
 
-    assert told.startswith("waiting for approval (`kode memory approve ID`):\n  No")
-    assert "stale" not in told + await memory_command(system, ["status"])
+    assert told.startswith("waiting for approval (`kode memory approve ID`):\n")
+    assert note.id in told
 
 
 async def test_a_stale_note_and_a_stale_line_of_a_vault_are_listed(tmp_path):
