@@ -65,16 +65,8 @@ class Proposals(WaitingFolder[Proposal]):
         return sorted(found, key=lambda one: one.at)
 
     def waiting(self) -> list[Waiting]:
-        """Each as a person is to see it."""
-        return [
-            Waiting(
-                id=one.id,
-                line=f"{one.at[:16].replace('T', ' ')}  about the {one.about}, by {one.client} in "
-                f"{one.project}: {shorten(one.text, MAX_CHARS)}",
-                text=one.text,
-            )
-            for one in self.all()
-        ]
+        """The same as a person reads them."""
+        return list(map(_waiting, self.all()))
 
     async def propose(
         self, text: str, about: About, *, client: str, project: Path, now: datetime
@@ -122,7 +114,8 @@ class Proposals(WaitingFolder[Proposal]):
                 f"`kode memory --cwd {proposal.project} approve {proposal.id}`."
             )
         target = _TARGETS.get(system, _TARGETS["tiered"])[proposal.about]
-        return proposal, Addition(target=target, text=proposal.text)
+        source = f"{proposal.client}, which proposed it"
+        return proposal, Addition(target=target, text=proposal.text, source=source)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes a proposal back, or puts one that was taken back down again.
@@ -154,3 +147,10 @@ class Proposals(WaitingFolder[Proposal]):
             after=(row,),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
+
+
+def _waiting(proposal: Proposal) -> Waiting:
+    when = proposal.at[:16].replace("T", " ")
+    said = f"{when}  about the {proposal.about}, by {proposal.client} in {proposal.project}"
+    line = f"{said}: {shorten(proposal.text, MAX_CHARS)}"
+    return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")
