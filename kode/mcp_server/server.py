@@ -69,7 +69,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def _add_work(server: MCPServer, talks: Talks) -> None:
     async def again(context: Context) -> State | None:
-        """The call goes on where it was when its client was asked to fill in a form."""
+        """Resumes a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed(context)
         if kept is None:
             return None
@@ -109,7 +109,7 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
     async def kode_wait(
         context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
     ) -> State:
-        """Waits until the session is done or asks, and tells the progress since `cursor`."""
+        """Waits until the session is done or asks; returns the progress since `cursor`."""
         if (state := await again(context)) is not None:
             return state
         return await follow(context, talks.find(session), cursor, wait_s)

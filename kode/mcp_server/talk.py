@@ -54,7 +54,7 @@ class Asked:
     with_person: bool = False
     """Whether the client's person has a form of it before them."""
     left_to_client: bool = False
-    """Whether they have put it away: it takes a `kode_answer`."""
+    """Whether they have closed it: the question waits for a `kode_answer`."""
 
 
 @dataclass
@@ -181,8 +181,8 @@ class Talk:
                     await self._changed.wait()
         return since
 
-    def put_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
-        """Notes whether the person has a form of a question before them, or has put it away."""
+    def note_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
+        """Notes whether the person has a form of a question before them, or has closed it."""
         asked.with_person, asked.left_to_client = shown, left
         self._wake()
 

@@ -100,7 +100,7 @@ class Talks:
         return rows
 
     async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> Talk:
-        await self._make_room()
+        await self._close_idle()
         loaded = self.bounds.settings(cwd, wish)
         talk = Talk()
         talk.conversation = await open_conversation(
@@ -118,7 +118,7 @@ class Talks:
         self.opened[session.id] = talk
         return talk
 
-    async def _make_room(self) -> None:
+    async def _close_idle(self) -> None:
         if len(self.opened) < MAX_OPEN:
             return
         idle = [talk for talk in self.opened.values() if talk.status in ("idle", "done")]
