@@ -58,7 +58,7 @@ async def follow(
             continue
         if forms >= MAX_FORMS:
             return _state(talk, cursor)
-        kept = {"session": talk.open.session.id, "cursor": cursor, "forms": forms + 1}
+        kept = {"session": talk.conversation.session.id, "cursor": cursor, "forms": forms + 1}
         return InputRequiredResult(
             input_requests={asked.id: ElicitRequest(params=_form(asked.question))},
             request_state=json.dumps(kept),

@@ -61,7 +61,7 @@ class Talks:
     async def close(self, talk: Talk, wait_s: float = CLOSE_WAIT_S) -> None:
         """Closes one, and waits for its end at most `wait_s`; its session can be taken up again,
         by `kode continue` too."""
-        session = talk.open.session.id or ""
+        session = talk.conversation.session.id or ""
         self.opened.pop(session, None)
         ending = self.closing[session] = asyncio.create_task(talk.close())
         ending.add_done_callback(lambda _: self.closing.pop(session, None))
@@ -103,7 +103,7 @@ class Talks:
         await self._close_idle()
         loaded = self.bounds.settings(cwd, wish)
         talk = Talk()
-        talk.conversation = await open_conversation(
+        talk.opened = await open_conversation(
             loaded, cwd=cwd, emit=talk.take, ask=talk.ask, session_id=session_id
         )
         talk.conversation.steering = talk.steering
