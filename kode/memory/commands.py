@@ -102,12 +102,10 @@ async def run_command(
     if command in ("replace", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
-        if not isinstance(inside, Approving):
-            raise _lacking(inside, "approve")
-        if arguments.id is None:
-            lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
-            return "\n".join(lines) or "Nothing waits for approval."
-        return await approve(inside, arguments.id)
+        if arguments.id is not None:
+            return await approve(inside, arguments.id)
+        lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
+        return "\n".join(lines) or "Nothing waits for approval."
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
@@ -191,18 +189,16 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
 
 
 async def waiting(system: MemorySystem) -> list[Waiting]:
-    """What waits for a person's yes: what other agents propose, in one place for all systems, and
-    what is the system's own."""
+    """What waits for a person's approval: what other agents propose, which is in one place for all
+    systems, then the system's own. Raises: MemoryRefused for a system that has no such thing."""
     if not isinstance(system, Approving) or not isinstance(system, Inspectable):
-        return []
+        raise _lacking(system, "approve")
     return [*_proposals(system).waiting(), *await system.waiting()]
 
 
 async def approve(system: MemorySystem, id: str) -> str:
-    """Approves what waits under an id or the beginning of one; says what was done.
-
-    Raises: MemoryRefused, StorageError, BusyError.
-    """
+    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
+    StorageError, BusyError."""
     if not isinstance(system, Approving) or not isinstance(system, Inspectable):
         raise _lacking(system, "approve")
     proposed = _proposals(system)

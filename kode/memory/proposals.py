@@ -65,16 +65,8 @@ class Proposals(WaitingFolder[Proposal]):
         return sorted(found, key=lambda one: one.at)
 
     def waiting(self) -> list[Waiting]:
-        """Each as a person is to see it."""
-        return [
-            Waiting(
-                id=one.id,
-                line=f"{one.at[:16].replace('T', ' ')}  about the {one.about}, by {one.client} in "
-                f"{one.project}: {shorten(one.text, MAX_CHARS)}",
-                text=one.text,
-            )
-            for one in self.all()
-        ]
+        """The same as a person reads them."""
+        return list(map(_waiting, self.all()))
 
     async def propose(
         self, text: str, about: About, *, client: str, project: Path, now: datetime
@@ -155,3 +147,10 @@ class Proposals(WaitingFolder[Proposal]):
             after=(row,),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
+
+
+def _waiting(proposal: Proposal) -> Waiting:
+    when = proposal.at[:16].replace("T", " ")
+    said = f"{when}  about the {proposal.about}, by {proposal.client} in {proposal.project}"
+    line = f"{said}: {shorten(proposal.text, MAX_CHARS)}"
+    return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

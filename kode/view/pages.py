@@ -9,7 +9,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -19,11 +19,12 @@ from kode.errors import KodeError, MemoryRefused, SessionError
 from kode.fault_reports import write_report
 from kode.session import index
 from kode.session.index import Summary
+from kode.session.search import search
 from kode.view import agents, remembered, render, spent
 from kode.view.access import Guard, Keys, has_form_token
 from kode.view.session import SessionView, agent_view, session_view
 
-SESSIONS, TURNS, CHANGES, TREES = 50, 40, 50, 30
+SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
 """On one page."""
 PERIODS = (7, 30, 90, 365)
 """Days that costs are shown of."""
@@ -88,13 +89,20 @@ class _Pages:
         return _page(
             "sessions.html",
             rows=rows[:SESSIONS],
+            places=search(home, query.split(), PLACES) if query and not start else [],
             query=query,
             count=len(index.files(home)),
             part=_part(request, len(rows) > SESSIONS),
         )
 
     def session(self, request: Request) -> Response:
-        return _session_page(request, session_view(self._place.home, request.path_params["id"]))
+        view = session_view(self._place.home, request.path_params["id"])
+        entry = request.query_params.get("at", "")
+        for position, turn in enumerate(view.turns):
+            if any(one.id == entry for one in turn.entries):
+                page = position // TURNS + 1
+                return RedirectResponse(f"{request.url.path}?page={page}#{turn.id}", 303)
+        return _session_page(request, view)
 
     def agent(self, request: Request) -> Response:
         session_id, address = request.path_params["id"], request.path_params["address"]
@@ -126,9 +134,11 @@ class _Pages:
         return _page("changes.html", changes=found[start : start + CHANGES], part=part)
 
     async def change(self, request: Request) -> Response:
-        for one in await remembered.history(self._place.config, self._place.cwd):
-            if one.change.id == request.path_params["id"]:
-                return _page("change.html", linked=one)
+        place, id = self._place, request.path_params["id"]
+        for one in await remembered.history(place.config, place.cwd):
+            if one.change.id == id:
+                chain = await remembered.chain(place.config, place.cwd, one.change)
+                return _page("change.html", linked=one, chain=chain)
         raise HTTPException(404)
 
     async def approve(self, request: Request) -> Response:

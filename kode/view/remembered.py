@@ -16,10 +16,11 @@ from kode.conversation.memory import opened, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
-from kode.memory import commands
+from kode.memory import commands, lineage, source
 from kode.memory.base import BaseMemory, Waiting
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
+from kode.memory.why import why
 
 KINDS = {
     "fact": "Facts",
@@ -81,14 +82,16 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
     """All that is kept, of every project. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, notices):
         tail = system.history.tail(LOOKED_THROUGH)
-        here = paths.path_hash(paths.project_root(cwd))
+        root = paths.project_root(cwd)
+        here = paths.path_hash(root)
         pieces = await carrier_of(system).pieces()
         places = Counter(piece.origin for piece in pieces)
         origins = _origins(change for change in tail.changes if change.system == system.name)
         return Remembered(
             system=system.name,
             entries=tuple(
-                _entry(piece, here, origins, alone=places[piece.origin] == 1) for piece in pieces
+                _entry(piece, here, origins, alone=places[piece.origin] == 1, root=root)
+                for piece in pieces
             ),
             waiting=tuple(await _waiting(system)),
             changes=len(tail.changes),
@@ -104,11 +107,21 @@ async def history(config: Config, cwd: Path) -> list[Linked]:
         return linked(system.history.tail(LOOKED_THROUGH).changes)
 
 
+async def chain(config: Config, cwd: Path, change: Change) -> str:
+    """Where what a change made came from, back to who said it; "" for one of another system, for an
+    undo, and where the history does not say. Raises: MemoryRefused, StorageError."""
+    async with _opened(config, cwd) as (system, _):
+        if change.undoes or change.system != system.name or not isinstance(system, lineage.Traced):
+            return ""
+        return why(system, change.id)
+
+
 async def approve(config: Config, cwd: Path, id: str) -> str:
     """Approves what waits under exactly this id, and says what was done. Raises: MemoryRefused,
     StorageError, BusyError."""
     async with _opened(config, cwd, read_only=False) as (system, _):
-        return await commands.approve(system, _waiting_under(await _waiting(system), id).id)
+        found = _waiting_under(await _waiting(system), id)
+        return await commands.approve(system, found.id)
 
 
 def linked(changes: Sequence[Change]) -> list[Linked]:
@@ -157,8 +170,6 @@ async def _opened(
     config: Config, cwd: Path, *, read_only: bool = True
 ) -> AsyncIterator[tuple[BaseMemory, list[str]]]:
     """The configured system, and what it has to say. Raises: MemoryRefused where memory is off."""
-    if not config.memory.enabled:
-        raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
     notices: list[str] = []
 
     def take(event: Event) -> None:
@@ -168,15 +179,13 @@ async def _opened(
     context = outside_context(config, cwd, emit=take, read_only=read_only)
     async with opened(config.memory, context) as system:
         if not isinstance(system, BaseMemory):
-            raise MemoryRefused(f"The {system.name} memory has nothing to show.")
+            raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
         yield system, notices
 
 
 async def _waiting(system: BaseMemory) -> list[Waiting]:
-    return [
-        replace(one, line=redact(one.line), text=redact(one.text))
-        for one in await commands.waiting(system)
-    ]
+    found = await commands.waiting(system)
+    return [replace(one, line=redact(one.line), text=redact(one.text)) for one in found]
 
 
 def _waiting_under(waiting: Iterable[Waiting], id: str) -> Waiting:
@@ -195,17 +204,21 @@ def _origins(changes: Iterable[Change]) -> dict[str, Change]:
     return found
 
 
-def _entry(piece: Piece, here: str, origins: Mapping[str, Change], *, alone: bool) -> Entry:
+def _entry(
+    piece: Piece, here: str, origins: Mapping[str, Change], *, alone: bool, root: Path
+) -> Entry:
     """`alone`: whether its place holds nothing else, so that a change of the place is one of it."""
-    notes = {
-        "waits for approval": piece.untrusted,
-        "never shown to a model": piece.private,
-        f"expires {piece.expires_at[:10]}": bool(piece.expires_at),
-    }
     project = "this project" if piece.project == here else piece.project or "everywhere"
     origin = origins.get(piece.content.strip())
     if origin is None and alone:
         origin = origins.get(piece.origin)
+    cited = _changed_code(origin, root) if project == "this project" else ""
+    notes = {
+        f"may be stale: {cited} changed": bool(cited),
+        "waits for approval": piece.untrusted,
+        "never shown to a model": piece.private,
+        f"expires {piece.expires_at[:10]}": bool(piece.expires_at),
+    }
     return Entry(
         text=redact(piece.content),
         kind=KINDS[piece.kind],
@@ -216,3 +229,11 @@ def _entry(piece: Piece, here: str, origins: Mapping[str, Change], *, alone: boo
         origin=origin,
         note=", ".join(note for note, holds in notes.items() if holds),
     )
+
+
+def _changed_code(origin: Change | None, root: Path) -> str:
+    """The lines that an entry rests on, where they read otherwise now; else ""."""
+    if origin is None:
+        return ""
+    state = source.state(root, origin.source, origin.source_hash)
+    return origin.source if state in ("changed", "gone") else ""

@@ -85,7 +85,7 @@ def when(at: str) -> str:
 def dollars(amount: float | None) -> str:
     if amount is None:
         return "unknown"
-    return f"${amount:,.2f}" if amount >= 100 or not amount else f"${amount:,.4f}"
+    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:,.4f}"
 
 
 def number(value: float) -> str:

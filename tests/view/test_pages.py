@@ -14,7 +14,9 @@ from kode.conversation.memory import outside_context
 from kode.events import silent
 from kode.memory import make_system
 from kode.memory.base import Addition
-from kode.memory.history import Change
+from kode.memory.history import Author, Change
+from kode.memory.proposals import Proposals
+from kode.memory.source import citing
 from kode.messages import Usage
 from kode.session import index
 from kode.session.checkpoints import Checkpoints
@@ -22,6 +24,7 @@ from kode.session.entries import CompactionEntry, RewindEntry, UsageEntry
 from kode.view import remembered, spent
 from kode.view.access import Keys
 from kode.view.pages import SESSIONS, TURNS
+from tests.memory.life import NOON
 from tests.session.stories import contents_in, new_session
 from tests.view.conftest import (
     ADDRESS,
@@ -74,6 +77,24 @@ def test_a_search_finds_by_task_folder_and_id(browser, tmp_path):
         page = browser.get(f"/?q={query}")
         assert [id for id in (first, second) if f"/sessions/{id}" in page] == [found]
     assert "No session matches" in browser.get("/?q=nothing+such")
+
+
+def test_a_search_finds_what_was_said_and_leads_to_its_turn(browser):
+    session = new_session(browser.place.home)
+    for number in range(TURNS):
+        turn(session, f"ask {number}", says("re"))
+    turn(session, "the last", says("the token was stale"))
+    entry = session.entries[-2].id
+    session.close()
+
+    page = browser.get("/?q=stale+token")
+    led = browser.client.get(f"/sessions/{session.header.id}?at={entry}")
+
+    assert f'/sessions/{session.header.id}?at={entry}">the token was stale</a>' in page
+    assert led.status_code == 303
+    path, _, anchor = led.headers["location"].partition("#")
+    assert path.endswith("?page=2")
+    assert f'<h3 id="{anchor}">Turn {TURNS + 1}' in browser.get(path)
 
 
 def test_a_long_list_comes_in_pages_that_keep_the_search(browser):
@@ -198,7 +219,7 @@ def test_a_session_shows_what_it_cost_and_where_it_was_compacted(browser):
     page = browser.get(f"/sessions/{session.header.id}")
     words = words_of(page)
 
-    assert "Cost $1.7500" in words
+    assert "Cost $1.75" in words
     assert "1 1 9,000 0 30 9,030 $0.5000 $0.5000" in words
     assert "Compacted: a summary stands for 9,000 tokens in short" in words
     assert page.count('<line class="mark"') == 1
@@ -333,6 +354,53 @@ def test_memory_that_is_off_says_so(tmp_path):
 
     assert answer.status_code == 404
     assert "Memory is off" in answer.text
+
+
+async def test_what_another_agent_proposes_is_approved_like_the_rest(browser, tmp_path):
+    place = browser.place
+    proposals = Proposals(paths.memory_folder(place.home, None))
+    await proposals.propose(
+        f"prefers tabs {HOSTILE[:60]}", "user", client="zed", project=tmp_path, now=NOON
+    )
+    page = browser.get("/memory")
+    (path,) = re.findall(r'action="(/memory/approve/[^"]+)"', page)
+
+    done = browser.client.post(
+        path,
+        data={"token": browser.keys.form_token(path)},
+        headers={"origin": browser.keys.origin},
+    )
+
+    assert "by zed in" in words_of(page)
+    assert_harmless(page)
+    assert done.status_code == 200
+    after = words_of(browser.get("/memory"))
+    assert "Nothing waits for approval" in after
+    assert "prefers tabs" in after
+
+
+async def test_an_entry_that_rests_on_code_is_marked_when_the_lines_have_changed(tmp_path):
+    (tmp_path / ".git").mkdir()
+    code = tmp_path / "server.py"
+    code.write_text("PORT = 8080\n")
+    place, keys = make_place(tmp_path), Keys(address=ADDRESS)
+    system = make_system(place.config.memory)
+    await system.open(outside_context(place.config, tmp_path, emit=silent), {})
+    author = citing(Author(who="model", words="which port?"), tmp_path, "server.py:1")
+    await system.writer.add("env", "project", "the port is 8080", author)
+    await system.close(1.0)
+    client = client_of(place, keys)
+    client.get(keys.link)
+
+    fresh = words_of(client.get("/memory").text)
+    (change,) = re.findall(r'"(/memory/changes/\w+)"', client.get("/memory").text)
+    code.write_text("PORT = 9090\n")
+
+    assert "may be stale" not in fresh
+    assert "may be stale: server.py:1 changed" in words_of(client.get("/memory").text)
+    chain = words_of(client.get(change).text)
+    assert "You had asked which port?" in chain
+    assert "from server.py:1 (changed since)" in chain
 
 
 def test_changes_are_linked_by_the_texts_they_share_and_by_undos():
