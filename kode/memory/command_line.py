@@ -58,6 +58,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument("--session", metavar="SESSION", help="all that this session changed")
     undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
+    commands.add_parser("review", help="what waits for you: approvals, pairs, stale entries")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
     approve.add_argument("id", nargs="?", metavar="ID")
     export = commands.add_parser("export", help="all of it as lines of JSON")

@@ -6,7 +6,7 @@ knows. Texts come out as strings; where they are shown is the face's business.
 
 import argparse
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_session
+from kode.memory.waiting import count_doubted, review
 from kode.memory.why import quoted, why
 from kode.messages import shorten
 
@@ -126,10 +127,15 @@ async def run_command(
         if not isinstance(inside, Traced):
             raise _lacking(inside, command)
         return why(inside, " ".join(arguments.entry))
+    if command == "review":
+        if not isinstance(inside, Traced):
+            raise _lacking(inside, command)
+        return review(inside, date.today(), await waiting(inside))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
-        return "\n".join(filter(None, (await inside.status(), _proposed(inside))))
+        parts = (await inside.status(), _proposed(inside), _doubted(inside))
+        return "\n".join(filter(None, parts))
     if command == "log":
         return _log(inside, arguments.n)
     if arguments.session:
@@ -234,6 +240,11 @@ def _as_of(system: MemorySystem, text: str) -> str:
     found = stale.as_of(system, day, datetime.now().astimezone())
     listed = (f"[{entry.target}] {quoted(entry)}" for entry in found)
     return "\n".join(listed) or f"Nothing was remembered on {day}."
+
+
+def _doubted(system: Inspectable) -> str:
+    count = count_doubted(system, date.today()) if isinstance(system, Traced) else 0
+    return f"may be stale, or expired: {count} (`kode memory review` lists them)" if count else ""
 
 
 def _log(system: Inspectable, count: int) -> str:

@@ -158,8 +158,8 @@ class History:
 
     def in_terms(self, system: str) -> Iterator[Change]:
         """The changes in effect that rest on code or hold until a day, newest first. Other lines
-        are not parsed."""
-        lines = (line for line in self._lines_backwards() if any(map(line.__contains__, _TERMS)))
+        are not parsed: it is asked for whenever memory is shown to a model."""
+        lines = self._lines_with(_TERMS)
         changes = (change for change in map(_read, lines) if change and change.system == system)
         standing = _not_undone(changes)
         return (change for change in standing if change.source_hash or change.until)
@@ -184,6 +184,21 @@ class History:
 
     def _in_effect(self, system: str) -> Iterator[Change]:
         return _not_undone(self.changes(system))
+
+    def _lines_with(self, terms: Iterable[bytes]) -> list[bytes]:
+        """The lines that hold one of these, the last first."""
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
+            data = self.path.read_bytes()
+            starts: set[int] = set()
+            for term in terms:
+                at = data.find(term)
+                while at >= 0:
+                    starts.add(data.rfind(b"\n", 0, at) + 1)
+                    end = data.find(b"\n", at)
+                    at = data.find(term, end) if end >= 0 else -1
+            ends = ((start, data.find(b"\n", start)) for start in sorted(starts, reverse=True))
+            return [data[start : end if end >= 0 else None] for start, end in ends]
+        return []
 
     def _lines_backwards(self) -> Iterator[bytes]:
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):

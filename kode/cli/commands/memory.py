@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that cannot do without. Of the others only `search` may ask, and does without."""
 
-ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "export"})
+ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "review", "export"})
 """Commands that create and change nothing, not even an empty database."""
 
 

@@ -236,6 +236,16 @@ class Tiered(BaseMemory):
         """Every fact that applies here, and the episodes."""
         return report.entries(self.layers(), self._index.files.all(), self._context.root)
 
+    def unjudged(self) -> list[tuple[Entry, Entry]]:
+        """The pairs of facts that wait for a model's word."""
+        return [
+            (
+                Entry(target=pair.target, key=pair.entry, text=pair.entry),
+                Entry(target=pair.target, key=pair.new, text=pair.new),
+            )
+            for pair in self._review.waiting()
+        ]
+
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         return report.sides(change)
 
