@@ -68,6 +68,8 @@ class Linked:
 class Remembered:
     system: str
     entries: tuple[Entry, ...]
+    sources: tuple[tuple[str, int], ...]
+    """(who, how many entries came from them), the most first; "" where no change is recorded."""
     waiting: tuple[Waiting, ...]
     changes: int
     """In the history of all systems."""
@@ -86,12 +88,15 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
         pieces = await carrier_of(system).pieces()
         places = Counter(piece.origin for piece in pieces)
         origins = _origins(change for change in tail.changes if change.system == system.name)
+        entries = [
+            _entry(piece, here, origins, alone=places[piece.origin] == 1, root=root)
+            for piece in pieces
+        ]
+        sources = Counter(entry.origin.who if entry.origin else "" for entry in entries)
         return Remembered(
             system=system.name,
-            entries=tuple(
-                _entry(piece, here, origins, alone=places[piece.origin] == 1, root=root)
-                for piece in pieces
-            ),
+            entries=tuple(entries),
+            sources=tuple(sources.most_common()),
             waiting=tuple(await _waiting(system)),
             changes=len(tail.changes),
             damaged=tail.damaged,
