@@ -91,11 +91,10 @@ def turns_of(header: Header, entries: Sequence[AnyEntry], changed: Changed) -> l
             turns.append(Turn(number=counted, id=entry.id, at=entry.at, asked=_asked(entry)))
         elif not turns:
             turns.append(Turn(number=0, id=entry.id, at=entry.at))
-        if isinstance(entry, RewindEntry):
-            counted = numbers.get(entry.to, counted)
         turn = turns[-1]
         turn.entries.append(entry)
         if isinstance(entry, RewindEntry):
+            counted = numbers.get(entry.to, counted)
             title = f"Rewound to before turn {counted + 1}"
             turn.items.append(Event(title=title, at=entry.at))
         turn.items += _items(entry, turn.number, calls, kept)
@@ -114,17 +113,16 @@ def _asked(entry: AnyEntry) -> str:
 
 
 def _set_files(turns: Sequence[Turn], cwd: str, changed: Changed) -> None:
-    """Groups have the number of their turn; after a rewind there are several of one number, in the
-    order of the turns."""
-    waiting = list(changed.groups)
-    for turn in turns:
-        own = next((group for group in waiting if group.turn == turn.number), None)
-        if own is None or (turn.end is not None and not own.has_effect):
-            continue
-        waiting.remove(own)
-        names = (path for path, done in own.files.items() if any(c.has_effect for c in done))
-        is_undone = own.number in changed.undone
-        turn.files = tuple((relative(path, cwd), is_undone) for path in names)
+    """Groups have the number of their turn. After a rewind several turns have the same one: then a
+    group is of the turn that names its files, else of the first that has none yet."""
+    for group in changed.groups:
+        names = [path for path, done in group.files.items() if any(c.has_effect for c in done)]
+        same = [turn for turn in turns if turn.number == group.turn]
+        free = [turn for turn in same if not turn.files] or same
+        naming = [turn for turn in free if turn.end and {*names} & {*turn.end.files_changed}]
+        is_undone = group.number in changed.undone
+        for turn in (naming or free)[:1]:
+            turn.files += tuple((relative(path, cwd), is_undone) for path in names)
 
 
 def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator[Item]:

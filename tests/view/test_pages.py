@@ -3,18 +3,22 @@
 import json
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from kode import paths
-from kode.messages import Usage
+from kode.messages import Usage, user_message
 from kode.session import index
+from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import CompactionEntry, RewindEntry, UsageEntry
 from kode.view import spent
+from kode.view.calls import Changed
 from kode.view.pages import SESSIONS, TURNS
-from tests.session.stories import contents_in, new_session
+from kode.view.transcript import turns_of
+from tests.session.stories import contents_in, new_session, turn_entry
 from tests.view.conftest import (
     HOSTILE,
     a_session,
@@ -169,6 +173,22 @@ def test_a_file_that_was_replaced_is_compared_with_what_it_held(browser, tmp_pat
     assert "a.txt · undone" in words_of(browser.get(f"/sessions/{session.header.id}"))
 
 
+def test_after_a_rewind_a_change_belongs_to_the_turn_that_names_its_file(tmp_path):
+    session = new_session(paths.home(), tmp_path)
+    turn(session, "only talk", says("one"))
+    session.append(RewindEntry(to=session.entries[0].id))
+    session.append_message(user_message("write it"))
+    file = str(tmp_path / "a.txt")
+    session.append(replace(turn_entry(1, session), files_changed=(file,)))
+    session.close()
+    group = Group(number=0, turn=1, files={file: [Change(turn=1, path=file, before=None)]})
+
+    talk, write = turns_of(session.header, session.entries, Changed(groups=(group,)))
+
+    assert (talk.number, talk.is_rewound, talk.files) == (1, True, ())
+    assert (write.number, write.files) == (1, (("a.txt", False),))
+
+
 def test_what_was_rewound_is_shown_as_such_and_numbers_start_again(browser):
     session = new_session(browser.place.home)
     turn(session, "first", says("one"))
@@ -242,6 +262,19 @@ def test_what_is_not_there_is_said_in_a_sentence(browser, path):
 
     assert answer.status_code == 404
     assert "<h1>" in answer.text
+
+
+def test_a_fault_of_kode_is_a_page_and_a_report(browser, monkeypatch):
+    monkeypatch.setattr(index, "files", lambda home: 1 / 0)
+
+    answer = browser.client.get("/")
+
+    assert answer.status_code == 500
+    assert "A fault in kode itself" in answer.text
+    assert "ZeroDivisionError" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    (report,) = paths.logs_folder(browser.place.home).glob("fault-*")
+    assert "ZeroDivisionError" in report.read_text()
 
 
 # ── texts that mean harm ─────────────────────────────────────────────────────────────────────
