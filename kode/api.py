@@ -249,10 +249,13 @@ class Conversation:
             self._running.cancel()
 
     async def undo(self) -> str:
-        """Undoes the file changes of the newest turn that has any left; says what it did.
+        """Undoes the file changes of the newest turn that has any left; says what it did, or that
+        there was nothing to undo.
 
-        Raises: KodeError when there is nothing to undo.
+        Raises: UserError while a turn runs; StorageError.
         """
+        if self._running is not None:
+            raise UserError("A turn is running: undo its changes when it has ended.")
         return await self._talk.undo()
 
     def _begin(
@@ -317,7 +320,8 @@ class _Events:
         """See `kode.events.Emit`. Some events come from threads that do work for a turn."""
         if threading.get_ident() == self._thread:
             self._take(event)
-        else:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever would hear it
             self._loop.call_soon_threadsafe(self._take, event)
 
     def keep_notices(self, event: Event) -> None:

@@ -101,7 +101,7 @@ class KodeAgent:
         client_info: Implementation | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """The version is kode's own, whichever is asked for: the client leaves if it is not its."""
+        """Answers with the one version kode speaks; a client that lacks it disconnects."""
         self.can = client_capabilities or ClientCapabilities()
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -125,7 +125,7 @@ class KodeAgent:
 
     @answering
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Whether there is a key by now: kode takes none through the protocol."""
+        """Checks that a key is set up by now: kode takes none through the protocol."""
         require_provider(self._load(Path.cwd(), ()))
         return AuthenticateResponse()
 
@@ -152,7 +152,7 @@ class KodeAgent:
         additional_directories: Sequence[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """Opens a session of before and tells its whole history, then answers."""
+        """Opens an earlier session and sends its whole history, then answers."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         talk = live.talk
         live.outbox.put(*history(talk.session.entries, live.updates, talk.agent.place.plan))
@@ -169,7 +169,7 @@ class KodeAgent:
         mcp_servers: Sequence[Named] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Opens a session of before, without its history."""
+        """Opens an earlier session without sending its history."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         self._release(live)
         return ResumeSessionResponse(modes=modes(live.talk.mode), config_options=live.options())
@@ -183,7 +183,7 @@ class KodeAgent:
         mcp_servers: Sequence[Named] | None = None,
         **_: Any,
     ) -> ForkSessionResponse:
-        """Opens a copy of a session, which may be open meanwhile."""
+        """Opens a copy of a session; the original may be open."""
         found = await asyncio.to_thread(find, paths.home(), session_id)
         copy = await asyncio.to_thread(upkeep.fork, paths.home(), found)
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
@@ -234,7 +234,7 @@ class KodeAgent:
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """A notification: nobody hears of a session that is not there."""
+        """Stops the prompts of a session. A notification, so an unknown session is ignored."""
         if (live := self.sessions.get(session_id)) is not None:
             live.cancel()
 
@@ -259,11 +259,11 @@ class KodeAgent:
         return SetSessionConfigOptionResponse(config_options=live.options())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """There are no methods of kode's own."""
+        """Refuses: kode adds no methods to the protocol."""
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """What a client says beyond the protocol is nothing to kode."""
+        """Ignores what is not part of the protocol."""
 
     def _live(self, session_id: str) -> Live:
         live = self.sessions.get(session_id)
@@ -319,9 +319,9 @@ class KodeAgent:
         return load_config(paths.home(), cwd, environ=os.environ, flags=flags)
 
     def _release(self, live: Live) -> None:
-        """What is to be said of a session waits until the client has its id: the answer is written
-        in the same step of the loop in which the method returns."""
-        live.tell_commands()
+        """Lets updates be sent once the client has the session's id: the answer is queued in the
+        step of the loop in which the method returns, before the next one."""
+        live.send_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
 
 

@@ -38,6 +38,8 @@ KINDS: Mapping[str, ToolKind] = {
 
 SEARCHES = ("search_files", "list_files")
 TITLE_CHARS = 200
+MAX_LINE = 2**32 - 1
+"""The protocol has no larger numbers for lines."""
 NO_LINE_FEED = "\\ No newline at end of file"
 
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -81,7 +83,7 @@ def shown_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
         arguments=arguments,
         subject=subject,
         path=absolute(cwd, path) if isinstance(path, str) and path else "",
-        line=line if isinstance(line, int) and line > 0 else None,
+        line=line if isinstance(line, int) and 0 < line <= MAX_LINE else None,
     )
 
 
@@ -175,7 +177,8 @@ def _edit(path: str, old: str | None, new: str) -> FileEditToolCallContent:
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(text)
+        # `NaN` is no JSON for the client.
+        value = json.loads(text, parse_constant=lambda name: None)
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

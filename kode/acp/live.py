@@ -32,6 +32,7 @@ from kode.acp.prompts import Block, read_prompt
 from kode.acp.questions import ask_about_plan, ask_permission, fill_form
 from kode.acp.updates import Updates
 from kode.config import Loaded
+from kode.contracts import PermissionMode
 from kode.conversation import Conversation, open_conversation
 from kode.conversation.planning import approve_plan
 from kode.credentials import mask
@@ -45,6 +46,8 @@ from kode.providers.offered import ServedModels, offered_models
 from kode.session.plan import read_plan
 
 NAMED_MODELS = 8
+LAST_UPDATES_S = 2.0
+"""For the last updates of a session that is closed to be written."""
 
 
 @dataclass
@@ -58,7 +61,7 @@ class Live:
     opened: Conversation | None = None
     models: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """As the client was last told."""
+    """As last sent."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
     """The prompt that runs, and those that wait for its end."""
@@ -71,7 +74,7 @@ class Live:
 
     @property
     def id(self) -> str:
-        """Also of a session that is kept nowhere."""
+        """The session's id; also of a session that is not saved."""
         return self.talk.session.header.id
 
     # ── what the conversation is given ───────────────────────────────────────────────────────
@@ -85,7 +88,7 @@ class Live:
         self.outbox.put(*self.updates.of(event))
 
     async def ask(self, question: Question) -> Answer:
-        """Puts a permission question to the person, behind all that has happened so far."""
+        """Asks the person for permission, once all earlier updates are written."""
         await self.outbox.sent()
         about = next(
             (
@@ -136,16 +139,16 @@ class Live:
         if self.work:
             await asyncio.wait(self.work)
         await self.talk.close()
-        await self.outbox.sent()
+        await self.outbox.sent(LAST_UPDATES_S)
 
     def options(self) -> list[ConfigOption]:
         status = self.talk.status()
         return config_options(status.mode, status.model, self.models)
 
-    def set_mode(self, mode: Any) -> None:
-        """Sets the permission mode, and says so in both ways that clients know."""
+    def set_mode(self, mode: PermissionMode) -> None:
+        """Sets the permission mode."""
         self.talk.set_permission_mode(mode)
-        self.tell_options()
+        self.send_options()
 
     async def set_model(self, model: str) -> None:
         """Raises: UserError for a model that is not on offer, or cannot be used."""
@@ -153,10 +156,10 @@ class Live:
             named = ", ".join(self.models[:NAMED_MODELS])
             raise UserError(f"There is no model {model[:80]!r} on offer. There are: {named}.")
         await asyncio.to_thread(self.talk.use_model, model)
-        self.tell_options()
+        self.send_options()
 
-    def tell_options(self) -> None:
-        """Tells the client mode and model as they are now."""
+    def send_options(self) -> None:
+        """Sends mode and model as they are now."""
         mode = CurrentModeUpdate(
             session_update="current_mode_update", current_mode_id=self.talk.mode
         )
@@ -165,8 +168,8 @@ class Live:
         )
         self.outbox.put(mode, options)
 
-    def tell_commands(self) -> None:
-        """Tells the client what a message may begin with."""
+    def send_commands(self) -> None:
+        """Sends what a message may begin with, where it has changed."""
         talk = self.talk
         own = {name: (one.summary, one.hint) for name, one in COMMANDS.items()}
         brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
@@ -178,7 +181,7 @@ class Live:
             self.outbox.put(available_commands(offered))
 
     async def look_up_models(self) -> None:
-        """Finds out which models are on offer; a server on this machine is asked."""
+        """Looks up which models are on offer; asks a server on this machine."""
         talk = self.talk
         found = await asyncio.to_thread(
             offered_models, talk.config, talk.agent.provider, ServedModels()
@@ -191,9 +194,9 @@ class Live:
         async with self._one_at_a_time:
             prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
             talk, text = self.talk, prompt.text
-            before, waiting = talk.mode, talk.attachments
+            waiting = talk.attachments
             if text.split() == ["/plan", "go"]:
-                text = await approve_plan(talk, "ask")
+                text = await self._approve_plan("ask")
             elif found := command_in(text):
                 return await self._command(*found)
             try:
@@ -206,12 +209,10 @@ class Live:
                 talk.attachments = waiting
                 raise
             while talk.fresh_plan and ended.status == "success":
-                mode = await self._approved_plan()
+                mode = await self._ask_about_plan()
                 if mode is None:
                     break
-                ended = await self._turn(await approve_plan(talk, mode))
-            if talk.mode != before:
-                self.tell_options()
+                ended = await self._turn(await self._approve_plan(mode))
             return self._response(ended)
 
     async def _turn(self, text: str) -> TurnEnded:
@@ -220,10 +221,16 @@ class Live:
         status = self.talk.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have come up since, and what was approved counts
-            self.tell_commands()
+            self.send_commands()
         return ended
 
-    async def _approved_plan(self) -> Any:
+    async def _approve_plan(self, mode: PermissionMode) -> str:
+        """Switches to `mode`; the text that begins the work. Raises: UserError without a plan."""
+        text = await approve_plan(self.talk, mode)
+        self.send_options()
+        return text
+
+    async def _ask_about_plan(self) -> PermissionMode | None:
         await self.outbox.sent()
         plan = await asyncio.to_thread(read_plan, self.talk.agent.place.plan)
         return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
@@ -232,7 +239,7 @@ class Live:
         before = self.talk.mode
         self.outbox.put(to_update.message(await command.run(self.talk, argument)))
         if self.talk.mode != before:
-            self.tell_options()
+            self.send_options()
         return PromptResponse(stop_reason="end_turn")
 
     def _response(self, ended: TurnEnded) -> PromptResponse:
@@ -297,6 +304,7 @@ async def open_live(
         trust_project=trust_project,
         servers=servers,
     )
+    live.updates.titled = talk.session.turns > 0
     live.updates.tools = lambda: talk.agent.tools
     live.updates.mask = lambda text: mask(text, talk.agent.secrets)
     live.updates.cost_usd = lambda: talk.status().cost_usd

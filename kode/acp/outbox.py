@@ -39,11 +39,11 @@ class Outbox:
         self.held = False
         self._begin()
 
-    async def sent(self) -> None:
-        """Waits until all that waits is written."""
+    async def sent(self, timeout_s: float | None = None) -> None:
+        """Waits until all that waits is written; with a limit, since a client may read no more."""
         self.release()
         if self._sending is not None:
-            await asyncio.wait([self._sending])
+            await asyncio.wait([self._sending], timeout=timeout_s)
 
     def _begin(self) -> None:
         if not self.held and self.waiting and (self._sending is None or self._sending.done()):

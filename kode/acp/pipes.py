@@ -85,7 +85,7 @@ async def open_pipes() -> Pipes:
     incoming, outgoing = _taken_descriptors()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-    # A protocol for each: one of its own tells the writer when to wait.
+    # The writer needs a protocol of its own, for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)

@@ -117,8 +117,8 @@ def _part_of(uri: str) -> str:
 
 
 def _linked(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
-    """What a link leads to; None for what the model has to look at itself: folders, large files,
-    pages."""
+    """The file behind a link; None for a folder, a large file or a page, which the model reads
+    itself."""
     path = path_of(block.uri)
     if path is None:
         return None

@@ -100,7 +100,7 @@ def permission_options(question: Question) -> list[PermissionOption]:
 async def ask_about_plan(
     client: Client, session_id: str, plan: str, call_id: str
 ) -> PermissionMode | None:
-    """After a turn that ended with a plan: the mode in which to work through it; None to go on
+    """After a turn that ended with a plan: the mode in which to work through it; None to keep
     planning."""
     update = ToolCallUpdate(
         tool_call_id=call_id,

@@ -19,7 +19,7 @@ _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
 def history(entries: Sequence[AnyEntry], updates: Updates, plan: Path | None) -> Iterator[Update]:
-    """All that was said and done and is not taken back, oldest first; last the title and the plan
+    """All that was said and done and was not rewound, oldest first; last the plan and the title
     as it is now. `updates` are those of the session that is loaded."""
     last_plan: AgentPlanUpdate | None = None
     first_words = ""

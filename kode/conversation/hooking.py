@@ -132,7 +132,7 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
             return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
-        ended = together(ended, await talk.plain_turn(answer.reason))
+        ended = _together(ended, await talk.plain_turn(answer.reason))
     return ended
 
 
@@ -153,7 +153,7 @@ def _attach(talk: "Conversation", context: str) -> None:
         talk.attachments += (Text(text=f"[hook] {context}", source="note"),)
 
 
-def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Two turns as one: what came of the second, and what both took."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(

@@ -6,15 +6,14 @@ with what is wrong with it; the server is then to hold the answer to the schema,
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kode.contracts import ModelInfo, Provider, Request
-from kode.conversation.hooking import together
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, Notice, TurnEnded
-from kode.messages import Message, Text
+from kode.messages import Message, Text, text_of
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
@@ -115,49 +114,72 @@ def form_of_type(kind: Any) -> Form:
 
 
 async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEnded:
-    """A turn as `Conversation.turn`, whose `structured` is its answer as a value; what was asked
-    again is part of it. An answer that never fits is the status `error`.
+    """A turn as `Conversation.turn`, whose `structured` is its answer as a value. An answer that
+    never fits is the status `error`.
 
     Raises: as `Conversation.turn`.
     """
-    before = talk.attachments
+    attachments, steering, provider = talk.attachments, talk.steering, talk.agent.provider
+    held = HeldToSchema(provider, form.schema, talk.emit)
+    insisting = _Insisting(talk, form, held, steering)
     wanted = WANTED.format(schema=json.dumps(form.schema, ensure_ascii=False))
     talk.attachments += (Text(text=wanted, source="note"),)
+    talk.steering = insisting.steering
+    talk.agent = replace(talk.agent, provider=held)
     try:
         ended = await talk.turn(text)
     except BaseException:
-        talk.attachments = before
+        talk.attachments = attachments
         raise
-    held = HeldToSchema(talk.agent.provider, form.schema, talk.emit)
-    for times in range(1, MAX_AGAIN + 2):
-        if ended.status != "success":
-            return ended
-        try:
-            return replace(ended, structured=_value_in(ended.result, form))
-        except ValueError as error:
-            fault = str(error).rstrip(".") + "."
-        if times <= MAX_AGAIN:
-            ended = together(ended, await _ask_again(talk, held, fault))
-    return replace(ended, status="error", error=FAILED.format(times=times, fault=fault))
-
-
-async def _ask_again(talk: "Conversation", held: Provider, fault: str) -> TurnEnded:
-    own = talk.agent.provider
-    talk.agent = replace(talk.agent, provider=held)
-    try:
-        return await talk.plain_turn(AGAIN.format(fault=fault))
     finally:
-        talk.agent = replace(talk.agent, provider=own)
+        talk.steering = steering
+        if talk.agent.provider is held:  # a command may have changed the model
+            talk.agent = replace(talk.agent, provider=provider)
+    if ended.status != "success":
+        return ended
+    try:
+        return replace(ended, structured=_value_in(ended.result, form))
+    except ValueError as error:
+        failed = FAILED.format(times=insisting.again + 1, fault=error)
+        return replace(ended, status="error", error=failed)
+
+
+@dataclass
+class _Insisting:
+    """Has a turn continue, as the person's words would, when its answer does not fit."""
+
+    talk: "Conversation"
+    form: Form
+    held: "HeldToSchema"
+    of_person: Callable[[], Sequence[str]]
+    again: int = 0
+
+    def steering(self) -> Sequence[str]:
+        """See `run_turn`: called after each step, and after the answer."""
+        if said := self.of_person():
+            return said
+        last = self.talk.session.messages[-1]
+        if last.role != "assistant" or self.again == MAX_AGAIN:
+            return ()
+        try:
+            _value_in(text_of(last), self.form)
+        except ValueError as error:
+            self.again += 1
+            if self.again == 1:  # later it stays as it is: the server may have refused
+                self.held.holding = True
+            return (AGAIN.format(fault=error),)
+        return ()
 
 
 @dataclass
 class HeldToSchema:
-    """A provider whose server holds each answer to a schema; one that cannot is asked as usual."""
+    """A provider whose server is to hold answers to a schema from when `holding` is set; one that
+    cannot is asked as usual."""
 
     provider: Provider
     schema: Mapping[str, Any]
     emit: Emit
-    refused: bool = False
+    holding: bool = False
 
     @property
     def name(self) -> str:
@@ -172,12 +194,13 @@ class HeldToSchema:
         return self.provider.info
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `contracts.Provider`."""
-        if not self.refused:
+        """See `contracts.Provider`. Only the turn itself has tools: what memory or a compaction
+        asks meanwhile is not held."""
+        if self.holding and request.tools:
             try:
                 return await self.provider.reply(replace(request, answer_schema=self.schema), emit)
             except RefusedError as error:
-                self.refused = True
+                self.holding = False
                 text = f"The server does not hold answers to this schema; asked without. {error}"
                 self.emit(Notice(text=text))
         return await self.provider.reply(request, emit)
@@ -188,15 +211,18 @@ class HeldToSchema:
 
 
 def _value_in(answer: str, form: Form) -> Any:
-    """Raises: ValueError that says what is wrong with the answer."""
+    """Raises: ValueError that says in a sentence what is wrong with the answer."""
     text = answer.strip()
     fenced = _FENCED.match(text)
     try:
         return form.read(fenced[1] if fenced else text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error}).") from None
+        fault = f"it is not JSON ({error})"
     except RecursionError:
-        raise ValueError("it is nested too deeply.") from None
+        fault = "it is nested too deeply"
+    except ValueError as error:
+        fault = str(error)
+    raise ValueError(fault.rstrip(".") + ".")
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -47,7 +47,7 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
     root = paths.memory_folder(paths.home(), config.memory.data_dir)
     server = MCPServer(
-        "kode-memory", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
+        "kode-memory", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL"
     )
     _add_reading(server, bounds)
     _add_proposing(server, bounds, Proposals(root), History(root / "history.jsonl"))

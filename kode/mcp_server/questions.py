@@ -44,8 +44,9 @@ async def follow(
         await context.report_progress(number, message=line)
 
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
+    reported = cursor
     while True:
-        await talk.settled(until, report)
+        reported = await talk.settled(until, report, reported)
         asked = talk.asked
         if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
             return _state(talk, cursor)

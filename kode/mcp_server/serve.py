@@ -17,6 +17,8 @@ from typing import Any, cast
 from mcp.server.mcpserver import MCPServer
 from mcp.server.stdio import stdio_server
 
+from kode.errors import UserError
+
 MAX_LINE_BYTES = 16 * 1024 * 1024
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -28,20 +30,34 @@ async def nothing() -> None:
 async def serve(
     server: MCPServer, close: Callable[[], Coroutine[Any, Any, None]] = nothing
 ) -> None:
-    """Serves one client, then closes what it has left open."""
+    """Serves one client, then closes what it has left open. Raises: UserError without a stdin."""
+    if sys.stdin is None:
+        raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
     serving = asyncio.ensure_future(_serve_stdio(server))
-    with _cancelled_by_signals(serving), contextlib.suppress(asyncio.CancelledError):
-        await serving
+    with _cancelled_by_signals(serving):
+        await asyncio.wait([serving])
     closing = asyncio.ensure_future(close())
     with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
         await closing
+    with contextlib.suppress(asyncio.CancelledError):
+        _raise_own_fault(serving)
+
+
+def _raise_own_fault(serving: "asyncio.Future[None]") -> None:
+    """A client that is gone is no fault."""
+    try:
+        serving.result()
+    except* OSError:
+        pass
 
 
 async def _serve_stdio(server: MCPServer) -> None:
-    lowlevel = server._lowlevel_server
+    lowlevel = server._lowlevel_server  # `run_stdio_async` takes no stdin of one's own
     async with contextlib.AsyncExitStack() as stack:
-        # The SDK reads in a thread, which no signal interrupts; a file is read to its end at once.
-        stdin = None if stat.S_ISREG(os.fstat(0).st_mode) else await _lines_of_stdin(stack)
+        kind = os.fstat(0).st_mode
+        waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)
+        # The SDK reads in a thread, which no signal interrupts.
+        stdin = await _lines_of_stdin(stack) if waits else None
         read, write = await stack.enter_async_context(stdio_server(stdin=cast(Any, stdin)))
         await lowlevel.run(read, write, lowlevel.create_initialization_options())
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from kode import __version__
 from kode.errors import KodeError, UserError
+from kode.fault_reports import write_report
 from kode.mcp_server.bounds import Wish
 from kode.mcp_server.questions import MAX_WAIT_S, follow, resumed, take_forms
 from kode.mcp_server.talk import Talk
@@ -28,7 +29,6 @@ folder; `kode_wait` follows it. Each call returns a state: `status` is `working`
 Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
 
 MAX_LISTED = 100
-STOP_WAIT_S = 5.0
 MAX_DIFF_CHARS = 60_000
 
 Session = Annotated[str, Field(description="The `session` of a state, or a unique beginning of it")]
@@ -43,14 +43,15 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 def make_server(talks: Talks) -> MCPServer:
     """The server over these conversations; whoever runs it closes them."""
-    server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
+    server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     _add_work(server, talks)
     _add_looking_after(server, talks)
     return server
 
 
 def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose foreseeable faults are answers that say what to do."""
+    """A tool whose faults are answers: foreseeable ones say what to do, others where the report
+    is."""
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -58,6 +59,10 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             return await work(*args, **kwargs)
         except KodeError as error:
             raise ToolError(str(error)) from error
+        except Exception as error:
+            where = write_report(error)
+            fault = f"A fault in kode itself ({type(error).__name__}). {where}"
+            raise ToolError(fault) from error
 
     return call
 
@@ -157,7 +162,7 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
         talk = talks.find(session)
         await talk.stop()
         state = talk.state(talk.cursor)
-        await talks.close(talk, wait_s=STOP_WAIT_S)
+        await talks.close(talk)
         return {**state, "status": "closed"}
 
 

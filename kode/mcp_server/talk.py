@@ -35,6 +35,7 @@ from kode.permissions.gate import Answer, Question, visible
 
 KEPT_LINES = 500
 LINE_CHARS = 300
+BEGIN_WAIT_S = 10.0
 
 Status = Literal["idle", "working", "asks", "done"]
 """`idle`: nothing was asked of it yet, since it was opened."""
@@ -141,15 +142,17 @@ class Talk:
     # ── what a client calls ──────────────────────────────────────────────────────────────────
 
     async def say(self, text: str) -> None:
-        """Begins a turn; returns when the text is on disk, or the turn has failed. While one runs,
-        the model gets the text with its next step."""
+        """Begins a turn; returns when the text is on disk, the turn has failed, or what a session
+        opens with (a hook, say) takes very long. While a turn runs, the model gets the text with
+        its next step."""
         self.used_at = time.monotonic()
         if self.turn is not None and not self.turn.done():
             self.said.append(text)
             return
         self.ended, self._begun = None, asyncio.Event()
         self.turn = asyncio.create_task(self._run(text))
-        await self._begun.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._begun.wait(), BEGIN_WAIT_S)
 
     def answer(self, question_id: str, answer: Answer) -> None:
         """Raises: UserError for an answer that is not on offer, or a question that is not asked."""
@@ -162,20 +165,21 @@ class Talk:
         self.asked = None
         self._wake()
 
-    async def settled(self, until: float, report: Report) -> None:
+    async def settled(self, until: float, report: Report, since: int) -> int:
         """Returns when its turn has ended, when it asks something that nobody has before them, or
-        at the time `until` (of the loop's clock)."""
-        reported = self.cursor
+        at the time `until` (of the loop's clock). Reports the progress from `since` on, and gives
+        the number of the line that comes next."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 while True:
-                    for number in range(max(reported, self.dropped), self.cursor):
-                        await report(number + 1, self.lines[number - self.dropped])
-                    reported = self.cursor
+                    while since < self.cursor:
+                        since = max(since, self.dropped) + 1
+                        await report(since, self.lines[since - 1 - self.dropped])
                     waits = self.asked is not None and self.asked.with_person
                     if not (self.status == "working" or waits):
-                        return
+                        break
                     await self._changed.wait()
+        return since
 
     def put_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
         """Notes whether the person has a form of a question before them, or has put it away."""

@@ -14,6 +14,7 @@ from kode.permissions.gate import visible
 from kode.session import index
 from kode.session.entries import TaintEntry
 
+CLOSE_WAIT_S = 5.0
 MAX_OPEN = 16
 """One more, and the one that has been idle for longest is closed; its session stays."""
 CLIENT = "a client of kode's MCP server"
@@ -42,7 +43,9 @@ class Talks:
         async with self._opening:
             found = self._named(session)
             if found.id in self.closing:
-                await asyncio.wait([self.closing[found.id]])
+                await asyncio.wait([self.closing[found.id]], timeout=CLOSE_WAIT_S)
+            if found.id in self.closing:
+                raise UserError(f"{found.id} is still being closed: try again in half a minute.")
             return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
 
     def find(self, session: str) -> Talk:
@@ -55,7 +58,7 @@ class Talks:
             "`kode_reply` opens one that is closed."
         )
 
-    async def close(self, talk: Talk, wait_s: float | None = None) -> None:
+    async def close(self, talk: Talk, wait_s: float = CLOSE_WAIT_S) -> None:
         """Closes one, and waits for its end at most `wait_s`; its session can be taken up again,
         by `kode continue` too."""
         session = talk.open.session.id or ""

@@ -26,6 +26,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import frame
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.source import citing
+from kode.memory.stale import holding_until
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
@@ -120,6 +121,10 @@ class Addition:
     ttl_days: int | None = None
     evidence: tuple[str, ...] = ()
     sensitive: bool = False
+    until: str = ""
+    """The last day on which it holds."""
+    source: str = ""
+    """Who said it where it was not the person who keeps it."""
 
     def refuse_options(self, system: str, allowed: Collection[str]) -> None:
         """Raises: ConfigError for an option that means nothing to a system."""
@@ -129,6 +134,7 @@ class Addition:
             "--ttl-days": self.ttl_days,
             "--evidence": self.evidence,
             "--sensitive": self.sensitive,
+            "--until": self.until,
         }
         for option, value in given.items():
             if value and option not in allowed:
@@ -237,9 +243,12 @@ class BaseMemory(NullMemory):
         """What changes from here on belong to."""
         self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
 
-    def _author(self, who: Who, *, batch: str = "", source: str | None = None) -> Author:
+    def _author(
+        self, who: Who, *, batch: str = "", source: str | None = None, until: str | None = None
+    ) -> Author:
         """Somebody, in this turn of this session. What the model makes rests on what the person
-        asked, and on the lines of code that `source` names. Raises: MemoryRefused for others."""
+        asked, and on the lines of code that `source` names; it holds until the end of a day, where
+        one is given. Raises: MemoryRefused for what names none."""
         author = Author(
             who=who,
             session=self._context.session_id,
@@ -247,7 +256,7 @@ class BaseMemory(NullMemory):
             words=self._asked if who == "model" else "",
             batch=batch,
         )
-        return citing(author, self.project, source)
+        return holding_until(citing(author, self.project, source), until)
 
     def _report(self, done: Outcome) -> str:
         """Announces a change; returns the same for the person who asked for it, with its undo."""

@@ -5,46 +5,24 @@ knows. Texts come out as strings; where they are shown is the face's business.
 """
 
 import argparse
-import difflib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange, proposals
+from kode.memory import exchange, proposals, stale
 from kode.memory.base import Addition, Waiting
+from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
-from kode.memory.lineage import Traced, why
+from kode.memory.lineage import Traced
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_session
+from kode.memory.why import quoted, why
 from kode.messages import shorten
 
-TARGETS: Mapping[str, Sequence[str]] = {
-    "tiered": ("user", "env"),
-    "vault": ("user", "preferences", "project", "episodes", "NAME"),
-    "journal": ("memory", "history"),
-    "notes": ("note", "log", "rule", "summary", "soul"),
-}
-"""What `add` takes in each system; where NAME is among it, any other name too."""
-
-TARGETS_HELP = """\
-targets:
-  tiered   user     a fact about you, in every prompt
-           env      one about machine and project
-  vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
-           episodes an entry of this month
-  journal  memory   a line of MEMORY.md, in every prompt
-           history  an entry of the log
-  notes    note     a note, or log, found when it fits
-           rule     one that is in every prompt
-           summary  what was done
-           soul     who kode is for you, in place of what it was
-"""
-
-LOG_LINES = 20
 TEXT_CHARS = 100
 
 
@@ -99,75 +77,13 @@ class FactEditing(Protocol):
         """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
 
 
-def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`.
-
-    Returns the commands' own parsers, for flags that a face wants to take after the command too.
-    """
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    show = commands.add_parser("show", help="what the next session will see; with ID an episode")
-    show.add_argument("id", nargs="?", metavar="ID", help="one episode, whole")
-    episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
-    episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
-    commands.add_parser("status", help="which system, how full, what is pending")
-    search = commands.add_parser("search", help="facts and past sessions, with scores")
-    search.add_argument("query", nargs="+")
-    search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
-    log = commands.add_parser("log", help="the last changes, with reasons")
-    log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
-    why = commands.add_parser("why", help="where an entry came from, back to who said it")
-    why.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
-    undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
-    which = undo.add_mutually_exclusive_group()
-    which.add_argument("id", nargs="?", metavar="ID")
-    which.add_argument("--session", metavar="SESSION", help="all that this session changed")
-    undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
-    approve = commands.add_parser("approve", help="let what came from untrusted content be used")
-    approve.add_argument("id", nargs="?", metavar="ID")
-    export = commands.add_parser("export", help="all of it as lines of JSON")
-    export.add_argument("file", nargs="?", type=Path, metavar="FILE")
-    import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
-    import_.add_argument("file", type=Path, metavar="FILE")
-    copy = commands.add_parser("copy", help="carry over what another system remembers")
-    copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
-    copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
-    copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
-    add = commands.add_parser(
-        "add",
-        help="keep something yourself",
-        description="Keeps what you write, in the place of the system in use that TARGET names.",
-        epilog=TARGETS_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = (target for targets in TARGETS.values() for target in targets if target != "NAME")
-    known = _Offered(dict.fromkeys(names))
-    add.add_argument("target", metavar="TARGET", choices=known)
-    add.add_argument("text", nargs="+", metavar="TEXT")
-    add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
-    add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
-    add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
-    add.add_argument("--evidence", action="append", default=[], help="notes: what showed a rule")
-    add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
-    for name, words, what in (
-        ("replace", ("old", "new"), "replace the one fact that contains OLD"),
-        ("remove", ("old",), "forget the one fact that contains OLD"),
-        ("consolidate", (), "say the same in less (asks the model)"),
-    ):
-        command = commands.add_parser(name, help=what)
-        command.add_argument("target", choices=("user", "env"))
-        for word in words:
-            command.add_argument(word)
-        command.add_argument("--scope", choices=("global", "project"))
-    return list(commands.choices.values())
-
-
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     """One command line (`["search", "tabs"]`) on an open memory; the text to show.
 
     Raises: ConfigError for a command line that makes no sense; MemoryRefused, StorageError,
     BusyError for what could not be done.
     """
-    parser = _Parser(prog="memory", add_help=False)
+    parser = CommandParser(prog="memory", add_help=False)
     add_commands(parser)
     return await run_command(system, parser.parse_args(list(argv) or ["show"]))
 
@@ -196,6 +112,8 @@ async def run_command(
         return await exchange.import_(inside, arguments.file)
     if command == "copy":
         raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
+    if command == "show" and getattr(arguments, "as_of", None):
+        return _as_of(inside, arguments.as_of)
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
         if not isinstance(inside, EpisodeReading):
             raise _lacking(inside, "episodes" if command == "episodes" else "show ID")
@@ -265,6 +183,7 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
             ttl_days=arguments.ttl_days,
             evidence=tuple(arguments.evidence),
             sensitive=arguments.sensitive,
+            until=arguments.until or "",
         )
     )
 
@@ -308,6 +227,15 @@ async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespac
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
 
+def _as_of(system: MemorySystem, text: str) -> str:
+    if not isinstance(system, Traced):
+        raise _lacking(system, "show --as-of")
+    day = stale.day_of(text, "--as-of")
+    found = stale.as_of(system, day, datetime.now().astimezone())
+    listed = (f"[{entry.target}] {quoted(entry)}" for entry in found)
+    return "\n".join(listed) or f"Nothing was remembered on {day}."
+
+
 def _log(system: Inspectable, count: int) -> str:
     tail = system.history.tail(max(1, count))
     lines = [_change(change) for change in reversed(tail.changes)]
@@ -342,33 +270,3 @@ def _lacking(system: MemorySystem, command: str) -> MemoryRefused:
     if system.name == "none":
         return MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     return MemoryRefused(f"The {system.name} memory has no `{command}`. `kode memory --help`.")
-
-
-class _Offered(tuple[str, ...]):
-    """Words that are completed; any other word may be given as well."""
-
-    def __contains__(self, word: object) -> bool:
-        return True
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of ending the process, for the REPL's sake."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **options})
-
-    def error(self, message: str) -> NoReturn:
-        wrong = _WRONG_COMMAND.fullmatch(message)
-        if wrong:
-            known = re.findall(r"[\w-]+", wrong[2])
-            near = difflib.get_close_matches(wrong[1], known, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise ConfigError(
-                f"{self.prog}: unknown command {wrong[1]!r}.{hint} "
-                f"The commands are: {', '.join(known)}."
-            )
-        usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
-        raise ConfigError(f"{self.prog}: {message}. It goes like this: {usage}")
-
-
-_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)")

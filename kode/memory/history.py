@@ -19,6 +19,7 @@ from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
 
 ORIGINS_LOOKED_THROUGH = 2_000
+_TERMS = (b'"source_hash": ', b'"until": ', b'"undoes": ')
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -44,6 +45,8 @@ class Author:
     it was imported from."""
     source_hash: str = ""
     """Of those lines as they were; "" where the source is no code."""
+    until: str = ""
+    """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
     """What changes that were undone together have in common."""
 
@@ -71,6 +74,7 @@ class Change:
     words: str = ""
     source: str = ""
     source_hash: str = ""
+    until: str = ""
     batch: str = ""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
@@ -152,6 +156,14 @@ class History:
         """The changes of a system that are not undone, newest first; no undo is among them."""
         return (change for change in self._in_effect(system) if not change.undoes)
 
+    def in_terms(self, system: str) -> Iterator[Change]:
+        """The changes in effect that rest on code or hold until a day, newest first. Other lines
+        are not parsed."""
+        lines = (line for line in self._lines_backwards() if any(map(line.__contains__, _TERMS)))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        standing = _not_undone(changes)
+        return (change for change in standing if change.source_hash or change.until)
+
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
@@ -171,18 +183,23 @@ class History:
         return found
 
     def _in_effect(self, system: str) -> Iterator[Change]:
-        undone: set[str] = set()
-        for change in self.changes(system):
-            if change.id in undone:
-                continue
-            if change.undoes:
-                undone.add(change.undoes)
-            yield change
+        return _not_undone(self.changes(system))
 
     def _lines_backwards(self) -> Iterator[bytes]:
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             with self.path.open("rb") as file:
                 yield from durable.lines_backwards(file)
+
+
+def _not_undone(changes: Iterable[Change]) -> Iterator[Change]:
+    """`changes` come newest first, undos among them."""
+    undone: set[str] = set()
+    for change in changes:
+        if change.id in undone:
+            continue
+        if change.undoes:
+            undone.add(change.undoes)
+        yield change
 
 
 def undo_of(change: Change, author: Author, **values: Any) -> Change:

@@ -4,25 +4,19 @@ Nothing is kept for this but the history. What a change says was there before an
 to follow a text back through merges and replacements, and forward to all that was made of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from kode import credentials
-from kode.errors import MemoryRefused
-from kode.memory import source
 from kode.memory.history import Change, History
-from kode.messages import shorten
 
 Place = tuple[str, str]
 
 MIN_ID_CHARS = 4
 MAX_LINKS = 60
 """Shown of one chain; the rest is in the log."""
-LISTED = 10
-TEXT_CHARS = 160
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +63,17 @@ class Step:
     """A change that is in effect, in terms of entries."""
 
     change: Change
-    gone: tuple[Place, ...]
+    lost: tuple[Entry, ...]
     """What it took away or made into something else."""
     made: Mapping[Place, tuple[Entry, ...]]
     """What it put there, each with the entries that it was made of."""
     back: tuple[Place, ...]
     """What it left that was there before and is no work of its own."""
+
+    @property
+    def gone(self) -> list[Place]:
+        """Where that was."""
+        return [entry.place for entry in self.lost]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +87,22 @@ class Link:
 
 def steps(system: Traced) -> list[Step]:
     """All changes of a system that are in effect, oldest first."""
-    standing = list(system.history.standing(system.name))
-    return [step_of(system, change) for change in reversed(standing)]
+    return _steps(system, list(system.history.standing(system.name)))
+
+
+def steps_since(system: Traced, ids: Collection[str]) -> list[Step]:
+    """The same from the oldest of these changes on; the history before it is not read."""
+    left, found = set(ids), list[Change]()
+    for change in system.history.standing(system.name):
+        found.append(change)
+        left.discard(change.id)
+        if not left:
+            return _steps(system, found)
+    return []
+
+
+def _steps(system: Traced, newest_first: Sequence[Change]) -> list[Step]:
+    return [step_of(system, change) for change in reversed(newest_first)]
 
 
 def step_of(system: Traced, change: Change) -> Step:
@@ -98,14 +111,14 @@ def step_of(system: Traced, change: Change) -> Step:
     was = {entry.place: entry for entry in before}
     made = dict(_made(change, was, after))
     left = {entry.place for entry in after}
-    gone = tuple(place for place in was if place not in left or place in made)
+    lost = tuple(one for place, one in was.items() if place not in left or place in made)
     back = tuple(place for place in left if place not in made)
-    return Step(change=change, gone=gone, made=made, back=back)
+    return Step(change=change, lost=lost, made=made, back=back)
 
 
 def trace(system: Traced, entry: Entry) -> Link:
     """The chain of an entry that stands, back to where it was first said."""
-    return _Chain(steps(system)).link(entry) or _said_elsewhere(system, entry)
+    return Chain(steps(system)).link(entry) or _said_elsewhere(system, entry)
 
 
 def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:
@@ -164,6 +177,9 @@ def _made(
     if change.kind == "merge":
         yield from ((entry.place, tuple(was.values())) for entry in after)
         return
+    if change.kind == "confirm":
+        yield from ((entry.place, (entry,)) for entry in after)
+        return
     now = {entry.place: entry for entry in after}
     old, new = list(was.values()), list(now.values())
     matcher = SequenceMatcher(None, list(was), list(now), autojunk=False)
@@ -177,7 +193,7 @@ def _made(
                 yield entry.place, (same,)
 
 
-class _Chain:
+class Chain:
     """One look into the past; each change of an entry is followed once."""
 
     def __init__(self, found: Sequence[Step]) -> None:
@@ -217,99 +233,3 @@ def _said_elsewhere(system: Traced, entry: Entry) -> Link:
         ):
             return Link(entry=entry, change=change)
     return Link(entry=entry, change=None)
-
-
-# ── in words ─────────────────────────────────────────────────────────────────────────────────
-
-NOT_RECORDED = "not recorded: written by hand, or before kode kept a history"
-
-_STATES: Mapping[source.State, str] = {
-    "unchanged": "unchanged since",
-    "changed": "changed since",
-    "gone": "no longer there",
-}
-
-_BY = {
-    "user": "you",
-    "model": "the model",
-    "extraction": "a model that summed up",
-    "consolidation": "a model that consolidated",
-    "merge": "a model that judged two entries",
-    "import": "an import",
-}
-
-
-def why(system: Traced, wanted: str) -> str:
-    """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused
-    when there is none."""
-    entries = find(system.entries(), wanted)
-    if len(entries) > 1:
-        listed = [f"  {_named(entry)}" for entry in entries[:LISTED]]
-        more = [f"  ... and {len(entries) - LISTED} more"] if len(entries) > LISTED else []
-        head = f"{len(entries)} entries hold {wanted!r}. Give more of the one you mean:"
-        return "\n".join([head, *listed, *more])
-    if entries:
-        return in_words(trace(system, entries[0]), system.project)
-    for change in system.history.find(wanted):
-        if change.system == system.name and not change.undoes:
-            after = system.sides(change)[1]
-            links = (Link(entry=entry, change=change) for entry in after[:LISTED])
-            texts = [in_words(link, system.project) for link in links]
-            return "\n\n".join(texts) or describe(change)
-    raise MemoryRefused(
-        f"No entry holds {wanted!r}, and no change has that id. `kode memory show` lists the "
-        "entries, `kode memory log` the changes."
-    )
-
-
-def in_words(link: Link, project: Path) -> str:
-    """A chain, the newest link first, what each was made of indented below it. `project` is what
-    paths of code are relative to."""
-    lines = [*_lines(link, project, 0)]
-    sessions = dict.fromkeys(_sessions(link))
-    lines += [f"open: kode session show {session}" for session in sessions]
-    return "\n".join(lines)
-
-
-def describe(change: Change) -> str:
-    """One change on a line: what, by whom, when and where."""
-    when = change.at[:16].replace("T", " ")
-    by = _BY.get(change.who, change.who)
-    turn = f" turn {change.turn}" if change.turn else ""
-    session = f", session {change.session}{turn}" if change.session else ""
-    return f"{change.kind} {change.id} by {by}, {when} UTC{session}"
-
-
-def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
-    indent = "    " * depth
-    yield f"{indent}{_named(link.entry) if not depth else _quoted(link.entry)}"
-    change = link.change
-    if change is None:
-        yield f"{indent}  {NOT_RECORDED}"
-        return
-    yield f"{indent}  {describe(change)}"
-    if change.words:
-        yield f'{indent}  you had asked: "{credentials.redact(change.words)}"'
-    if change.source:
-        state = source.state(project, change.source, change.source_hash)
-        yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
-    if link.made_of:
-        yield f"{indent}  made of:"
-    for parent in link.made_of:
-        yield from _lines(parent, project, depth + 1)
-
-
-def _sessions(link: Link) -> Iterator[str]:
-    if link.change is not None and link.change.session:
-        yield link.change.session
-    for parent in link.made_of:
-        yield from _sessions(parent)
-
-
-def _named(entry: Entry) -> str:
-    id = f"{entry.id}  " if entry.id else ""
-    return f"{id}{_quoted(entry)}  ·  {entry.target}"
-
-
-def _quoted(entry: Entry) -> str:
-    return f'"{shorten(credentials.redact(entry.text), TEXT_CHARS)}"'

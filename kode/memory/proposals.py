@@ -114,7 +114,8 @@ class Proposals(WaitingFolder[Proposal]):
                 f"`kode memory --cwd {proposal.project} approve {proposal.id}`."
             )
         target = _TARGETS.get(system, _TARGETS["tiered"])[proposal.about]
-        return proposal, Addition(target=target, text=proposal.text)
+        source = f"{proposal.client}, which proposed it"
+        return proposal, Addition(target=target, text=proposal.text, source=source)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes a proposal back, or puts one that was taken back down again.

@@ -1,7 +1,7 @@
 """Lines of code that a fact rests on: `path:10-20`, and whether they still read as they did.
 
-Only a hash of the lines is kept. Lines that moved within their file as they were have not changed,
-unless they stood there more than once when they were cited.
+Only a hash of the lines is kept, with the project's that they are of. Lines that moved within their
+file as they were have not changed, unless they stood there more than once when they were cited.
 """
 
 import hashlib
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.history import Author
+from kode.paths import path_hash
 
 MAX_BYTES = 2_000_000
 MAX_LINES = 200
@@ -34,6 +36,7 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
     match = _CITED.fullmatch(source.strip())
     if match is None:
         raise _refused(f"`source` is {source!r}, which names no lines.")
+    scan.check(source)
     path, first, last = match[1], int(match[2]), int(match[3] or match[2])
     file = (root / path).resolve()
     if not file.is_relative_to(root.resolve()):
@@ -47,24 +50,27 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
         )
     cited = lines[first - 1 : last]
     repeated = REPEATED if len(_places(lines, _hash(cited), len(cited))) > 1 else ""
+    digest = f"{_hash(cited)}{repeated}@{path_hash(root)}"
     name = file.relative_to(root.resolve()).as_posix()
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
-    return replace(author, source=where, source_hash=_hash(cited) + repeated)
+    return replace(author, source=where, source_hash=digest)
 
 
 def state(root: Path, source: str, source_hash: str) -> State | None:
-    """What has become of cited lines; None for a source that is no code."""
-    match = _CITED.fullmatch(source) if source_hash else None
-    if match is None:
+    """What has become of cited lines; None for a source that is no code of this project."""
+    digest, _, project = source_hash.partition("@")
+    match = _CITED.fullmatch(source) if digest else None
+    if match is None or project != path_hash(root):
         return None
     first, last = int(match[2]), int(match[3] or match[2])
-    lines = _lines(root / match[1])
+    file = (root / match[1]).resolve()
+    lines = _lines(file) if file.is_relative_to(root.resolve()) else None
     if lines is None:
         return "gone"
-    wanted = source_hash.removesuffix(REPEATED)
+    wanted = digest.removesuffix(REPEATED)
     if _hash(lines[first - 1 : last]) == wanted:
         return "unchanged"
-    if source_hash.endswith(REPEATED):
+    if digest.endswith(REPEATED):
         return "changed"
     return "unchanged" if _places(lines, wanted, last - first + 1) else "changed"
 

@@ -177,7 +177,8 @@ def _followers(system: Undoing, changes: Sequence[Change]) -> list[Change]:
     """What was made from these changes and is in effect, oldest first."""
     if not isinstance(system, Traced):
         return []
-    return lineage.derived(lineage.steps(system), {change.id: change for change in changes})
+    roots = {change.id: change for change in changes}
+    return lineage.derived(lineage.steps_since(system, roots), roots)
 
 
 def _listed(head: str, changes: Sequence[Change], describe: Callable[[Change], str]) -> str:

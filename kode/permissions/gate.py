@@ -374,6 +374,10 @@ BY_PERSON = "The person refused this."
 """How a refusal begins that a person has spoken, for whoever shows the result of a call."""
 
 
+GO_WITHOUT = "Continue without it, or say in your answer what is needed."
+"""How a refusal ends that nobody has spoken; only the model is meant."""
+
+
 def _refusal(answer: Answer) -> str:
     words = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
     return (
@@ -413,8 +417,7 @@ def _with_nobody(decision: Decision) -> Verdict:
     return Verdict(
         allowed=False,
         reason=f"Refused, because nobody is here to be asked. "
-        f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} "
-        "Continue without it, or say in your answer what is needed.",
+        f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} {GO_WITHOUT}",
     )
 
 

@@ -20,6 +20,7 @@ from kode.memory import commands, lineage, source
 from kode.memory.base import BaseMemory, Waiting
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
+from kode.memory.why import why
 
 KINDS = {
     "fact": "Facts",
@@ -117,7 +118,7 @@ async def chain(config: Config, cwd: Path, change: Change) -> str:
     async with _opened(config, cwd) as (system, _):
         if change.undoes or change.system != system.name or not isinstance(system, lineage.Traced):
             return ""
-        return lineage.why(system, change.id)
+        return why(system, change.id)
 
 
 async def approve(config: Config, cwd: Path, id: str) -> str:

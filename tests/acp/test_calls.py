@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 from hypothesis import given
@@ -70,10 +71,12 @@ def test_calls_that_are_not_well_formed_are_shown_all_the_same() -> None:
         ("edit_file", '{"path": 5, "edits": [3, {"old_text": 1}]}'),
         ("write_file", '{"path": "", "content": 3}'),
         ("no_such_tool", "{}"),
-        ("shell", '{"command": ["a"]}'),
+        ("shell", '{"command": ["a"], "timeout_s": NaN}'),
+        ("read_file", '{"offset": 99999999999999}'),
     ):
         call = shown_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
 
         assert call.title
+        assert "NaN" not in json.dumps(dict(call.arguments))
         assert call.locations is None
         assert proposed_edits(call) == []

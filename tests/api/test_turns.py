@@ -225,6 +225,7 @@ async def test_undo_takes_back_what_a_turn_changed(
         await conversation.ask("Write")
         assert (project / "a.txt").exists()
         assert "a.txt" in await conversation.undo()
+        assert "undo" in await conversation.undo()
 
     assert not (project / "a.txt").exists()
 
@@ -268,6 +269,8 @@ async def test_interrupt_ends_the_turn_with_what_there_is(
         async for event in conversation.turn("Think"):
             events.append(event)
             if isinstance(event, TextDelta):
+                with pytest.raises(kode.KodeError, match="A turn is running"):
+                    await conversation.undo()
                 conversation.interrupt()
 
     assert isinstance(events[-1], TurnEnded)

@@ -374,8 +374,8 @@ async def test_load_tells_the_whole_history_before_it_answers(
         cwd=str(place.project), session_id=session, mcp_servers=[]
     )
 
-    told = [update for _, update in zed.updates]
-    assert [one["sessionUpdate"] for one in told] == [
+    sent = [update for _, update in zed.updates]
+    assert [one["sessionUpdate"] for one in sent] == [
         "user_message_chunk",
         "agent_message_chunk",
         "tool_call",
@@ -387,7 +387,7 @@ async def test_load_tells_the_whole_history_before_it_answers(
     assert zed.said() == "I write.Done."
     assert zed.call()["content"][0]["newText"] == "one\ntwo\n"
     assert zed.call()["status"] == "completed"
-    assert told[-1]["title"] == "write a file"
+    assert sent[-1]["title"] == "write a file"
     assert loaded.modes.current_mode_id == "ask"
 
 
@@ -406,6 +406,7 @@ async def test_resume_goes_on_without_the_history(
 
     assert zed.said() == "As I said."
     assert "My name is kode." in str(server.requests[-1].json)
+    assert [one for one in zed.of("session_info_update") if "title" in one] == []
 
 
 async def test_a_session_that_is_open_is_loaded_again_used_or_not(
@@ -815,6 +816,21 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
     assert answer[0].stop_reason == "cancelled"
     last = json.loads(place.session_files[0].read_text().splitlines()[-1])
     assert (last["type"], last["status"]) == ("turn", "interrupted")
+
+
+async def test_sessions_that_are_not_saved_work_and_leave_no_file(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"calls": [WRITE]}, {"text": "done"}, {"text": "yes"}])
+    async with editor(place, "--no-session", "--no-memory") as client:
+        session = await client.open()
+        await client.prompt(session, "write")
+        await client.prompt(session, "is it there?")
+        await client.prompt(session, "/undo")
+
+    assert client.said().startswith("doneyes")
+    assert not (place.project / "a.txt").exists()
+    assert place.session_files == []
 
 
 @pytest.mark.parametrize("name", ["/dev/null", "in.jsonl"])

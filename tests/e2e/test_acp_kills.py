@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.editor import Editor, editor
+from tests.e2e.test_signals import until
 from tests.scripted_server import ScriptedServer
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\n"}}
@@ -79,9 +80,9 @@ async def test_what_was_recorded_before_a_kill_is_loaded_after_it(
             await again.prompt(session, "go on")
 
     assert again.said("user_message_chunk") == "do it"
-    told = json.dumps([update for _, update in loaded])
+    sent = json.dumps([update for _, update in loaded])
     for number, begun in enumerate(client.of("tool_call")):
-        assert begun["toolCallId"] in told, "a call that was shown was recorded before"
+        assert begun["toolCallId"] in sent, "a call that was shown was recorded before"
         call = client.call(number)
         ids = [one["toolCallId"] for one in again.of("tool_call")]
         after = again.call(ids.index(call["toolCallId"]))
@@ -113,6 +114,29 @@ async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
     process.stdin.write(json.dumps(hello).encode() + b"\n")
 
     assert await asyncio.wait_for(process.wait(), 60) == 0
+
+
+async def test_a_client_that_reads_nothing_does_not_keep_kode_from_ending(place: Place) -> None:
+    flood = {"text": "word " * 200_000}
+    with ScriptedServer([flood]) as server:
+        place.url = server.openai_url
+        async with editor(place, "--no-memory") as client:
+            session = await client.open()
+            pipe = client.process.stdout._transport
+            pipe.pause_reading()
+            turn = asyncio.ensure_future(client.prompt(session, "talk"))
+            await asyncio.to_thread(until, lambda: "word word" in recorded(place))
+            client.process.send_signal(signal.SIGTERM)
+            # Not its `wait`, which also waits for the end of the output.
+            await asyncio.to_thread(until, lambda: client.process.returncode is not None, 60.0)
+            pipe.resume_reading()
+            await asyncio.gather(turn, return_exceptions=True)
+
+    assert client.process.returncode == 130
+
+
+def recorded(place: Place) -> str:
+    return "".join(path.read_text() for path in place.session_files)
 
 
 async def test_a_second_signal_does_not_cut_the_closing_short(place: Place) -> None:

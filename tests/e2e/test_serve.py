@@ -227,3 +227,12 @@ def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
     assert place.run("memory", "approve", listed.split()[0]).code == 0
     assert "tabs" in place.run("memory", "show").out
     assert added["id"] in place.run("memory", "log").out
+
+
+def test_where_nobody_talks_to_it_it_ends(place: Place) -> None:
+    for words in ((), ("--memory-only",)):
+        done = place.run("mcp", "serve", *words)
+        assert (done.code, done.out, done.err) == (0, "", "")
+    garbage = place.run("mcp", "serve", stdin="no message\n{}\n[]\n")
+    assert garbage.code == 0
+    assert "Traceback" not in garbage.err

@@ -23,13 +23,13 @@ def is_extraction(request) -> bool:
     return system_of(request).startswith("You write the note of a finished")
 
 
-def run(place: Place, script, *arguments: str):
+def run(place: Place, script, *arguments: str, code: int = 0):
     """One command; returns it with the requests of the agent and those of the memory."""
     with ScriptedServer(script) as server:
         place.url = server.openai_url
         done = place.run(*arguments, "--provider", "openai")
         requests = [request.json for request in server.requests]
-    assert done.code == 0, done.err
+    assert done.code == code, done.err
     own = [request for request in requests if not is_extraction(request)]
     return done, own, [request for request in requests if is_extraction(request)]
 
@@ -158,6 +158,7 @@ def test_a_tool_that_writes_into_the_memory_folder_is_refused(place: Place) -> N
         {"text": "I could not."},
     ]
 
-    run(place, script, "run", "write it", "--permission-mode", "full")
+    done, _, _ = run(place, script, "run", "write it", "--permission-mode", "full", code=1)
 
+    assert "belongs to kode; no tool writes there" in done.err
     assert not target.exists()

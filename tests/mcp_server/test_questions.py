@@ -173,10 +173,12 @@ async def test_a_call_does_not_wait_for_a_person_longer_than_it_was_told(
         return ElicitResult(action="accept", content={"choice": "once"})
 
     async with connect(slow) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.2)
+        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.1)
+        while state["status"] == "working":
+            state = await call("kode_wait", session=state["session"], wait_s=0.1)
         assert state["status"] == "asks"
         assert "person" in state["question"]["asked"]
-        state = await call("kode_wait", session=state["session"], wait_s=0.2)
+        state = await call("kode_wait", session=state["session"], wait_s=0.1)
         assert state["status"] == "asks"
         reads.set()
         state = await call("kode_wait", session=state["session"])
@@ -196,7 +198,9 @@ async def test_an_answer_of_the_client_withdraws_the_form(
         raise AssertionError
 
     async with connect(never) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.2)
+        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.1)
+        while state["status"] == "working":
+            state = await call("kode_wait", session=state["session"], wait_s=0.1)
         question = state["question"]["id"]
         done = await call("kode_answer", session=state["session"], question=question, choice="no")
 

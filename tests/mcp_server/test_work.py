@@ -4,7 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kode import paths
+from kode.mcp_server import talks
+from kode.mcp_server.talks import Talks
+from kode.session import log
 from kode.session.index import list_sessions
 from tests.mcp_server.conftest import Connect
 
@@ -31,7 +36,7 @@ async def test_a_task_is_done_in_a_session_that_stays_on_disk(
 async def test_a_call_returns_after_its_wait_and_the_next_one_goes_on_from_the_cursor(
     connect: Connect, play: Any, project: Path
 ) -> None:
-    play(WRITING, {"text": "slow", "delay_s": 0.5})
+    play(WRITING, {"text": "slow", "delay_s": 1.0})
     async with connect() as call:
         first = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit", wait_s=0)
         assert first["status"] == "working"
@@ -51,7 +56,7 @@ async def test_a_call_returns_after_its_wait_and_the_next_one_goes_on_from_the_c
 async def test_a_reply_is_the_next_turn_and_while_one_runs_a_word_on_it(
     connect: Connect, play: Any, project: Path
 ) -> None:
-    play({**WRITING, "delay_s": 0.3}, {"text": "with tabs"}, {"text": "second"})
+    play({**WRITING, "delay_s": 1.0}, {"text": "with tabs"}, {"text": "second"})
     async with connect() as call:
         first = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit", wait_s=0)
         session = first["session"]
@@ -147,3 +152,60 @@ async def test_a_client_that_asks_for_progress_gets_each_line_as_it_comes(
 
     assert any("write_file a.txt" in line for line in lines)
     assert [line.split()[0] for line in lines] == [str(n + 1) for n in range(len(lines))]
+
+
+async def test_one_session_too_many_closes_the_idle_one_and_none_that_works(
+    connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talks, "MAX_OPEN", 2)
+    play({"text": "slow", "delay_s": 60}, {"text": "never"})
+    async with connect() as call:
+        slow = await call("kode_start", prompt="slow", cwd=str(project), wait_s=0)
+        play({"text": "done"})
+        first = await call("kode_start", prompt="first", cwd=str(project))
+        await call("kode_start", prompt="second", cwd=str(project))
+        rows = (await call("kode_sessions"))["sessions"]
+        status = {row["task"]: row["status"] for row in rows}
+        assert status == {"slow": "working", "first": "closed", "second": "done"}
+        play({"text": "slow", "delay_s": 60})
+        again = await call("kode_reply", session=first["session"], prompt="more", wait_s=0)
+        assert again["status"] == "working"
+        fault = await call.fault("kode_start", prompt="third", cwd=str(project))
+        await call("kode_stop", session=slow["session"])
+        await call("kode_stop", session=first["session"])
+
+    assert "kode_stop" in fault
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_taken(
+    connect: Connect, play: Any, project: Path
+) -> None:
+    play({"text": "done"})
+    async with connect() as call:
+        state = await call("kode_start", prompt="x", cwd=str(project))
+        await call("kode_stop", session=state["session"])
+        elsewhere, _ = log.load(paths.home(), state["session"])
+        fault = await call.fault("kode_reply", session=state["session"], prompt="x")
+        elsewhere.close()
+        unknown = await call.fault("kode_reply", session="20200101-000000-aaaaaa", prompt="x")
+
+    assert "open in another kode" in fault
+    assert "no session" in unknown
+
+
+async def test_a_fault_of_kode_s_own_names_its_report_and_ends_nothing(
+    connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play({"text": "done"})
+
+    def broken(self: Talks, limit: int) -> None:
+        raise ZeroDivisionError("of the test")
+
+    monkeypatch.setattr(Talks, "listed", broken)
+    async with connect() as call:
+        fault = await call.fault("kode_sessions")
+        state = await call("kode_start", prompt="x", cwd=str(project))
+
+    assert "ZeroDivisionError" in fault
+    assert str(paths.home() / "logs") in fault
+    assert state["status"] == "done"

@@ -11,7 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
-from kode.memory import commands
+from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.commands import memory_command, run_command
 from kode.memory.history import Author, Change
 from kode.memory.notes import maintenance
@@ -78,8 +78,8 @@ async def test_a_person_is_asked(tmp_path, monkeypatch):
     first = await add(system, "likes tabs")
     await memory_command(system, ["replace", "user", "likes tabs", "likes spaces"])
     asked = []
-    parser = commands._Parser(prog="memory")
-    commands.add_commands(parser)
+    parser = CommandParser(prog="memory")
+    add_commands(parser)
     arguments = parser.parse_args(["undo", first])
 
     with pytest.raises(MemoryRefused):

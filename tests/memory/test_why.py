@@ -420,3 +420,37 @@ async def test_a_sensitive_note_is_only_named(tmp_path):
 
     assert "a sensitive note" in told
     assert "9876" not in told
+
+
+async def test_an_entry_that_was_superseded_or_removed_says_by_what(tmp_path):
+    judge = Judge("update")
+    system = await opened(tmp_path, model=judge)
+    await memory_command(system, ["add", "user", "the port is 80"])
+    await use(system, action="add", target="user", content="the port is 81")
+
+    superseded = await memory_command(system, ["why", "port is 80"])
+    await memory_command(system, ["remove", "user", "81"])
+    removed = await memory_command(system, ["why", "port is 81"])
+
+    assert superseded.startswith('"the port is 80"  ·  facts/user.md\n  add ')
+    assert '\nsuperseded by "the port is 81": merge ' in superseded
+    assert "no longer there: remove " in removed
+
+
+async def test_a_spoiled_row_of_the_history_stands_in_no_way(tmp_path):
+    system = await notes_life.opened(tmp_path)
+    spoiled = Change(
+        kind="remember",
+        target="notes/x",
+        system="notes",
+        who="model",
+        after=("{spoiled",),
+        source="app.py:1",
+        source_hash="0@0",
+    )
+    system.history.append(spoiled)
+    await memory_command(system, ["add", "note", "likes tabs"])
+
+    assert "by you" in await memory_command(system, ["why", "tabs"])
+    assert (await system.inject("start")).system == ""
+    assert "undid" in await memory_command(system, ["undo"])

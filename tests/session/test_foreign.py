@@ -167,6 +167,25 @@ def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
     assert outline(session)[1:] == ["user | second", "assistant | done again"]
 
 
+def test_what_was_said_while_claude_code_worked_is_no_turn_of_its_own(tmp_path: Path) -> None:
+    queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use tabs"}
+    lines = [
+        {"type": "attachment", "attachment": {"type": "skill_listing"}, "uuid": "x"},
+        claude_line("user", "u1", None, "make it"),
+        claude_line("assistant", "a1", "u1", "I begin"),
+        {"type": "attachment", "attachment": queued, "uuid": "q", "parentUuid": "a1"},
+        claude_line("assistant", "a2", "q", "with tabs", timestamp="2026-05-01T10:00:00Z"),
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    session = loaded(tmp_path / "home", file)
+
+    said = ["user | make it", "assistant | I begin", "user | use tabs", "assistant | with tabs"]
+    assert outline(session) == said
+    assert session.turns == 1
+    assert session.header.created_at == "2026-05-01T10:00:00Z"  # the only time that is known
+
+
 def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "a.jsonl"
     file.write_bytes(CODEX.read_bytes())

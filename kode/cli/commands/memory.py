@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def add_arguments(parser: Parser) -> None:
-    from kode.memory.commands import add_commands
+    from kode.memory.command_line import add_commands
 
     parser.add_argument("--memory", metavar="SYSTEM", help="another system than the configured one")
     parser.add_argument("--cwd", metavar="DIR", help="the project to look at")

@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from kode.messages import Text
     from kode.permissions.gate import Ask
 
-NOTHING_DONE = (
-    "Nothing was done: every call that could do more than read was refused, as nobody is here to "
-    "be asked. `--permission-mode auto-edit` allows edits, `--allow RULE` what the rule names; "
-    "`denials` has the flag for each call."
-)
-
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code."""
@@ -144,8 +138,19 @@ async def _turn(conversation: "Conversation", form: "Form | None", text: str) ->
         ended = await structured_turn(conversation, text, form)
     nobody = conversation.ask is None and conversation.mode != "plan"
     if nobody and ended.status == "success" and ended.held_back and not ended.acted:
-        return replace(ended, status="error", error=NOTHING_DONE)
+        return replace(ended, status="error", error=_nothing_done(ended))
     return ended
+
+
+def _nothing_done(ended: TurnEnded) -> str:
+    from kode.permissions.gate import GO_WITHOUT
+
+    first = ended.denials[0]
+    why = first.reason.removesuffix(GO_WITHOUT).strip()
+    return (
+        "Nothing was done: every call that was to do more than read was refused. "
+        f"{first.tool} {one_line(first.subject)}: {why}"
+    )
 
 
 async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:

@@ -121,7 +121,7 @@ def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
 
 def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
     """The words of `/memory`."""
-    from kode.memory.commands import add_commands
+    from kode.memory.command_line import add_commands
 
     parser = argparse.ArgumentParser(add_help=False)
     add_commands(parser)

@@ -164,7 +164,7 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 async def remember(state: PromptState, argument: str) -> None:
     """Keeps a fact in the memory in use, as `/memory add`: in the place named before a colon, else
     in the one for what is about the person."""
-    from kode.memory.commands import TARGETS
+    from kode.memory.command_line import TARGETS
 
     known = [name for name in TARGETS[state.conversation.config.memory.system] if name != "NAME"]
     target, colon, text = argument.partition(":")

@@ -229,7 +229,8 @@ class Journal(ProjectMemory):
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
-        author, text = self._author("user"), addition.text.strip()
+        author = replace(self._author("user"), source=addition.source)
+        text = addition.text.strip()
         async with locked(self.files.root):
             if addition.target == "memory":
                 done = self._committer.add_line(text, author)

@@ -6,18 +6,19 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
 from kode.memory.base import Waiting
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
 from kode.memory.notes.note import SOUL_CHARS, Note, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.stale import Doubt
 
 RULES = 10
 RULES_CHARS = 10_000
@@ -104,6 +105,21 @@ async def context_pack(
         chosen += store.get(kinds)
     fresh = {note.id: note for note in chosen if note.id not in shown}
     return list(fresh.values())[:PACK]
+
+
+def marked(notes: Iterable[Note], doubts: Mapping[Place, Doubt]) -> list[Note]:
+    """The notes as a model is shown them: what may be stale says so."""
+    found = ((note, doubts.get(("notes", note.id))) for note in notes)
+    return [
+        replace(note, content=f"{doubt.mark}{note.content}") if doubt else note
+        for note, doubt in found
+    ]
+
+
+def marked_context(context: AgentContext, doubts: Mapping[Place, Doubt]) -> AgentContext:
+    """The same of rules and summaries."""
+    rules, summaries = (tuple(marked(x, doubts)) for x in (context.rules, context.summaries))
+    return replace(context, rules=rules, summaries=summaries)
 
 
 def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:

@@ -17,12 +17,12 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused, StorageError
-from kode.memory import embed
+from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change, Who
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.jobs import asks_to_remember
@@ -33,6 +33,7 @@ from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.stale import Doubt
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -50,6 +51,7 @@ ADDED: Mapping[str, Kind] = {
     "rule": "rule",
 }
 """What a person calls a kind of note."""
+ADD_OPTIONS = ("--scope", "--tag", "--ttl-days", "--evidence", "--sensitive")
 
 _SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryRefused, StorageError, BusyError)
@@ -88,6 +90,7 @@ class Notes(BaseMemory):
         self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
         self._in_prompt: frozenset[str] = frozenset()
         self._first_pack = not self._shown
+        self._doubts: Mapping[Place, Doubt] = {}
         if not context.read_only:
             await self.writer.first_soul()
 
@@ -95,7 +98,8 @@ class Notes(BaseMemory):
         if reason == "compacted":
             self._shown.clear()
             self._first_pack = True
-        context = pack.agent_context(self.store)
+        self._doubts = stale.doubts(self, self._context.now().date())
+        context = pack.marked_context(pack.agent_context(self.store), self._doubts)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -116,7 +120,7 @@ class Notes(BaseMemory):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(notes, pack.PACK_CHARS)
+        lines = pack.fitting(pack.marked(notes, self._doubts), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         if not lines:
             return ""
@@ -151,14 +155,15 @@ class Notes(BaseMemory):
         return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        context = pack.agent_context(self.store)
+        doubts = stale.doubts(self, self._context.now().date())
+        context = pack.marked_context(pack.agent_context(self.store), doubts)
         seen = {note.id for note in context.notes}
         wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
         others = [note for note in self.store.get(wanted) if note.id not in seen]
         sections = (
             ("Soul", (context.soul,) if context.soul else ()),
             ("Rules", context.rules),
-            ("Notes", (*context.summaries, *others[:SNAPSHOT_NOTES])),
+            ("Notes", (*context.summaries, *pack.marked(others[:SNAPSHOT_NOTES], doubts))),
         )
         return tuple(
             SnapshotSection(
@@ -191,7 +196,8 @@ class Notes(BaseMemory):
         ranked = [(text_of(one.note), one.ranked) for one in found]
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)
         ids = [hit.where.removeprefix("notes/") for hit in hits]
-        notes = self.store.by_ids(ids)
+        doubts = stale.doubts(self, self._context.now().date())
+        notes = {note.id: note for note in pack.marked(self.store.by_ids(ids).values(), doubts)}
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
 
     async def after_change(self) -> None:
@@ -219,6 +225,7 @@ class Notes(BaseMemory):
         if addition.target == "soul":
             addition.refuse_options("the soul", allowed=())
             return self._report(await self.writer.update_soul(addition.text, who="user"))
+        addition.refuse_options(SYSTEM, allowed=ADD_OPTIONS)
         kind = ADDED[addition.target]
         outcome = await self.writer.remember(
             addition.text,
@@ -229,6 +236,7 @@ class Notes(BaseMemory):
             evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
             sensitivity="sensitive" if addition.sensitive else "normal",
             in_project=addition.scope == "project",
+            origin=addition.source,
             who="user",
         )
         return self._report(outcome)
@@ -242,7 +250,10 @@ class Notes(BaseMemory):
         return pack.entries(self.store.everything())
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        before, after = self.store.sides(change)
+        try:
+            before, after = self.store.sides(change)
+        except MemoryRefused:  # a row that a person or another program has spoiled
+            return [], []
         return pack.entries(before), pack.entries(after)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:

@@ -64,15 +64,18 @@ class NoteWriter:
         job_id: str | None = None,
         untrusted: Untrusted = "",
         source: str | None = None,
+        origin: str = "",
         who: Who | None = None,
         change: str = "remember",
         supersedes: tuple[Note, ...] = (),
     ) -> Kept:
         """A new note, which may stand in the place of others; `change` is the history's word for
-        it. Raises: MemoryRefused, StorageError, BusyError."""
+        it, `origin` what it is from where that is no code. Raises: MemoryRefused, StorageError,
+        BusyError."""
         if kind == "soul":
             raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
         author = self._author(who, source)
+        author = replace(author, source=origin) if origin else author
         now = self._store.now()
         note = Note(
             id=new_id(now),

@@ -35,6 +35,18 @@ def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
+def confirmed(file: FactFile, entry: str) -> Edit:
+    """The entry stays as it is, and rests on what is cited for it now."""
+    return Edit(
+        kind="confirm",
+        line=f"confirmed in {file.label} {_quoted(entry)}",
+        entries=file.entries,
+        before=(entry,),
+        after=(entry,),
+        position=file.entries.index(entry),
+    )
+
+
 def added(file: FactFile, text: str, *, near: Sequence[str] = (), reason: str = "") -> Edit:
     """The text at the end; `near` are entries that nobody could compare it with."""
     listed = " and ".join(map(_quoted, near))
@@ -119,7 +131,8 @@ def undone(file: FactFile, change: Change) -> Edit:
     gone = [entry for entry in change.after if entry not in file.entries]
     put_there = set(change.after) - set(change.before)
     taken_out = set(change.before) - set(change.after)
-    if put_there <= set(gone) and taken_out <= set(file.entries):
+    confirms = change.before == change.after and not gone
+    if not confirms and put_there <= set(gone) and taken_out <= set(file.entries):
         raise nothing_left(
             change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
         )

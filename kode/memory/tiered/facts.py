@@ -6,13 +6,14 @@ Here: the format, where the files are, and reading and replacing them under the 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from kode import credentials, durable
 from kode import messages as plain
 from kode.errors import MemoryRefused
+from kode.memory.stale import Doubt
 from kode.memory.stored import locked, plain_lines, read_text
 from kode.paths import path_hash
 
@@ -37,6 +38,19 @@ class FactFile:
     """In the file's order, trimmed, none empty."""
     limit: int
     """Characters the file may hold."""
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    """Of entries that may not hold any more."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The entries as a model is shown them: what has expired is not among them, and what may be
+        stale says so."""
+        known = ((entry, self.doubts.get(entry)) for entry in self.entries)
+        return tuple(
+            f"{doubt.mark}{entry}" if doubt else entry
+            for entry, doubt in known
+            if doubt is None or not doubt.expired
+        )
 
     @property
     def size(self) -> int:

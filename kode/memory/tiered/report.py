@@ -22,7 +22,10 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
             change = origins.get(entry)
             came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")
-            lines += [f"  - {text}", came]
+            doubt = file.doubts.get(entry)
+            hidden = ": not shown to a model" if doubt and doubt.expired else ""
+            stale = [f"    (may be stale: {doubt.why}{hidden})"] if doubt else []
+            lines += [f"  - {text}", came, *stale]
         parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))

@@ -42,7 +42,7 @@ class Searcher:
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; nothing for a query that matches nothing."""
-        facts = [Text(file.label, entry) for file in files for entry in file.entries]
+        facts = [Text(file.label, entry) for file in files for entry in file.shown]
         found = await self._finder.find(query, facts, k)
         for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
             episode = self._index.files.read(session_id)

@@ -19,7 +19,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, scan
+from kode.memory import embed, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory, Waiting
 from kode.memory.frame import Recording
@@ -107,7 +107,7 @@ class Tiered(BaseMemory):
         self._searcher.restore_shown(shown if isinstance(shown, list) else [])
 
     async def inject(self, reason: InjectReason) -> Injection:
-        files = [file for file in self.layers(notice=True) if file.entries]
+        files = [file for file in self.layers(notice=True) if file.shown]
         if not files and not self._lines:
             return Injection()
         sections = [_section(file) for file in files]
@@ -152,7 +152,7 @@ class Tiered(BaseMemory):
         sections = []
         for target, title in (("user", "User Profile"), ("env", "Environment")):
             files = [f for f in self.layers() if f.target == target and f.entries]
-            content = "\n§\n".join(entry for file in files for entry in file.entries)
+            content = "\n§\n".join(entry for file in files for entry in file.shown)
             if content:
                 masked = credentials.redact(content)
                 sections.append(SnapshotSection(title=title, content=masked))
@@ -170,21 +170,25 @@ class Tiered(BaseMemory):
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
-    def author(self, source: str | None = None) -> Author:
-        """The model, in this turn, resting on cited code. Raises: MemoryRefused."""
-        return self._author("model", source=source)
+    def author(self, source: str | None = None, until: str | None = None) -> Author:
+        """The model, in this turn, resting on cited code or holding until a day. Raises:
+        MemoryRefused."""
+        return self._author("model", source=source, until=until)
 
     def default_scope(self, target: Target) -> Scope:
         return self._store.default_scope(target)
 
     def layers(self, *, notice: bool = False) -> list[FactFile]:
-        """The fact files that apply here, global before project; one that cannot be read is left
-        out, and reported with `notice`."""
+        """The fact files that apply here, global before project, with what may not hold any more;
+        one that cannot be read is left out, and reported with `notice`."""
         files = []
+        found = stale.doubts(self, self._context.now().date())
         for target in TARGETS:
             for scope in SCOPES:
                 try:
-                    files.append(self._store.read(target, scope))
+                    file = self._store.read(target, scope)
+                    doubts = stale.of_texts(found, self._store.name_of(file))
+                    files.append(replace(file, doubts=doubts))
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
@@ -257,28 +261,39 @@ class Tiered(BaseMemory):
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.refuse_options(SYSTEM, allowed=("--scope",))
+        addition.refuse_options(SYSTEM, allowed=("--scope", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
-        return await self.edit_facts("add", target, addition.scope, [addition.text])
+        author = replace(self._author("user", until=addition.until), source=addition.source)
+        return await self._edit(author, "add", target, addition.scope, [addition.text])
 
     async def edit_facts(
         self, command: str, target: Target, scope: Scope | None, texts: Sequence[str]
     ) -> str:
-        """`add TEXT`, `replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
+        """`replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
+        return await self._edit(self._author("user"), command, target, scope, texts)
+
+    async def _edit(
+        self,
+        author: Author,
+        command: str,
+        target: Target,
+        scope: Scope | None,
+        texts: Sequence[str],
+    ) -> str:
         self._check_writable()
         where = scope or self.default_scope(target)
         match command, list(texts):
             case "add", [text]:
-                outcome = await self.writer.add(target, where, text, self._author("user"))
+                outcome = await self.writer.add(target, where, text, author)
             case "replace", [old, new]:
-                outcome = await self.writer.replace(target, where, old, new, self._author("user"))
+                outcome = await self.writer.replace(target, where, old, new, author)
             case "remove", [old]:
-                outcome = await self.writer.remove(target, where, old, self._author("user"))
+                outcome = await self.writer.remove(target, where, old, author)
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, self._author("user"))
+                outcome = await self.writer.consolidate(target, where, author)
             case _:
                 raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
@@ -311,7 +326,7 @@ class Tiered(BaseMemory):
 
 def _section(file: FactFile) -> str:
     head = f"── {TITLES[file.target, file.scope]} · {file.fill} ──"
-    text = "\n§\n".join(file.entries)
+    text = "\n§\n".join(file.shown)
     most = SHOWN_OVER_LIMIT * file.limit
     if len(text) > most:
         text = text[:most] + f"\n[... {len(text) - most} characters over the limit, not shown]"

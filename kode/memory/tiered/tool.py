@@ -60,6 +60,7 @@ def memory_tool(facts: "Tiered") -> Tool:
         source: Annotated[
             str | None, "for add and replace: the code it rests on, as path:line-line"
         ] = None,
+        until: Annotated[str | None, "for add and replace: last day it holds, YYYY-MM-DD"] = None,
         scope: Annotated[
             Scope | None,
             "global: everywhere; project: here only. Default: user global, env project",
@@ -73,7 +74,7 @@ def memory_tool(facts: "Tiered") -> Tool:
             if action == "episodes":
                 text = await facts.read_episodes(query or content or old_text or "")
                 return ToolOutput(text=text, summary="episodes")
-            author = facts.author(source)
+            author = facts.author(source, until)
             outcome = await _change(facts, author, action, target, content, old_text, scope)
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
@@ -122,7 +123,7 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
 def _everything(facts: "Tiered") -> str:
     files = facts.layers()
     parts = [
-        f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.entries) or "(empty)")
+        f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.shown) or "(empty)")
         for file in files
     ]
     return frame.framed("All facts on disk now.", "\n\n".join(parts))

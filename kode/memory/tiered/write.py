@@ -65,7 +65,7 @@ class FactWriter:
             await self._review.note(self._store.name_of(file), plan.unjudged, text)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _planned(file, text, plan),
+            lambda file: _planned(file, text, plan, author),
             author,
         )
 
@@ -206,12 +206,13 @@ class FactWriter:
         return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)
 
 
-def _planned(file: FactFile, text: str, plan: Plan) -> Edit:
+def _planned(file: FactFile, text: str, plan: Plan, author: Author) -> Edit:
     """The plan on the file as it is now: where what was compared with has gone meanwhile, the text
     is added, which loses nothing."""
     for entry in (text, plan.known):
         if entry in file.entries:
-            return edits.known(file, entry)
+            is_new = author.source_hash or author.until
+            return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
     if plan.entry in file.entries:
         return edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
     return edits.added(file, text, near=plan.unjudged, reason=plan.reason)

@@ -10,7 +10,7 @@ from typing import Any
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, when
+from kode.memory import embed, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Addition, Waiting, only_waiting, reason_of
 from kode.memory.frame import transcript
@@ -81,7 +81,9 @@ class Vault(ProjectMemory):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        desk = Desk(writer=self._writer, author=self._citing_model, now=self.now)
+        desk = Desk(
+            writer=self._writer, author=self._citing_model, now=self.now, stale=self._stale_in
+        )
         return vault_tools(desk)
 
     async def after_turn(self, turn: Turn) -> None:
@@ -138,7 +140,9 @@ class Vault(ProjectMemory):
         for name in filter(is_facts, self.files.names()):
             text = credentials.redact(self._text(name)).strip()
             if text:
-                sections.append(SnapshotSection(title=name, content=text))
+                doubtful = credentials.redact(self._stale_in(name)).strip()
+                content = f"({doubtful})\n{text}" if doubtful else text
+                sections.append(SnapshotSection(title=name, content=content))
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
@@ -182,7 +186,8 @@ class Vault(ProjectMemory):
             path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
             is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
             entry = f"- {addition.text}" if is_line else addition.text
-        outcome = await self._writer.append(path, entry, self._author("user"), self.now())
+        author = replace(self._author("user"), source=addition.source)
+        outcome = await self._writer.append(path, entry, author, self.now())
         return self._report(outcome)
 
     async def waiting(self) -> list[Waiting]:
@@ -309,6 +314,11 @@ class Vault(ProjectMemory):
             )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _stale_in(self, name: str) -> str:
+        doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
+        held = [text for text in doubts if text in self._text(name)]
+        return "".join(f' May be stale: "{text}" ({doubts[text].why}).' for text in held)
 
     def _citing_model(self, source: str | None) -> Author:
         return self._author("model", source=source)

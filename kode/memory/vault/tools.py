@@ -39,6 +39,8 @@ class Desk:
     author: Callable[[str | None], Author]
     """By the code that a change rests on."""
     now: Callable[[], datetime]
+    stale: Callable[[str], str] = lambda name: ""
+    """What of a file may not hold any more, sentences that begin with a space."""
 
 
 def vault_tools(desk: Desk) -> tuple[Tool, ...]:
@@ -60,7 +62,8 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         """Read a file of long-term memory: what is known about the user, the project, past work."""
         with told_to_model():
             name, text = writer.read(path)
-        framed = frame.framed(f"The memory file {name}.", text.rstrip("\n"))
+        stale = desk.stale(name)
+        framed = frame.framed(f"The memory file {name}.{stale}", text.rstrip("\n"))
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
     @tool(effect="memory", subject="path")

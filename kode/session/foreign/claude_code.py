@@ -7,7 +7,7 @@ A message of the model may be cut over several lines; results are messages of th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kode.messages import Part, Role, Text, ToolResult
-from kode.session.entries import CompactionEntry, RewindEntry, timestamp
+from kode.session.entries import CompactionEntry, RewindEntry
 from kode.session.foreign.lines import (
     Agent,
     Foreign,
@@ -16,6 +16,7 @@ from kode.session.foreign.lines import (
     a_text,
     call_of,
     entries_of,
+    first_time,
     read_lines,
     texts,
     thought,
@@ -45,9 +46,10 @@ def read(data: bytes) -> Foreign:
     spoken = [line for line in lines if _is_spoken(line)]
     on_path = _on_path(lines, spoken)
     kept = [line for line in spoken if on_path(line)]
-    entries, orphans = entries_of(piece for line in kept for piece in _pieces(line))
+    began = first_time(lines)
+    entries, orphans = entries_of(piece for line in kept for piece in _pieces(line, began))
     abandoned, more = entries_of(
-        piece for line in spoken if not on_path(line) for piece in _pieces(line)
+        piece for line in spoken if not on_path(line) for piece in _pieces(line, began)
     )
     if abandoned:
         entries += [*abandoned, RewindEntry(to=abandoned[0].id, at=abandoned[-1].at)]
@@ -70,7 +72,18 @@ def read(data: bytes) -> Foreign:
 
 def _is_spoken(line: Line) -> bool:
     """Subagents have lines of their own, the sidechains."""
-    return line.get("type") in ("user", "assistant") and not line.get("isSidechain")
+    if line.get("isSidechain"):
+        return False
+    return line.get("type") in ("user", "assistant") or bool(_queued(line))
+
+
+def _queued(line: Line) -> str:
+    """What the person said while the model worked; "" for any other line."""
+    attached = line.get("attachment")
+    if not isinstance(attached, dict) or attached.get("type") != "queued_command":
+        return ""
+    text = texts(attached.get("prompt"))
+    return "" if text.lstrip().startswith(_HARNESS) else text
 
 
 def _on_path(lines: Sequence[Line], spoken: Sequence[Line]) -> Callable[[Line], bool]:
@@ -126,9 +139,12 @@ def _message(line: Line) -> Mapping[str, object]:
     return message if isinstance(message, dict) else {}
 
 
-def _pieces(line: Line) -> Iterator[Said | CompactionEntry]:
-    message, at = _message(line), time_of(line, timestamp(0))
+def _pieces(line: Line, began: str) -> Iterator[Said | CompactionEntry]:
+    message, at = _message(line), time_of(line, began)
     content = message.get("content")
+    if text := _queued(line):
+        said = Text(text=text, source="steering")
+        yield Said(role="user", part=said, at=at, group=a_text(line, "uuid"))
     if line.get("isCompactSummary"):
         yield CompactionEntry(summary=texts(content), at=at)
         return

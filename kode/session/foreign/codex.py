@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kode.messages import Part, Text, ToolResult
-from kode.session.entries import CompactionEntry, timestamp
+from kode.session.entries import CompactionEntry
 from kode.session.foreign.lines import (
     Agent,
     Foreign,
@@ -15,6 +15,7 @@ from kode.session.foreign.lines import (
     a_text,
     call_of,
     entries_of,
+    first_time,
     read_lines,
     texts,
     thought,
@@ -43,7 +44,7 @@ def is_one(lines: Sequence[Line]) -> bool:
 def read(data: bytes) -> Foreign:
     """The session of a file for which `is_one` holds."""
     lines, damaged = read_lines(data)
-    items = list(_unwrapped(lines))
+    items = list(_unwrapped(lines, first_time(lines)))
     meta = next((item for kind, item, _ in items if kind == "session_meta"), {})
     contexts = [item for kind, item, _ in items if kind == "turn_context"]
     model = next((m for one in reversed(contexts) if (m := a_text(one, "model"))), "")
@@ -68,8 +69,7 @@ _Item = tuple[str, Line, str]
 """The kind of a line, what is in it, and when it was written."""
 
 
-def _unwrapped(lines: Iterable[Line]) -> Iterator[_Item]:
-    at = timestamp(0)
+def _unwrapped(lines: Iterable[Line], at: str) -> Iterator[_Item]:
     for line in lines:
         at = time_of(line, at)
         payload = line.get("payload")

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from kode.messages import Part, Role, Thinking, ToolCall, ToolResult
-from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry
+from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, timestamp
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAME_CHARS = 64
@@ -90,6 +90,11 @@ def time_of(line: Line, otherwise: str) -> str:
     except ValueError:
         return otherwise
     return at
+
+
+def first_time(lines: Iterable[Line]) -> str:
+    """When a session began, as its lines say; now where none says it."""
+    return next((at for line in lines if (at := time_of(line, ""))), "") or timestamp()
 
 
 def call_of(id: str, name: str, arguments: Any) -> ToolCall:

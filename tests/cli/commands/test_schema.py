@@ -17,6 +17,8 @@ from kode.cli.screen.output import event_object, failure_object, result_object, 
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.session.entries import AnyEntry, Header, line_of
+from kode.subagents.protocol import Section, Snapshot, Task
+from kode.subagents.protocol import line_of as sent
 
 KEPT = Path(__file__).parent / "data" / "schemas"
 ANY = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
@@ -89,6 +91,15 @@ def test_an_event_of_another_kind_or_without_a_field_does_not_fit() -> None:
 )
 def test_messages_fit_that_are_taken(line: dict[str, Any]) -> None:
     fits("messages", line)
+
+
+def test_the_files_of_a_subagent_fit() -> None:
+    task = Task(goal="Measure a.txt", permission_mode="plan", agent="reviewer")
+    sections = (Section(title="Environment", content="Uses tabs."),)
+    snapshot = Snapshot(system="tiered", created_at="2026-01-02T03:04:05Z", sections=sections)
+
+    fits("task", task.model_dump(mode="json", exclude_none=True))
+    fits("snapshot", json.loads(sent(snapshot)))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

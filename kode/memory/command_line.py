@@ -1,0 +1,128 @@
+"""The command line of `kode memory ...` and `/memory ...`: its words, its options, its faults."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kode.errors import ConfigError
+
+LOG_LINES = 20
+
+TARGETS: Mapping[str, Sequence[str]] = {
+    "tiered": ("user", "env"),
+    "vault": ("user", "preferences", "project", "episodes", "NAME"),
+    "journal": ("memory", "history"),
+    "notes": ("note", "log", "rule", "summary", "soul"),
+}
+"""What `add` takes in each system; where NAME is among it, any other name too."""
+
+TARGETS_HELP = """\
+targets:
+  tiered   user     a fact about you, in every prompt
+           env      one about machine and project
+  vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
+           episodes an entry of this month
+  journal  memory   a line of MEMORY.md, in every prompt
+           history  an entry of the log
+  notes    note     a note, or log, found when it fits
+           rule     one that is in every prompt
+           summary  what was done
+           soul     who kode is for you, in place of what it was
+"""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`.
+
+    Returns the commands' own parsers, for flags that a face wants to take after the command too.
+    """
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
+    show = commands.add_parser("show", help="what the next session will see; with ID an episode")
+    show.add_argument("id", nargs="?", metavar="ID", help="one episode, whole")
+    show.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
+    episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
+    episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
+    commands.add_parser("status", help="which system, how full, what is pending")
+    search = commands.add_parser("search", help="facts and past sessions, with scores")
+    search.add_argument("query", nargs="+")
+    search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
+    log = commands.add_parser("log", help="the last changes, with reasons")
+    log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
+    why = commands.add_parser("why", help="where an entry came from, back to who said it")
+    why.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
+    undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
+    which = undo.add_mutually_exclusive_group()
+    which.add_argument("id", nargs="?", metavar="ID")
+    which.add_argument("--session", metavar="SESSION", help="all that this session changed")
+    undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
+    approve = commands.add_parser("approve", help="let what came from untrusted content be used")
+    approve.add_argument("id", nargs="?", metavar="ID")
+    export = commands.add_parser("export", help="all of it as lines of JSON")
+    export.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
+    import_.add_argument("file", type=Path, metavar="FILE")
+    copy = commands.add_parser("copy", help="carry over what another system remembers")
+    copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
+    copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
+    copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
+    add = commands.add_parser(
+        "add",
+        help="keep something yourself",
+        description="Keeps what you write, in the place of the system in use that TARGET names.",
+        epilog=TARGETS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = (target for targets in TARGETS.values() for target in targets if target != "NAME")
+    known = _Offered(dict.fromkeys(names))
+    add.add_argument("target", metavar="TARGET", choices=known)
+    add.add_argument("text", nargs="+", metavar="TEXT")
+    add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
+    add.add_argument("--until", metavar="DAY", help="tiered: the last day it holds, as 2026-03-06")
+    add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
+    add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
+    add.add_argument("--evidence", action="append", default=[], help="notes: what showed a rule")
+    add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
+    for name, words, what in (
+        ("replace", ("old", "new"), "replace the one fact that contains OLD"),
+        ("remove", ("old",), "forget the one fact that contains OLD"),
+        ("consolidate", (), "say the same in less (asks the model)"),
+    ):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("target", choices=("user", "env"))
+        for word in words:
+            command.add_argument(word)
+        command.add_argument("--scope", choices=("global", "project"))
+    return list(commands.choices.values())
+
+
+class _Offered(tuple[str, ...]):
+    """Words that are completed; any other word may be given as well."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse that raises instead of ending the process, for the REPL's sake."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        wrong = _WRONG_COMMAND.fullmatch(message)
+        if wrong:
+            known = re.findall(r"[\w-]+", wrong[2])
+            near = difflib.get_close_matches(wrong[1], known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ConfigError(
+                f"{self.prog}: unknown command {wrong[1]!r}.{hint} "
+                f"The commands are: {', '.join(known)}."
+            )
+        usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        raise ConfigError(f"{self.prog}: {message}. It goes like this: {usage}")
+
+
+_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)")

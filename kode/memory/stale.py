@@ -1,0 +1,93 @@
+"""Whether what memory holds is still true: cited code that has changed, days that have passed.
+
+Nothing is removed for it. A model is shown the first with a mark, and the second not at all.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from pathlib import Path
+
+from kode.errors import MemoryRefused
+from kode.memory import source
+from kode.memory.history import Author, Change
+from kode.memory.lineage import Entry, Place, Traced, step_of
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """Why an entry may not hold any more."""
+
+    change: Change
+    """The one that says what it rests on."""
+    why: str
+    """In a few words: `app.py:7-9 changed`, `it held until 2026-03-06`."""
+    expired: bool
+
+    @property
+    def mark(self) -> str:
+        """Goes before the text where a model is shown it."""
+        return f"[may be stale: {self.why}] "
+
+
+def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
+    """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
+    with a source or a last day cost, however many others there are."""
+    found: dict[Place, Doubt | None] = {}
+    for change in system.history.in_terms(system.name):
+        doubt = _doubt(change, system.project, today)
+        for place in step_of(system, change).made:
+            found.setdefault(place, doubt)
+    return {place: doubt for place, doubt in found.items() if doubt is not None}
+
+
+def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
+    """Those of one file, by the texts of its entries."""
+    return {key: doubt for (where, key), doubt in found.items() if where == target}
+
+
+def holding_until(author: Author, until: str | None) -> Author:
+    """The author of what holds until the end of a day. Raises: MemoryRefused for what is none."""
+    if not until or not until.strip():
+        return author
+    return replace(author, until=day_of(until, "until").isoformat())
+
+
+def day_of(text: str, name: str) -> date:
+    """A day as `2026-03-06`. Raises: MemoryRefused that names the option."""
+    try:
+        if _DAY.fullmatch(text.strip()):
+            return date.fromisoformat(text.strip())
+    except ValueError:
+        pass
+    raise MemoryRefused(f"`{name}` is {text!r}: write a day as 2026-03-06. Nothing was changed.")
+
+
+def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
+    """What stood at the end of a day, in the time zone of `now`; what a person wrote by hand counts
+    as always having been there."""
+    ends = datetime.combine(day, time.max, now.tzinfo)
+    standing = {entry.place: entry for entry in system.entries()}
+    for change in system.history.changes(system.name):
+        if datetime.fromisoformat(change.at) <= ends:
+            continue
+        before, after = system.sides(change)
+        for entry in after:
+            standing.pop(entry.place, None)
+        standing.update({entry.place: entry for entry in before})
+    return sorted(standing.values(), key=lambda entry: entry.target)
+
+
+def _doubt(change: Change, project: Path, today: date) -> Doubt | None:
+    if change.until and change.until < today.isoformat():
+        return Doubt(change=change, why=f"it held until {change.until}", expired=True)
+    state = source.state(project, change.source, change.source_hash)
+    if state in ("changed", "gone"):
+        return Doubt(change=change, why=f"{change.source} {_STATES[state]}", expired=False)
+    return None
+
+
+_STATES = {"changed": "changed", "gone": "is gone"}

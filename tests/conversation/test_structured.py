@@ -1,0 +1,98 @@
+"""A turn whose answer is to fit a schema, from inside: it stays one turn."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kode.contracts import ModelInfo, Request, ToolSpec
+from kode.conversation.structured import HeldToSchema, form_of_schema, structured_turn
+from kode.errors import RefusedError
+from kode.events import Emit, Event, Notice, silent
+from kode.messages import Message, user_message
+from tests.conversation.conftest import Open
+
+NUMBER = form_of_schema({"type": "integer"}, "schema")
+TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
+
+
+async def test_what_is_asked_again_is_part_of_the_turn(opened: Open) -> None:
+    conversation = await opened({"text": "Four."}, {"text": "four"}, {"text": "4"}, {"text": "ok"})
+
+    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+
+    assert (ended.status, ended.structured, ended.steps) == ("success", 4, 3)
+    assert conversation.session.turns == 1
+    assert conversation.prompts() == ["Two and two?"]
+    assert (await conversation.turn("Thanks")).result == "ok"
+
+
+async def test_what_the_person_says_meanwhile_comes_first(opened: Open) -> None:
+    conversation = await opened({"text": "Four."}, {"text": "5"})
+    said = ["I meant two and three"]
+
+    def steering() -> Sequence[str]:
+        taken = said[:]
+        said.clear()
+        return taken
+
+    conversation.steering = steering
+    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+
+    assert (ended.structured, ended.steps) == (5, 2)
+    assert conversation.steering is steering
+
+
+async def test_the_limits_of_the_turn_hold_for_what_is_asked_again(opened: Open) -> None:
+    conversation = await opened({"text": "Four."}, {"text": "4"})
+    limits = replace(conversation.agent.limits, max_steps=1)
+    conversation.agent = replace(conversation.agent, limits=limits)
+
+    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+
+    assert ended.status == "error"
+    assert ended.error is not None
+    assert "limit of 1 steps" in ended.error
+
+
+class Server:
+    """A provider that notes what it is asked, and refuses schemas when told to."""
+
+    name, model = "server", "model"
+    info = ModelInfo(context_window=1000, max_output_tokens=100)
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.asked: list[bool] = []
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        self.asked.append(request.answer_schema is not None)
+        if self.refuses and request.answer_schema is not None:
+            raise RefusedError("No schemas here.")
+        return user_message("4")
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def test_only_requests_of_the_turn_are_held_to_the_schema() -> None:
+    server = Server()
+    held = HeldToSchema(server, NUMBER.schema, silent, holding=True)
+    of_memory = Request(system="Summarize.", messages=(user_message("..."),))
+
+    await held.reply(of_memory, silent)
+    await held.reply(replace(of_memory, tools=(TOOL,)), silent)
+
+    assert server.asked == [False, True]
+
+
+async def test_a_refusal_is_said_once_and_not_tried_again() -> None:
+    server, events = Server(refuses=True), list[Event]()
+    held = HeldToSchema(server, NUMBER.schema, events.append, holding=True)
+    request = Request(system="", messages=(user_message("..."),), tools=(TOOL,))
+
+    await held.reply(request, silent)
+    await held.reply(request, silent)
+
+    assert server.asked == [True, False, False]
+    [notice] = events
+    assert isinstance(notice, Notice)
+    assert "No schemas here" in notice.text
