@@ -60,7 +60,7 @@ def test_a_search_finds_by_task_folder_and_id(browser, tmp_path):
     for query, found in (("race fix", first), ("shop", second), (second, second)):
         page = browser.get(f"/?q={query}")
         assert [id for id in (first, second) if f"/sessions/{id}" in page] == [found]
-    assert "No session matches" in browser.get("/?q=nothing+such")
+    assert "No first task, folder, model or id matches" in browser.get("/?q=nothing+such")
 
 
 def test_a_search_finds_what_was_said_and_leads_to_its_turn(browser):
