@@ -49,6 +49,9 @@ async def test_the_history_can_be_walked_from_an_entry_to_what_it_was_made_of(br
 
     assert "the port is 8080" in words_of(page)
     assert back == [replaced]
+    listed = words_of(browser.get("/memory/changes"))
+    assert f"led to replace {replaced.rpartition('/')[2]}" in listed
+    assert f"follows add {added.rpartition('/')[2]}" in listed
 
 
 async def test_an_approval_counts_and_can_be_undone(browser):
