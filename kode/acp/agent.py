@@ -42,7 +42,7 @@ from acp.schema import (
 )
 
 from kode import __version__, paths
-from kode.acp.faults import NOT_FOUND, answering, require_provider
+from kode.acp.faults import NOT_FOUND, require_provider, translate_faults
 from kode.acp.live import Live, open_live
 from kode.acp.options import MODE, MODEL, mode_named, modes
 from kode.acp.prompts import Block
@@ -93,7 +93,7 @@ class KodeAgent:
             await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
         return [one for one in ended if one is not None]
 
-    @answering
+    @translate_faults
     async def initialize(
         self,
         protocol_version: int,
@@ -123,13 +123,13 @@ class KodeAgent:
             ),
         )
 
-    @answering
+    @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Checks that a key is set up by now: kode takes none through the protocol."""
         require_provider(self._load(Path.cwd(), ()))
         return AuthenticateResponse()
 
-    @answering
+    @translate_faults
     async def new_session(
         self,
         cwd: str,
@@ -143,7 +143,7 @@ class KodeAgent:
             session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
         )
 
-    @answering
+    @translate_faults
     async def load_session(
         self,
         cwd: str,
@@ -160,7 +160,7 @@ class KodeAgent:
         self._release(live)
         return LoadSessionResponse(modes=modes(talk.mode), config_options=live.options())
 
-    @answering
+    @translate_faults
     async def resume_session(
         self,
         session_id: str,
@@ -174,7 +174,7 @@ class KodeAgent:
         self._release(live)
         return ResumeSessionResponse(modes=modes(live.talk.mode), config_options=live.options())
 
-    @answering
+    @translate_faults
     async def fork_session(
         self,
         session_id: str,
@@ -192,7 +192,7 @@ class KodeAgent:
             session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
         )
 
-    @answering
+    @translate_faults
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
@@ -217,14 +217,14 @@ class KodeAgent:
             next_cursor=str(end) if end < len(kept) else None,
         )
 
-    @answering
+    @translate_faults
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         live = self._live(session_id)
         del self.sessions[session_id]
         await live.close()
         return CloseSessionResponse()
 
-    @answering
+    @translate_faults
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
         # It ends when the answer is written: it is the task of the request.
@@ -238,14 +238,14 @@ class KodeAgent:
         if (live := self.sessions.get(session_id)) is not None:
             live.cancel()
 
-    @answering
+    @translate_faults
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> SetSessionModeResponse:
         self._live(session_id).set_mode(mode_named(mode_id))
         return SetSessionModeResponse()
 
-    @answering
+    @translate_faults
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse:

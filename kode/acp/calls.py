@@ -65,7 +65,7 @@ class Shown:
         return [ToolCallLocation(path=self.path, line=self.line)] if self.path else None
 
 
-def shown_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
+def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
     """A call of the model, by the tools that there are."""
     tool = next((one for one in tools if one.name == call.name), None)
     arguments = _arguments(call.arguments)

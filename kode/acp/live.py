@@ -123,7 +123,7 @@ class Live:
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
-            # Stopped before the turn had begun: nothing of it is in the session.
+            # Stopped outside of a turn: before it had begun, or in the question about a plan.
             return PromptResponse(stop_reason="cancelled")
         finally:
             await self.outbox.sent()

@@ -28,7 +28,7 @@ class Outbox:
     def put(self, *updates: Update) -> None:
         """Adds updates behind those that wait."""
         for update in updates:
-            merged = _merged(self.waiting[-1], update) if self.waiting else None
+            merged = _merge(self.waiting[-1], update) if self.waiting else None
             if merged is not None:
                 self.waiting.pop()
             self.waiting.append(merged or update)
@@ -57,7 +57,7 @@ class Outbox:
                 self.waiting.clear()
 
 
-def _merged(last: Update, new: Update) -> Update | None:
+def _merge(last: Update, new: Update) -> Update | None:
     """One update for two, where that says the same."""
     match last, new:
         case (

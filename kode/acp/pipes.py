@@ -82,7 +82,7 @@ async def open_pipes() -> Pipes:
             "`kode acp` talks with an editor over pipes, and standard input or output is none. "
             "Let the editor start it: see docs/editors.md."
         )
-    incoming, outgoing = _taken_descriptors()
+    incoming, outgoing = _take_descriptors()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
     # The writer needs a protocol of its own, for its flow control.
@@ -102,7 +102,7 @@ def _can_talk(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
-def _taken_descriptors() -> tuple[int, int]:
+def _take_descriptors() -> tuple[int, int]:
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

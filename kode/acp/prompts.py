@@ -24,7 +24,7 @@ from acp.schema import (
 )
 
 from kode.conversation import Conversation
-from kode.conversation.attachments import MAX_ATTACHED_BYTES, attached, read_text
+from kode.conversation.attachments import MAX_ATTACHED_BYTES, file_part, read_text
 from kode.errors import UserError
 from kode.messages import Text
 from kode.pictures import Picture, read_picture
@@ -63,19 +63,19 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
                 words.append(block.text)
             case ImageContentBlock():
                 name = _name_of(block.uri) or f"picture-{len(pictures) + 1}"
-                pictures.append(Picture(name, _decoded(block.data, name)))
+                pictures.append(Picture(name, _decode(block.data, name)))
             case AudioContentBlock():
                 raise UserError("kode cannot listen to audio. Send the words as text.")
             case ResourceContentBlock():
                 words.append(_mention(block.uri, talk.cwd))
-                taken = _linked(block, talk)
+                taken = _read_link(block, talk)
                 if isinstance(taken, Picture):
                     pictures.append(taken)
                 elif taken is not None:
                     attachments.append(taken)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
                 words.append(_mention(resource.uri, talk.cwd))
-                attachments.append(_embedded(resource, talk))
+                attachments.append(_read_embedded(resource, talk))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
                 words.append(_mention(resource.uri, talk.cwd))
                 name = _name_of(resource.uri) or "a file"
@@ -84,8 +84,8 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
                         f"{name} is neither text nor a picture, so it cannot go with a message. "
                         "Name its path instead."
                     )
-                pictures.append(Picture(name, _decoded(resource.blob, name)))
-    text = _joined(words).strip()
+                pictures.append(Picture(name, _decode(resource.blob, name)))
+    text = _join(words).strip()
     if not text and not attachments and not pictures:
         raise UserError("The prompt is empty: say what kode is to do.")
     return Prompt(
@@ -116,7 +116,7 @@ def _part_of(uri: str) -> str:
     return f"#{unquote(fragment)}" if fragment else ""
 
 
-def _linked(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
+def _read_link(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
     """The file behind a link; None for a folder, a large file or a page, which the model reads
     itself."""
     path = path_of(block.uri)
@@ -128,10 +128,10 @@ def _linked(block: ResourceContentBlock, talk: Conversation) -> Text | Picture |
         text = read_text(path)
     except UserError:
         return None
-    return attached(str(path), text, path, talk.agent.place.roots, talk.agent.marks)
+    return file_part(str(path), text, path, talk.agent.place.roots, talk.agent.marks)
 
 
-def _embedded(resource: TextResourceContents, talk: Conversation) -> Text:
+def _read_embedded(resource: TextResourceContents, talk: Conversation) -> Text:
     if len(resource.text) > MAX_ATTACHED_BYTES:
         raise UserError(
             f"{resource.uri} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
@@ -139,10 +139,10 @@ def _embedded(resource: TextResourceContents, talk: Conversation) -> Text:
         )
     path = path_of(resource.uri)
     name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
-    return attached(name, resource.text, path, talk.agent.place.roots, talk.agent.marks)
+    return file_part(name, resource.text, path, talk.agent.place.roots, talk.agent.marks)
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     """The pieces of a message as one text; a link may stand in the middle of a sentence."""
     text = ""
     for word in words:
@@ -155,7 +155,7 @@ def _name_of(uri: str | None) -> str:
     return os.path.basename(unquote(urlsplit(uri or "").path))
 
 
-def _decoded(data: str, name: str) -> bytes:
+def _decode(data: str, name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:

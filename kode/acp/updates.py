@@ -26,7 +26,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from kode.acp.calls import Shown, edits_of, proposed_edits, shown_call, text_content
+from kode.acp.calls import Shown, edits_of, proposed_edits, show_call, text_content
 from kode.contracts import Tool
 from kode.events import (
     AgentFinished,
@@ -116,16 +116,16 @@ class Updates:
             case ThinkingDelta():
                 return [thought(event.text, self._message_id)]
             case RetryScheduled():
-                return self._retried(event)
+                return self._announce_retry(event)
             case Replied():
-                return self._replied(event)
+                return self._show_reply(event)
             case ToolStarted():
-                known = self._known(event.call_id, event.name, event.subject)
+                known = self._begin_call(event.call_id, event.name, event.subject)
                 return [*known, progress(event.call_id, status="in_progress")]
             case ToolOutput():
-                return self._put_out(event)
+                return self._show_output(event)
             case ToolFinished():
-                return self._finished(event)
+                return self._finish_call(event)
             case ContextReduced():
                 what = "Compacted" if event.kind == "compaction" else "Dropped old tool output"
                 said = f"{what}: {event.tokens_before:,} → {event.tokens_after:,} tokens"
@@ -133,15 +133,17 @@ class Updates:
             case PlanKept():
                 return [plan_update(read_plan(Path(event.path)))]
             case AgentProgress():
-                return self._agent(event.index, f"{event.goal}: {event.activity}")
+                return self._show_agent(event.index, f"{event.goal}: {event.activity}")
             case AgentFinished():
-                return self._agent(event.index, f"{event.goal}: {event.status}\n{event.summary}")
+                return self._show_agent(
+                    event.index, f"{event.goal}: {event.status}\n{event.summary}"
+                )
             case MemoryChanged():
                 return [] if event.of_session else [note(f"Memory: {event.text}")]
             case Notice():
                 return [note(event.text)]
             case TurnEnded():
-                return self._turn_ended()
+                return self._end_turn()
             case SessionStarted() | Steered() | Working():
                 return []
             case _:
@@ -150,7 +152,7 @@ class Updates:
     def start(self, call: ToolCall) -> ToolCallStart:
         """A call that the model has asked for, before anything became of it."""
         masked = ToolCall(id=call.id, name=call.name, arguments=self.mask(call.arguments))
-        shown = self.calls[call.id] = shown_call(masked, self.tools(), self.cwd)
+        shown = self.calls[call.id] = show_call(masked, self.tools(), self.cwd)
         return ToolCallStart(
             session_update="tool_call",
             tool_call_id=shown.id,
@@ -184,19 +186,19 @@ class Updates:
         self.titled = True
         return [title_update(text, now())]
 
-    def _retried(self, event: RetryScheduled) -> list[Update]:
+    def _announce_retry(self, event: RetryScheduled) -> list[Update]:
         if event.discards_text:  # what is said again is another message
             self._message_id = str(uuid.uuid4())
         tries = f"attempt {event.attempt + 1} of {event.max_attempts}"
         return [note(f"{event.reason} Trying again in {event.delay_s:.0f} s ({tries}).")]
 
-    def _replied(self, event: Replied) -> list[Update]:
+    def _show_reply(self, event: Replied) -> list[Update]:
         self.last_stop = event.message.stop
         self._turn_usd += event.cost_usd or 0.0
         starts = [self.start(call) for call in calls_of(event.message)]
         return [*starts, *self.usage(event.context_tokens, event.context_window)]
 
-    def _turn_ended(self) -> list[Update]:
+    def _end_turn(self) -> list[Update]:
         """Calls that never came to their end were stopped, or not begun."""
         stopped: list[Update] = [progress(call_id, status="failed") for call_id in self.calls]
         self.calls.clear()
@@ -207,22 +209,22 @@ class Updates:
             SessionInfoUpdate(session_update="session_info_update", updated_at=now()),
         ]
 
-    def _known(self, call_id: str, name: str, subject: str) -> list[Update]:
+    def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
         """What a command of the person's own runs was asked for by no reply."""
         if call_id in self.calls:
             return []
         call = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
         return [call.model_copy(update={"title": subject or name})]
 
-    def _put_out(self, event: ToolOutput) -> list[Update]:
+    def _show_output(self, event: ToolOutput) -> list[Update]:
         text = self._output[event.call_id] = self._output.get(event.call_id, "") + event.text
         if len(text) > 2 * MAX_LIVE_CHARS:
             self._output[event.call_id] = text[-MAX_LIVE_CHARS:]
         shown = (text + event.partial)[-MAX_LIVE_CHARS:]
         return [progress(event.call_id, content=[text_content(shown)])]
 
-    def _finished(self, event: ToolFinished) -> list[Update]:
-        known = self._known(event.call_id, event.name, event.subject)
+    def _finish_call(self, event: ToolFinished) -> list[Update]:
+        known = self._begin_call(event.call_id, event.name, event.subject)
         shown = self.calls.pop(event.call_id)
         self._output.pop(event.call_id, None)
         if event.name == "delegate_tasks":
@@ -240,7 +242,7 @@ class Updates:
             updates.append(todo_update(shown))
         return updates
 
-    def _agent(self, index: int, line: str) -> list[Update]:
+    def _show_agent(self, index: int, line: str) -> list[Update]:
         """Subagents work in the one call that started them."""
         self._agents[index] = line
         running = [one.id for one in self.calls.values() if one.name == "delegate_tasks"]

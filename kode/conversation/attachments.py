@@ -15,13 +15,13 @@ from kode.session.marks import Marks
 MAX_ATTACHED_BYTES = 256 * 1024
 
 
-def attached(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
+def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
     """The text of a file as a part of a message, under the name by which it was given; `path` is
     None for what is no file of this machine."""
-    return part_of(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
+    return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 
-def part_of(
+def text_part(
     text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
 ) -> Text:
     """A text about `path` as a part of a message; without a path it is from `outside`."""

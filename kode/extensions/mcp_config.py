@@ -131,7 +131,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
     """The server of an entry, its variables replaced. Raises: ConfigError that names a variable
     that is not set."""
 
-    def replaced(value: Any) -> str:
+    def expand_variables(value: Any) -> str:
         def variable(match: re.Match[str]) -> str:
             name, default = match.groups()
             if name in environ:
@@ -146,7 +146,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
         return _VARIABLE.sub(variable, str(value))
 
     # What a program names is meant as it stands.
-    expand = str if entry.scope == "client" else replaced
+    expand = str if entry.scope == "client" else expand_variables
     values, oauth = entry.values, entry.values.get("oauth", {})
     timeout_ms = values.get("timeout")
     return Server(

@@ -1,7 +1,7 @@
 """The tools of `kode mcp serve --memory-only`: kode's memory for agents that have none.
 
 What such an agent sends is text from outside. It never gets into memory by itself: it waits for the
-person (`kode.memory.proposals`), and the agent may take back only what it has proposed.
+person (`kode.memory.proposals`), and the agent can undo only what it has proposed.
 """
 
 import os
@@ -137,10 +137,12 @@ def _add_proposing(
     async def memory_undo(
         id: Annotated[str, Field(description="Of a change of `memory_add` or `memory_undo`")],
     ) -> dict[str, Any]:
-        """Takes back what was proposed through this server and still waits. Can be undone too."""
+        """Undoes a proposal of this server that still waits, or such an undo."""
         found = history.find(id) if id else []
         if len(found) != 1 or found[0].who != "client":
-            raise MemoryRefused(f"{id[:40]!r} is no change of yours: `memory_log` lists them.")
+            raise MemoryRefused(
+                f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
+            )
         done = await proposals.undo(found[0], Author(who="client"))
         return {"done": done.line, "id": done.change_id}
 

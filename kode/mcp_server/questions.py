@@ -51,14 +51,14 @@ async def follow(
         if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
             return _state(talk, cursor)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            talk.put_form(asked, shown=True)
+            talk.note_form(asked, shown=True)
             # It outlives the call: a person takes longer than a client waits.
             filling = asyncio.create_task(_fill_in(context.request_context.session, talk, asked))
             asked.answer.add_done_callback(functools.partial(_withdraw, filling))
             continue
         if forms >= MAX_FORMS:
             return _state(talk, cursor)
-        kept = {"session": talk.open.session.id, "cursor": cursor, "forms": forms + 1}
+        kept = {"session": talk.conversation.session.id, "cursor": cursor, "forms": forms + 1}
         return InputRequiredResult(
             input_requests={asked.id: ElicitRequest(params=_form(asked.question))},
             request_state=json.dumps(kept),
@@ -121,24 +121,24 @@ async def _fill_in(session: ServerSession, talk: Talk, asked: Asked) -> None:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
         # Whatever the client made of it, or it is gone: the question stays open.
-        talk.put_form(asked, shown=False, left=True)
+        talk.note_form(asked, shown=False, left=True)
     else:
         _take(talk, asked, filled)
 
 
 def _take(talk: Talk, asked: Asked, filled: ElicitResult) -> None:
-    """A form that was put away without a choice leaves the question to the client."""
+    """A form that was closed without a choice leaves the question to the client."""
     content = filled.content or {}
     choice, message = content.get("choice"), content.get("message")
     if filled.action == "decline":
         choice = "no"
     if filled.action == "cancel" or choice not in _CHOICES:
-        return talk.put_form(asked, shown=False, left=True)
+        return talk.note_form(asked, shown=False, left=True)
     answer = Answer(choice=cast(Any, choice), message=str(message or ""))
     try:
         talk.answer(asked.id, answer)
     except UserError:
-        talk.put_form(asked, shown=False, left=True)
+        talk.note_form(asked, shown=False, left=True)
 
 
 def _form(question: Question) -> ElicitRequestFormParams:

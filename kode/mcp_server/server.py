@@ -69,7 +69,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def _add_work(server: MCPServer, talks: Talks) -> None:
     async def again(context: Context) -> State | None:
-        """The call goes on where it was when its client was asked to fill in a form."""
+        """Resumes a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed(context)
         if kept is None:
             return None
@@ -109,7 +109,7 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
     async def kode_wait(
         context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
     ) -> State:
-        """Waits until the session is done or asks, and tells the progress since `cursor`."""
+        """Waits until the session is done or asks; returns the progress since `cursor`."""
         if (state := await again(context)) is not None:
             return state
         return await follow(context, talks.find(session), cursor, wait_s)
@@ -130,7 +130,9 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
         _check_text(prompt)
         talk = await talks.take_up(session)
         if mode is not None:
-            talk.open.set_permission_mode(talks.bounds.mode(mode, talk.open.mode, talk.open.cwd))
+            talk.conversation.set_permission_mode(
+                talks.bounds.mode(mode, talk.conversation.mode, talk.conversation.cwd)
+            )
         cursor = talk.cursor
         await talk.say(prompt)
         return await follow(context, talk, cursor, wait_s)
@@ -172,7 +174,7 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
     async def kode_diff(session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
         talk = await talks.take_up(session)
-        found = talk.open.diffs()
+        found = talk.conversation.diffs()
         files = [
             {"path": one.path, "added": one.added, "removed": one.removed}
             | ({"also_changed_by_others": True} if one.by_others else {})
@@ -191,8 +193,8 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
         talk = await talks.take_up(session)
         _check_idle(talk)
-        done = await (talk.open.redo() if redo else talk.open.undo())
-        return {"session": talk.open.session.id, "done": done}
+        done = await (talk.conversation.redo() if redo else talk.conversation.undo())
+        return {"session": talk.conversation.session.id, "done": done}
 
     @server.tool(annotations=READS)
     @as_tool

@@ -54,14 +54,14 @@ class Asked:
     with_person: bool = False
     """Whether the client's person has a form of it before them."""
     left_to_client: bool = False
-    """Whether they have put it away: it takes a `kode_answer`."""
+    """Whether they have closed it: the question waits for a `kode_answer`."""
 
 
 @dataclass
 class Talk:
     """Made before its conversation is opened, since that may already have something to say."""
 
-    conversation: Conversation | None = None
+    opened: Conversation | None = None
     lines: list[str] = field(default_factory=list)
     """Of progress; the last `KEPT_LINES`."""
     dropped: int = 0
@@ -82,10 +82,9 @@ class Talk:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def open(self) -> Conversation:
-        """Its conversation."""
-        assert self.conversation is not None
-        return self.conversation
+    def conversation(self) -> Conversation:
+        assert self.opened is not None
+        return self.opened
 
     @property
     def status(self) -> Status:
@@ -181,8 +180,8 @@ class Talk:
                     await self._changed.wait()
         return since
 
-    def put_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
-        """Notes whether the person has a form of a question before them, or has put it away."""
+    def note_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
+        """Notes whether the person has a form of a question before them, or has closed it."""
         asked.with_person, asked.left_to_client = shown, left
         self._wake()
 
@@ -196,13 +195,13 @@ class Talk:
     async def close(self) -> None:
         """Ends turn and conversation; memory gets its moment."""
         await self.stop()
-        await self.open.close()
+        await self.conversation.close()
 
     def state(self, cursor: int) -> dict[str, Any]:
         """All that a client gets to know, with the progress from `cursor` on."""
         begin = min(max(cursor, self.dropped), self.cursor)
         known: dict[str, Any] = {
-            "session": self.open.session.id,
+            "session": self.conversation.session.id,
             "status": self.status,
             "cursor": self.cursor,
             "progress": self.lines[begin - self.dropped :],
@@ -212,7 +211,7 @@ class Talk:
         if self.now and self.status == "working":
             known["now"] = self.now
         if self.status == "done" and self.ended is not None:
-            known["result"] = result_of(self.ended, self.open)
+            known["result"] = result_of(self.ended, self.conversation)
         return known
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -221,7 +220,7 @@ class Talk:
         """Turns until nothing is left that the client has said."""
         while text:
             try:
-                self.ended = await self.open.turn(text)
+                self.ended = await self.conversation.turn(text)
             except asyncio.CancelledError:
                 self.ended = TurnEnded(status="interrupted", error="Stopped.")
             except KodeError as error:

@@ -61,7 +61,7 @@ class Talks:
     async def close(self, talk: Talk, wait_s: float = CLOSE_WAIT_S) -> None:
         """Closes one, and waits for its end at most `wait_s`; its session can be taken up again,
         by `kode continue` too."""
-        session = talk.open.session.id or ""
+        session = talk.conversation.session.id or ""
         self.opened.pop(session, None)
         ending = self.closing[session] = asyncio.create_task(talk.close())
         ending.add_done_callback(lambda _: self.closing.pop(session, None))
@@ -100,10 +100,10 @@ class Talks:
         return rows
 
     async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> Talk:
-        await self._make_room()
+        await self._close_idle()
         loaded = self.bounds.settings(cwd, wish)
         talk = Talk()
-        talk.conversation = await open_conversation(
+        talk.opened = await open_conversation(
             loaded, cwd=cwd, emit=talk.take, ask=talk.ask, session_id=session_id
         )
         talk.conversation.steering = talk.steering
@@ -118,7 +118,7 @@ class Talks:
         self.opened[session.id] = talk
         return talk
 
-    async def _make_room(self) -> None:
+    async def _close_idle(self) -> None:
         if len(self.opened) < MAX_OPEN:
             return
         idle = [talk for talk in self.opened.values() if talk.status in ("idle", "done")]

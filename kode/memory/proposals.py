@@ -118,7 +118,7 @@ class Proposals(WaitingFolder[Proposal]):
         return proposal, Addition(target=target, text=proposal.text, source=source)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Takes a proposal back, or puts one that was taken back down again.
+        """Drops a proposal, or restores one that an undo dropped.
 
         Raises: MemoryRefused, StorageError.
         """

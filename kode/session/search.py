@@ -91,7 +91,7 @@ class _Sieve:
     """Whether bytes of a session's file may hold all words; cheap."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        # Of other letters bytes do not tell the case.
+        # Other letters change their bytes with their case.
         plain = [word for word in words if word.isascii()]
         self._needles = [json.dumps(word)[1:-1].lower().encode() for word in plain]
 

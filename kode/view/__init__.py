@@ -3,7 +3,9 @@
     serve          a socket, the one-time link, the server
     access         who may look: token, cookie, Host, Origin; what a page may do
     pages          an address → values → a template
-    transcript     one session as turns: what was said and called, what was undone
+    session        one session, or one subagent: a page of the server, or a file
+    transcript     its turns: what was said, what was undone
+    calls          its calls of tools, with their diffs
     spent          tokens and dollars: of a session over time, of all by day and project
     agents         the tree of subagents of a session
     remembered     memory: entries, history, what waits for approval

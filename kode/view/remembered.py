@@ -8,6 +8,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from kode import paths
@@ -16,10 +17,12 @@ from kode.conversation.memory import opened, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
-from kode.memory import commands, lineage, source
+from kode.memory import commands, stale
 from kode.memory.base import BaseMemory, Waiting
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
+from kode.memory.lineage import Traced
+from kode.memory.stale import Doubt
 from kode.memory.why import why
 
 KINDS = {
@@ -69,6 +72,8 @@ class Linked:
 class Remembered:
     system: str
     entries: tuple[Entry, ...]
+    sources: tuple[tuple[str, int], ...]
+    """(who, how many entries came from them), the most first; "" where no change is recorded."""
     waiting: tuple[Waiting, ...]
     changes: int
     """In the history of all systems."""
@@ -82,17 +87,22 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
     """All that is kept, of every project. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, notices):
         tail = system.history.tail(LOOKED_THROUGH)
-        root = paths.project_root(cwd)
-        here = paths.path_hash(root)
+        here = paths.path_hash(paths.project_root(cwd))
         pieces = await carrier_of(system).pieces()
         places = Counter(piece.origin for piece in pieces)
         origins = _origins(change for change in tail.changes if change.system == system.name)
+        today = datetime.now().astimezone().date()
+        found = stale.doubts(system, today) if isinstance(system, Traced) else {}
+        doubts = {doubt.change.id: doubt for doubt in found.values()}
+        entries = [
+            _entry(piece, here, origins, alone=places[piece.origin] == 1, doubts=doubts)
+            for piece in pieces
+        ]
+        sources = Counter(entry.origin.who if entry.origin else "" for entry in entries)
         return Remembered(
             system=system.name,
-            entries=tuple(
-                _entry(piece, here, origins, alone=places[piece.origin] == 1, root=root)
-                for piece in pieces
-            ),
+            entries=tuple(entries),
+            sources=tuple(sources.most_common()),
             waiting=tuple(await _waiting(system)),
             changes=len(tail.changes),
             damaged=tail.damaged,
@@ -111,7 +121,7 @@ async def chain(config: Config, cwd: Path, change: Change) -> str:
     """Where what a change made came from, back to who said it; "" for one of another system, for an
     undo, and where the history does not say. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, _):
-        if change.undoes or change.system != system.name or not isinstance(system, lineage.Traced):
+        if change.undoes or change.system != system.name or not isinstance(system, Traced):
             return ""
         return why(system, change.id)
 
@@ -205,16 +215,21 @@ def _origins(changes: Iterable[Change]) -> dict[str, Change]:
 
 
 def _entry(
-    piece: Piece, here: str, origins: Mapping[str, Change], *, alone: bool, root: Path
+    piece: Piece,
+    here: str,
+    origins: Mapping[str, Change],
+    *,
+    alone: bool,
+    doubts: Mapping[str, Doubt],
 ) -> Entry:
     """`alone`: whether its place holds nothing else, so that a change of the place is one of it."""
     project = "this project" if piece.project == here else piece.project or "everywhere"
     origin = origins.get(piece.content.strip())
     if origin is None and alone:
         origin = origins.get(piece.origin)
-    cited = _changed_code(origin, root) if project == "this project" else ""
+    doubt = doubts.get(origin.id) if origin else None
     notes = {
-        f"may be stale: {cited} changed": bool(cited),
+        f"may be stale: {doubt.why if doubt else ''}": doubt is not None,
         "waits for approval": piece.untrusted,
         "never shown to a model": piece.private,
         f"expires {piece.expires_at[:10]}": bool(piece.expires_at),
@@ -229,11 +244,3 @@ def _entry(
         origin=origin,
         note=", ".join(note for note, holds in notes.items() if holds),
     )
-
-
-def _changed_code(origin: Change | None, root: Path) -> str:
-    """The lines that an entry rests on, where they read otherwise now; else ""."""
-    if origin is None:
-        return ""
-    state = source.state(root, origin.source, origin.source_hash)
-    return origin.source if state in ("changed", "gone") else ""

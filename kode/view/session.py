@@ -13,8 +13,9 @@ from kode.session.entries import AnyEntry, Header
 from kode.session.reading import read, session_path
 from kode.view import agents, render
 from kode.view.agents import Agent
+from kode.view.calls import Changed, changed_files
 from kode.view.spent import SessionSpending, session_spending
-from kode.view.transcript import Changed, Turn, changed_files, turns_of
+from kode.view.transcript import Turn, turns_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.acp.calls import edits_of, hunks_of, proposed_edits, shown_call
+from kode.acp.calls import edits_of, hunks_of, proposed_edits, show_call
 from kode.messages import ToolCall
 from kode.tools import BUILTIN
 from kode.tools.diffs import unified
@@ -43,7 +43,7 @@ def test_what_is_cut_off_or_no_diff_is_no_edit() -> None:
 
 def test_a_call_is_shown_with_kind_title_and_place() -> None:
     def shown(name: str, arguments: str) -> tuple[str, str, str, int | None]:
-        call = shown_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
+        call = show_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
         return call.kind, call.title, call.path, call.line
 
     assert shown("read_file", '{"path": "a.py", "offset": 7}') == (
@@ -74,7 +74,7 @@ def test_calls_that_are_not_well_formed_are_shown_all_the_same() -> None:
         ("shell", '{"command": ["a"], "timeout_s": NaN}'),
         ("read_file", '{"offset": 99999999999999}'),
     ):
-        call = shown_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
+        call = show_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
 
         assert call.title
         assert "NaN" not in json.dumps(dict(call.arguments))

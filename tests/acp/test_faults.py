@@ -1,7 +1,7 @@
 import pytest
 from acp import RequestError
 
-from kode.acp.faults import answering, require_provider
+from kode.acp.faults import require_provider, translate_faults
 from kode.config import Config, Loaded
 from kode.errors import ConfigError, ProviderError, SessionError, StorageError
 
@@ -17,7 +17,7 @@ from kode.errors import ConfigError, ProviderError, SessionError, StorageError
     ],
 )
 async def test_what_kode_says_is_the_message_of_the_error(fault: Exception, code: int) -> None:
-    @answering
+    @translate_faults
     async def method() -> None:
         raise fault
 
@@ -28,7 +28,7 @@ async def test_what_kode_says_is_the_message_of_the_error(fault: Exception, code
 
 
 async def test_a_fault_of_kode_itself_is_reported_in_a_file(tmp_path) -> None:
-    @answering
+    @translate_faults
     async def method() -> None:
         raise ValueError("nobody thought of this")
 

@@ -27,16 +27,16 @@ class Served:
         self.process = process
         self.sent = 0
         self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=KNOWN)
-        self.tell({"method": "notifications/initialized"})
+        self.write({"method": "notifications/initialized"})
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def write(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         self.process.stdin.flush()
 
     def send(self, method: str, **params: Any) -> None:
         self.sent += 1
-        self.tell({"id": self.sent, "method": method, "params": params})
+        self.write({"id": self.sent, "method": method, "params": params})
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """The answer; everything on stdout is a message. Raises: EOFError."""
@@ -236,3 +236,16 @@ def test_where_nobody_talks_to_it_it_ends(place: Place) -> None:
     garbage = place.run("mcp", "serve", stdin="no message\n{}\n[]\n")
     assert garbage.code == 0
     assert "Traceback" not in garbage.err
+
+
+def test_a_kode_inside_of_too_many_starts_nothing(place: Place, model: Any, serve: Any) -> None:
+    command = {"name": "shell", "arguments": {"command": "echo depth $KODE_DEPTH"}}
+    server = model({"calls": [command]}, {"text": "done"})
+    place.run("run", "how deep?", "--permission-mode", "plan")
+    assert "depth 1" in str(server.requests[-1].json["messages"])
+
+    place.extra["KODE_DEPTH"] = "2"
+    given = {"prompt": "x", "cwd": str(place.project)}
+    done = serve().ask("tools/call", name="kode_start", arguments=given)
+    assert done["isError"]
+    assert "subagent.max_depth" in done["content"][0]["text"]

@@ -90,8 +90,8 @@ def wait_for(port: int) -> None:
 def inspect(installed: Path, place: Place, *words: str) -> dict[str, Any]:
     done = run(installed, place, "mcp-inspector", "--cli", KODE, "mcp", "serve", *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
 def test_the_inspector_lists_and_calls(installed: Path, place: Place) -> None:

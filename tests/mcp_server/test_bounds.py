@@ -56,13 +56,13 @@ async def test_mode_full_takes_a_flag_of_the_server(
     async with connect() as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project), mode="full")
         state = await call("kode_start", prompt="x", cwd=str(project))
-        assert call.talks.find(state["session"]).open.mode == "ask"
+        assert call.talks.find(state["session"]).conversation.mode == "ask"
         again = await call.fault("kode_reply", session=state["session"], prompt="x", mode="full")
         await call("kode_reply", session=state["session"], prompt="x", mode="plan")
-        assert call.talks.find(state["session"]).open.mode == "plan"
+        assert call.talks.find(state["session"]).conversation.mode == "plan"
     async with connect(full=True) as call:
         state = await call("kode_start", prompt="x", cwd=str(project), mode="full")
-        assert call.talks.find(state["session"]).open.mode == "full"
+        assert call.talks.find(state["session"]).conversation.mode == "full"
 
     assert "--allow-full" in fault
     assert "--allow-full" in again
@@ -76,7 +76,7 @@ async def test_a_client_lowers_limits_and_never_raises_them(
     async with connect() as call:
         low = await call("kode_start", prompt="x", cwd=str(project), max_steps=2, budget_usd=0.5)
         high = await call("kode_start", prompt="x", cwd=str(project), max_steps=70, budget_usd=50)
-        given = [call.talks.find(one["session"]).open.config for one in (low, high)]
+        given = [call.talks.find(one["session"]).conversation.config for one in (low, high)]
 
     assert [(one.max_steps, one.max_budget_usd) for one in given] == [(2, 0.5), (7, 1.0)]
 
@@ -106,7 +106,7 @@ async def test_it_is_never_deeper_than_subagents_may_be(
     play({"text": "done"})
     async with connect(depth=1) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
-        talk = call.talks.find(state["session"]).open
+        talk = call.talks.find(state["session"]).conversation
         assert "delegate_tasks" not in [tool.name for tool in talk.agent.tools]
     async with connect(depth=2) as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project))
@@ -122,7 +122,7 @@ async def test_what_a_session_runs_is_one_deeper(
     play({"text": "done"})
     async with connect(depth=1) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
-        environment = call.talks.find(state["session"]).open.agent.place.environment
+        environment = call.talks.find(state["session"]).conversation.agent.place.environment
 
     assert programs.depth(environment) == 2
 

@@ -101,7 +101,7 @@ async def test_what_an_agent_adds_is_used_once_the_person_approves_it(
     assert "prefers tabs" not in await person("approve")
 
 
-async def test_an_agent_takes_back_its_own_and_only_that(call: Caller, person: Any) -> None:
+async def test_an_agent_undoes_its_own_and_only_that(call: Caller, person: Any) -> None:
     added = await call("memory_add", text="prefers tabs over spaces")
     undone = await call("memory_undo", id=added["id"])
     assert "prefers tabs" not in await person("approve")
@@ -116,10 +116,10 @@ async def test_an_agent_takes_back_its_own_and_only_that(call: Caller, person: A
     lines = (paths.home() / "memory" / "history.jsonl").read_text().splitlines()
     persons = [row["id"] for row in map(json.loads, lines) if row["who"] == "user"]
     assert persons
-    assert "no change of yours" in await call.fault("memory_undo", id=persons[-1])
+    assert "no change made through this server" in await call.fault("memory_undo", id=persons[-1])
 
 
-async def test_the_person_takes_a_proposal_back(call: Caller, person: Any) -> None:
+async def test_the_person_drops_a_proposal(call: Caller, person: Any) -> None:
     added = await call("memory_add", text="prefers tabs over spaces")
     await person("undo", added["id"])
     assert "prefers tabs" not in await person("approve")

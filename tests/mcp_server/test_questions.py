@@ -159,7 +159,7 @@ async def test_stop_withdraws_the_question(connect: Connect, play: Any, project:
 
 
 @pytest.mark.parametrize("connect", ["legacy"], indirect=True)
-async def test_a_call_does_not_wait_for_a_person_longer_than_it_was_told(
+async def test_a_call_does_not_wait_for_a_person_longer_than_asked(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "made it"})

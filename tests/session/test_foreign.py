@@ -130,10 +130,10 @@ def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
     assert second.id.startswith("20260301-1000")
 
 
-def test_what_was_taken_back_is_found_and_not_continued(tmp_path: Path) -> None:
+def test_an_abandoned_branch_is_found_and_not_continued(tmp_path: Path) -> None:
     session = loaded(tmp_path, CLAUDE)
-    assert not any("taken back" in line for line in outline(session))
-    assert len(search(tmp_path, ["taken back"])) == 2
+    assert not any("rewound" in line for line in outline(session))
+    assert len(search(tmp_path, ["rewound"])) == 2
 
 
 def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
@@ -328,10 +328,10 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
 
     assert main(["import", str(DATA)]) == 0
-    told = capsys.readouterr().out
-    assert told.count("Claude Code, 2 turns") == 1
-    assert told.count("Codex, ") == 2
-    assert "kept for a search only: 2" in told
+    printed = capsys.readouterr().out
+    assert printed.count("Claude Code, 2 turns") == 1
+    assert printed.count("Codex, ") == 2
+    assert "kept for a search only: 2" in printed
     assert main(["import", str(DATA)]) == 0
     assert capsys.readouterr().out.count("there already") == 3
     assert main(["import", str(tmp_path / "other.jsonl")]) == 1

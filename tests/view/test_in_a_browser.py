@@ -20,10 +20,12 @@ from tests.needs import lack_of
 from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-LIMIT_MS = 30_000
+LIMIT_MS = 120_000
+"""Only a hang takes so long, on a busy machine too."""
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(CHROMIUM is None, reason=lack_of("chromium-headless-shell")),
 ]
 
@@ -45,6 +47,7 @@ class Shown:
         """A browser of its own, whose dialogs, requests and faults are noted."""
         context = self.browser.new_context(**options)  # type: ignore[arg-type]
         context.set_default_timeout(LIMIT_MS)
+        context.set_default_navigation_timeout(LIMIT_MS)
         context.on("dialog", lambda one: (self.dialogs.append(one.message), one.dismiss()))
         context.on("request", lambda one: self.requests.append(one.url))
         context.on("console", lambda one: self.faults.append(one.text))

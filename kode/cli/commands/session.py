@@ -259,13 +259,13 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
                     print(clean(f"kode: {error}"), file=sys.stderr)
                 continue
             taken += 1
-            _tell_taken(one, path)
+            _print_import(one, path)
     if passed_over:
         print(f"passed over: {plural(passed_over, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED
 
 
-def _tell_taken(one: "Taken", path: Path) -> None:
+def _print_import(one: "Taken", path: Path) -> None:
     amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
     print(clean(f"{one.session}  {'there already' if one.known else amount}  {path}"))
     for fault in one.faults:

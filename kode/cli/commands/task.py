@@ -84,7 +84,7 @@ def read_attachments(
     Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
     """
     from kode.cli.prompt.folders import read_folder
-    from kode.conversation.attachments import attached, part_of, read_text
+    from kode.conversation.attachments import file_part, read_text, text_part
     from kode.paths import home
     from kode.pictures import read_picture
     from kode.session.marks import Marks
@@ -96,10 +96,10 @@ def read_attachments(
         if read_picture(path) is not None:
             continue
         if folder := read_folder(name, path):
-            parts.append(part_of(folder.text.text, path, roots, marks))
+            parts.append(text_part(folder.text.text, path, roots, marks))
             continue
         try:
-            parts.append(attached(name, read_text(path), path, roots, marks))
+            parts.append(file_part(name, read_text(path), path, roots, marks))
         except UserError as error:
             raise ConfigError(f"--ctx {name}: {error}") from error
     return tuple(parts)

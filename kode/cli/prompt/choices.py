@@ -49,7 +49,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         from kode.providers.offered import offered_models
 
         talk = state.opened
-        return _told(offered_models(talk.config, talk.agent.provider, server()))
+        return _with_facts(offered_models(talk.config, talk.agent.provider, server()))
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -87,10 +87,10 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
     """The models of a provider, None: of all, those that the config names first."""
     from kode.providers.offered import model_names
 
-    return _told(model_names(provider, configured))
+    return _with_facts(model_names(provider, configured))
 
 
-def _told(names: Iterable[str]) -> list[Choice]:
+def _with_facts(names: Iterable[str]) -> list[Choice]:
     from kode.providers.models import info_of
 
     return [(name, _told_of(info_of(name))) for name in names]

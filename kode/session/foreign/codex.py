@@ -91,7 +91,7 @@ def _pieces(items: Iterable[_Item], model: str) -> Iterator[Said | CompactionEnt
             continue
         is_users = item.get("type") == "message" and item.get("role") == "user"
         if item.get("type") == "message" and item.get("role") not in ("user", "assistant"):
-            continue  # what Codex itself tells the model
+            continue  # instructions of Codex itself
         for part in _parts(item):
             if isinstance(part, ToolResult):
                 step += 1

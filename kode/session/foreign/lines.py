@@ -179,8 +179,8 @@ def _message(group: list[Said], pairs: _Pairs) -> Iterator[AnyEntry]:
     for call, result in answers:
         part = result.part
         assert isinstance(part, ToolResult)
-        told = ToolResult(call_id=call.id, name=call.name, text=part.text, is_error=part.is_error)
-        yield MessageEntry(role="tool", parts=(told,), at=result.at)
+        answer = ToolResult(call_id=call.id, name=call.name, text=part.text, is_error=part.is_error)
+        yield MessageEntry(role="tool", parts=(answer,), at=result.at)
 
 
 def thought(text: str, agent: str) -> Thinking:

@@ -135,7 +135,7 @@ def _end(foreign: Foreign, turns: int) -> TurnEntry:
 
 
 def _session_id(home: Path, at: str) -> str:
-    """An id that tells when the session began."""
+    """An id with the time at which the session began."""
     try:
         began = datetime.fromisoformat(at).astimezone(UTC)
     except (ValueError, OverflowError):
