@@ -87,14 +87,8 @@ def record(
     standard output included."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
-        prefix = ["strace", "-f", "-qq", "-y", "-xx", "-s", "10000000"]
-        if killed_at is None:
-            prefix.append("--seccomp-bpf")
-        else:
-            prefix += ["-e", f"inject={killed_at[0]}:signal=KILL:when={killed_at[1]}"]
-        prefix += ["-e", "signal=none", "-e", f"trace={','.join([*WRITING, 'lseek'])}"]
         done = subprocess.run(
-            [*prefix, "-o", str(trace), *argv],
+            recording(argv, trace, killed_at=killed_at),
             env=dict(environ),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -102,6 +96,19 @@ def record(
             timeout=timeout_s,
         )
         return parse(trace.read_text(encoding="ascii", errors="replace")), done
+
+
+def recording(
+    argv: Sequence[str], trace: Path, *, killed_at: tuple[str, int] | None = None
+) -> list[str]:
+    """The command line that runs `argv` and writes its calls to `trace`, for `parse`."""
+    prefix = ["strace", "-f", "-qq", "-y", "-xx", "-s", "10000000"]
+    if killed_at is None:
+        prefix.append("--seccomp-bpf")
+    else:
+        prefix += ["-e", f"inject={killed_at[0]}:signal=KILL:when={killed_at[1]}"]
+    prefix += ["-e", "signal=none", "-e", f"trace={','.join([*WRITING, 'lseek'])}"]
+    return [*prefix, "-o", str(trace), *argv]
 
 
 def injected(
