@@ -368,7 +368,7 @@ OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
 @dataclass(frozen=True, kw_only=True)
 class AtStake:
     """What a command may change or lose, as far as its words tell: kept before it runs, so that
-    it can be taken back. Absolute paths; a glob keeps its marks."""
+    it can be undone. Absolute paths; a glob keeps its marks."""
 
     changed: tuple[str, ...] = ()
     """Files it writes."""

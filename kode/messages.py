@@ -41,7 +41,7 @@ class Thinking:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     id: str
-    """Unique within the session: the provider's boundary mends empty and duplicate ids."""
+    """Unique within the session: the provider's boundary repairs empty and duplicate ids."""
     name: str
     arguments: str
     """The raw argument text as the model wrote it. `kode.engine.act` parses it strictly."""

@@ -285,7 +285,7 @@ def _record_partial(run: Run, partial: str) -> None:
 
 
 async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
-    """Memory sees the turn, then the turn's end goes on disk. Neither may undo the turn itself."""
+    """Memory sees the turn, then the turn's end is recorded. Neither may undo the turn itself."""
     agent, session = run.agent, run.context.session
     try:
         await agent.memory.after_turn(turn)

@@ -357,7 +357,7 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 
 def verdict(decision: Decision) -> Verdict:
-    """What the engine is told of a decision that nobody is asked about."""
+    """What the engine gets of a decision that nobody is asked about."""
     return Verdict(
         allowed=decision.outcome == "allow",
         reason=decision.reason,

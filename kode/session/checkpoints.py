@@ -1,4 +1,4 @@
-"""What a session changes in files, so that each turn can be taken back, and put forth again.
+"""What a session changes in files, so that each turn can be undone and redone.
 
 Beside the session's file, in `sessions/<id>/checkpoints/`: `changes.jsonl`, a line before and
 after each change, and the contents (`content_store`). What the lines mean is in `change_log`, what
@@ -91,7 +91,7 @@ class Checkpoints:
                 return
         seen = self.contents.keep(Path(path))
         change = Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
-        # On disk before the change, so that a crash in the middle can be taken back too.
+        # On disk before the change, so that a crash in the middle can be undone too.
         self._record(change)
         self.open_changes[path] = change
 

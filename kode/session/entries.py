@@ -7,7 +7,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     CompactionEntry   a summary stands for what came before
     PruneEntry        the output of tool calls before a message is dropped
     TrimEntry         messages before one are dropped, by hand
-    RewindEntry       all from an entry on is taken back
+    RewindEntry       all from an entry on no longer counts
     RestoreEntry      a compaction or a pruning is undone
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        what memory wants kept
@@ -145,7 +145,7 @@ class TrimEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class RewindEntry(Entry):
     to: str
-    """Id of the first entry that is taken back."""
+    """Id of the first entry that no longer counts."""
     type: Literal["rewind"] = "rewind"
 
 

@@ -35,7 +35,7 @@ MAX_DEPTH = 6
 
 def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
     """The document of `kode session export --format json`. `messages` are all that was said, the
-    system prompt first; what was trimmed or taken back is not among them."""
+    system prompt first; what was trimmed or rewound is not among them."""
     kept = effective(entries)
     usage = Usage()
     cost_usd = 0.0

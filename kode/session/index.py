@@ -300,7 +300,7 @@ def _tail(path: Path, descriptor: int, size: int) -> _Tail:
 
 def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
     """Figures as of the last finished turn, and the turns begun since. None when these lines do
-    not tell: no turn has finished in them, or something was taken back since."""
+    not tell: no turn has finished in them, or something was rewound since."""
     at, begun = "", 0
     for line in reversed(lines):
         if b'"rewind"' in line:

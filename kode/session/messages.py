@@ -72,7 +72,7 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
 
 def said(entries: Sequence[AnyEntry]) -> list[Message]:
     """The messages as a person may look back on them: also what a compaction or pruning keeps from
-    the model, but nothing that was trimmed or taken back."""
+    the model, but nothing that was trimmed or rewound."""
     messages: list[Message] = []
     answers: list[Message] = []
     for entry in effective(entries):
@@ -86,7 +86,7 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries without those that a rewind has taken back, and without compactions and prunings
+    """The entries without those that were rewound, and without compactions and prunings
     that were undone."""
     if not any(isinstance(entry, RewindEntry | RestoreEntry) for entry in entries):
         return list(entries)

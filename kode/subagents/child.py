@@ -1,4 +1,4 @@
-"""What makes a process a child: what it is told, what it says, its line to the parent, its end.
+"""What makes a process a child: what it is given, what it says, its line to the parent, its end.
 
 Its settings, session and agent come from `cli/subagent_conversation.py`. Whatever happens, the last
 line on stdout is the result, and nothing the child started outlives it.

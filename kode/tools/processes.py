@@ -3,7 +3,7 @@ in its environment, which children inherit. Where there is no `/proc` (macOS), `
 descends from whom; there a detached orphan that left its group is not found.
 
 A kode that is killed has no time for it: one `sh` beside it waits on a pipe, which the system
-closes then, and ends what it had been told of. Of each command that costs two short writes.
+closes then, and ends what it knows of. Of each command that costs two short writes.
 """
 
 import asyncio

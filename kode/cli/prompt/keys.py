@@ -64,7 +64,7 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
-        # What runs goes on being written to the session when kode does; its commands, which have
+        # What runs is still written to the session when kode does; its commands, which have
         # groups of their own, are not stopped.
         event.app.suspend_to_background(suspend_group=False)
 

@@ -146,7 +146,7 @@ class Renderer:
         self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
 
     def _will_stand_apart(self, is_text: bool) -> bool:
-        """Whether a blank line will come before what goes on now, once it is settled: without it
+        """Whether a blank line will come before what continues now, once it is settled: without it
         here too, all would move down by a line then."""
         if is_text and self._last == "text":
             return not self._splitter.joined
