@@ -265,7 +265,7 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
             names = ", ".join(call.name for call in lost)
             repairs.append(
                 f"The last time kode ended in the middle of a call ({names}): its result is "
-                "unknown, and the model reads so."
+                "unknown, also to the model."
             )
     except BaseException:
         file.close()

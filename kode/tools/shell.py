@@ -1,7 +1,7 @@
 """`shell`: runs a command line and says how it ended. What it may run is the gate's decision.
 
 Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
-whole tree is ended, background processes included (and the model reads so), because nobody would
+whole tree is ended, background processes included (and the result says so), because nobody would
 watch over them; when kode itself is killed, `processes` ends it. A server and what uses it belong
 in one command. The one exception is the person's: a command that they send to the background is
 handed, whole, to `background`.
