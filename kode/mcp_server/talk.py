@@ -5,11 +5,9 @@ Nothing here knows the protocol: `server` turns it into tools.
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.conversation import Conversation
@@ -32,6 +30,7 @@ from kode.events import (
 from kode.fault_reports import write_report
 from kode.messages import calls_of, shorten, text_of
 from kode.permissions.gate import Answer, Question, visible
+from kode.results import result_object
 
 KEPT_LINES = 500
 LINE_CHARS = 300
@@ -270,22 +269,13 @@ def line_of(event: Event) -> str:
     return ""
 
 
+RESULT_KEYS = "status result error steps cost_usd files_changed denials checks untrusted".split()
+"""What of a result a client gets, where it is not empty."""
+
+
 def result_of(ended: TurnEnded, conversation: Conversation) -> dict[str, Any]:
     """How a turn ended, with the names of `kode run --output-format json`."""
-    cwd = conversation.cwd
     extensions = conversation.extensions
-    whole = {
-        "status": ended.status,
-        "result": ended.result,
-        "error": ended.error,
-        "steps": ended.steps,
-        "cost_usd": ended.cost_usd,
-        "files_changed": [
-            os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
-            for path in ended.files_changed
-        ],
-        "denials": [asdict(denial) for denial in ended.denials],
-        "checks": [asdict(check) for check in ended.checks],
-        "untrusted": list(extensions.untrusted if extensions is not None else ()),
-    }
-    return {key: value for key, value in whole.items() if value not in (None, [], "")}
+    untrusted = extensions.untrusted if extensions is not None else ()
+    whole = result_object(ended, None, conversation.cwd, untrusted)
+    return {key: whole[key] for key in RESULT_KEYS if whole[key] not in (None, [], "")}

@@ -25,13 +25,12 @@ from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import (
     EXIT_CODES,
     print_line,
-    relative_path,
-    result_object,
     stream_printer,
     to_json,
 )
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, TurnEnded, silent
+from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -12,8 +12,9 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from kode.cli.parser import Parser
-from kode.cli.screen.output import Result, ResultLine, print_line
+from kode.cli.screen.output import print_line
 from kode.errors import EXIT_OK
+from kode.results import Result, ResultLine
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -278,7 +278,7 @@ def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, 
 
 
 def _result(conversation: Conversation, ended: TurnEnded, parent: str | None) -> Result:
-    from kode.cli.screen.output import relative_path
+    from kode.results import relative_path
     from kode.subagents.child import result_of
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)

@@ -9,13 +9,13 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.screen.lines import one_line
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
-from kode.events import Check, Denial, Emit, Event, Status, TurnEnded
+from kode.events import Emit, Event, Status, TurnEnded
+from kode.results import result_object
 
 if TYPE_CHECKING:
     from kode.config import Loaded
@@ -26,72 +26,6 @@ EXIT_CODES: dict[Status, int] = {
     "timeout": EXIT_TIMEOUT,
     "interrupted": EXIT_INTERRUPTED,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tokens:
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """The result of one task, as programs get it; docs/scripts.md explains each field."""
-
-    status: Status
-    result: str
-    error: str | None
-    session_id: str | None
-    steps: int
-    usage: Tokens
-    cost_usd: float | None
-    files_changed: list[str]
-    denials: list[Denial]
-    checks: list[Check]
-    untrusted: list[str]
-    structured: Any
-    duration_ms: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultLine(Result):
-    """The last line of a task's events."""
-
-    type: Literal["result"] = "result"
-
-
-def result_object(
-    ended: TurnEnded, session_id: str | None, cwd: Path, untrusted: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The result of one task. Changed files are relative to `cwd` where they are inside it;
-    `untrusted` names what the repository brings and nobody has approved."""
-    usage = ended.usage
-    result = Result(
-        status=ended.status,
-        result=ended.result,
-        error=ended.error,
-        session_id=session_id,
-        steps=ended.steps,
-        usage=Tokens(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cached_tokens,
-        ),
-        cost_usd=ended.cost_usd,
-        files_changed=[relative_path(path, cwd) for path in ended.files_changed],
-        denials=list(ended.denials),
-        checks=list(ended.checks),
-        untrusted=list(untrusted),
-        structured=ended.structured,
-        duration_ms=ended.duration_ms,
-    )
-    return dataclasses.asdict(result)
-
-
-def relative_path(path: str, cwd: Path) -> str:
-    """`path` as seen from `cwd` when it is inside it."""
-    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
 
 
 def event_object(event: Event) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kode.cli.commands.schema import SCHEMAS, main, schema_of
-from kode.cli.screen.output import event_object, failure_object, result_object, to_json
+from kode.cli.screen.output import event_object, failure_object, to_json
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
+from kode.results import result_object
 from kode.session.entries import AnyEntry, Header, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
 from kode.subagents.protocol import line_of as sent

@@ -1,0 +1,78 @@
+"""How a task ended, as programs read it: `kode run --output-format json`, and clients of
+`kode mcp serve`.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.events import Check, Denial, Status, TurnEnded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The result of one task, as programs get it; docs/scripts.md explains each field."""
+
+    status: Status
+    result: str
+    error: str | None
+    session_id: str | None
+    steps: int
+    usage: Tokens
+    cost_usd: float | None
+    files_changed: list[str]
+    denials: list[Denial]
+    checks: list[Check]
+    untrusted: list[str]
+    structured: Any
+    duration_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultLine(Result):
+    """The last line of a task's events."""
+
+    type: Literal["result"] = "result"
+
+
+def result_object(
+    ended: TurnEnded, session_id: str | None, cwd: Path, untrusted: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The result of one task. Changed files are relative to `cwd` where they are inside it;
+    `untrusted` names what the repository brings and nobody has approved."""
+    usage = ended.usage
+    result = Result(
+        status=ended.status,
+        result=ended.result,
+        error=ended.error,
+        session_id=session_id,
+        steps=ended.steps,
+        usage=Tokens(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+        ),
+        cost_usd=ended.cost_usd,
+        files_changed=[relative_path(path, cwd) for path in ended.files_changed],
+        denials=list(ended.denials),
+        checks=list(ended.checks),
+        untrusted=list(untrusted),
+        structured=ended.structured,
+        duration_ms=ended.duration_ms,
+    )
+    return dataclasses.asdict(result)
+
+
+def relative_path(path: str, cwd: Path) -> str:
+    """`path` as seen from `cwd` when it is inside it."""
+    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
