@@ -8,6 +8,11 @@ from kode.credentials import redact
 from kode.errors import StorageError
 
 
+def describe(error: BaseException) -> str:
+    """Writes a report, and says what has happened and where the report is. Never raises."""
+    return f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+
+
 def write_report(error: BaseException) -> str:
     """Writes the traceback and says in one sentence where it is. Never raises."""
     text = redact("".join(traceback.format_exception(error)))

@@ -8,9 +8,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from acp import RequestError
 
+from kode import fault_reports
 from kode.config import Loaded, resolve_provider
 from kode.errors import KodeError, SessionError, UserError
-from kode.fault_reports import write_report
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002
@@ -37,8 +37,7 @@ def translate_faults(
         except KodeError as error:
             raise RequestError(INTERNAL_ERROR, str(error)) from error
         except Exception as error:
-            where = await asyncio.to_thread(write_report, error)
-            text = f"A fault in kode itself ({type(error).__name__}). {where}"
+            text = await asyncio.to_thread(fault_reports.describe, error)
             raise RequestError(INTERNAL_ERROR, text) from error
 
     return answer

@@ -30,7 +30,7 @@ from pydantic import AnyUrl
 from kode.acp.calls import Content, Shown, edits_of, text_content
 from kode.contracts import PermissionMode
 from kode.extensions.mcp_values import Field, Form
-from kode.permissions.gate import Answer, Question, visible
+from kode.permissions.gate import Answer, Question, visible, ways_to_allow
 
 Choice = Literal["once", "session", "project", "no"]
 
@@ -83,17 +83,14 @@ async def ask_permission(
 
 def permission_options(question: Question) -> list[PermissionOption]:
     """The choices of a question; those that last name the rules that they add."""
-    once = "Yes, until it changes" if question.until_changed else "Yes, once"
-    options = [PermissionOption(option_id="once", name=once, kind="allow_once")]
-    if question.may_always:
-        rules = ", ".join(question.rules)
-        what = f": {rules}" if rules else ""
-        options += [
-            PermissionOption(
-                option_id=choice, name=f"Yes, always in this {choice}{what}", kind="allow_always"
-            )
-            for choice in ("session", "project")
-        ]
+    options = [
+        PermissionOption(
+            option_id=way,
+            name=label[:1].upper() + label[1:],
+            kind="allow_once" if way == "once" else "allow_always",
+        )
+        for way, label in ways_to_allow(question).items()
+    ]
     return [*options, PermissionOption(option_id="no", name="No", kind="reject_once")]
 
 

@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kode.errors import UserError
 from kode.mcp_server.talk import Asked, Talk
-from kode.permissions.gate import Answer, Question
+from kode.permissions.gate import Answer, Question, ways_to_allow
 
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""
@@ -82,7 +82,6 @@ def take_forms(context: Context[Any], talk: Talk) -> None:
 def as_state(asked: Asked) -> dict[str, Any]:
     """A question, whole, for the client itself."""
     question = asked.question
-    choices = _CHOICES if question.may_always else ("once", "no")
     whole = {
         "id": asked.id,
         "title": question.title,
@@ -91,7 +90,7 @@ def as_state(asked: Asked) -> dict[str, Any]:
         "what": question.preview,
         "destroys": list(question.dangers),
         "why": question.reason,
-        "choices": {choice: _meaning(choice, question) for choice in choices},
+        "choices": _choices(question),
     }
     return {key: value for key, value in whole.items() if value not in ("", [])}
 
@@ -142,7 +141,7 @@ def _take(talk: Talk, asked: Asked, filled: ElicitResult) -> None:
 
 
 def _form(question: Question) -> ElicitRequestFormParams:
-    choices = _CHOICES if question.may_always else ("once", "no")
+    choices = _choices(question)
     by = f" (asked by {question.asker})" if question.asker else ""
     pieces = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)
     schema: ElicitRequestedSchema = {
@@ -152,7 +151,7 @@ def _form(question: Question) -> ElicitRequestFormParams:
                 "type": "string",
                 "title": "May it?",
                 "enum": list(choices),
-                "enumNames": [_meaning(choice, question) for choice in choices],
+                "enumNames": list(choices.values()),
                 "default": "no",
             },
             "message": {"type": "string", "title": "With no: what to do instead"},
@@ -163,11 +162,6 @@ def _form(question: Question) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-def _meaning(choice: str, question: Question) -> str:
-    rules = ", ".join(question.rules)
-    return {
-        "once": "yes, once",
-        "session": f"yes, always in this session: {rules}",
-        "project": f"yes, always in this project: {rules}",
-        "no": "no; a message says what to do instead",
-    }[choice]
+def _choices(question: Question) -> dict[str, str]:
+    """What may be answered, and what each means."""
+    return {**ways_to_allow(question), "no": "no; a message says what to do instead"}

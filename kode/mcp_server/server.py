@@ -9,9 +9,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
-from kode import __version__
+from kode import __version__, fault_reports
 from kode.errors import KodeError, UserError
-from kode.fault_reports import write_report
 from kode.mcp_server.bounds import Wish
 from kode.mcp_server.questions import MAX_WAIT_S, follow, resumed, take_forms
 from kode.mcp_server.talk import Talk
@@ -60,9 +59,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         except KodeError as error:
             raise ToolError(str(error)) from error
         except Exception as error:
-            where = write_report(error)
-            fault = f"A fault in kode itself ({type(error).__name__}). {where}"
-            raise ToolError(fault) from error
+            raise ToolError(fault_reports.describe(error)) from error
 
     return call
 

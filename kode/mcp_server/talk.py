@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kode import fault_reports
 from kode.conversation import Conversation
 from kode.errors import KodeError, UserError
 from kode.events import (
@@ -27,7 +28,6 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.fault_reports import write_report
 from kode.messages import calls_of, shorten, text_of
 from kode.permissions.gate import Answer, Question, visible
 from kode.results import result_object
@@ -225,8 +225,7 @@ class Talk:
             except KodeError as error:
                 self.ended = TurnEnded(status="error", error=str(error))
             except Exception as error:
-                fault = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
-                self.ended = TurnEnded(status="error", error=fault)
+                self.ended = TurnEnded(status="error", error=fault_reports.describe(error))
             self.now = ""
             text = "\n\n".join(self.steering()) if self.ended.status == "success" else ""
         self._begun.set()

@@ -68,6 +68,21 @@ class Answer:
     """With "no": a word for the model."""
 
 
+def ways_to_allow(question: Question) -> dict[str, str]:
+    """The choices that allow what is asked, in a person's words; those that last name the rules
+    that they add."""
+    once = "yes, until it changes" if question.until_changed else "yes, once"
+    if not question.may_always:
+        return {"once": once}
+    rules = ", ".join(visible(rule) for rule in question.rules)
+    what = f": {rules}" if rules else ""
+    return {
+        "once": once,
+        "session": f"yes, always in this session{what}",
+        "project": f"yes, always in this project{what}",
+    }
+
+
 KeepFirst = Callable[[AtStake], Awaitable[str]]
 """Tries to keep what a command may lose; says in a sentence for the question what is kept."""
 

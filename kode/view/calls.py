@@ -49,7 +49,7 @@ class Changed:
 
     groups: tuple[Group, ...] = ()
     undone: frozenset[int] = frozenset()
-    """Numbers of groups that were taken back."""
+    """Numbers of groups that were undone."""
     contents: Contents | None = None
 
 

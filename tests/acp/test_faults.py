@@ -11,7 +11,7 @@ from kode.errors import ConfigError, ProviderError, SessionError, StorageError
     [
         (SessionError("There is no such session. List them."), -32002),
         (ConfigError("max_steps is wrong. Give a number."), -32602),
-        (StorageError("The disk is full. Make room."), -32603),
+        (StorageError("The disk is full. Delete something."), -32603),
         (ProviderError("The server said no. Try another model."), -32603),
         (RequestError(-32000, "No key. Set one up."), -32000),
     ],

@@ -145,7 +145,7 @@ def load_by_editor(place: Place, wire: Wire, shown: Sequence[dict[str, Any]]) ->
         text = {"type": "text", "text": "Are you there?"}
         ended = wire.ask("session/prompt", sessionId=session, prompt=[text])
         if ended["stopReason"] != "end_turn":
-            faults.append(f"it goes on with {ended}")
+            faults.append(f"it continues with {ended}")
     return faults
 
 
@@ -187,7 +187,7 @@ def reply_by_agent(place: Place, wire: Wire, shown: Sequence[dict[str, Any]]) ->
             continue
         state = wire.tool("kode_reply", session=session, prompt="Are you there?", wait_s=30)
         if state.get("result", {}).get("result") != "Still here.":
-            faults.append(f"it goes on with {state}")
+            faults.append(f"it continues with {state}")
     written = place.project / "ships.txt"
     if any(one["status"] == "done" for one in shown) and written.read_text() != "one\n":
         faults.append("what was done is not on disk")

@@ -78,9 +78,9 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit:  # --help
         raise
     except BaseException as error:
-        from kode.fault_reports import write_report
+        from kode import fault_reports
 
-        text = f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+        text = fault_reports.describe(error)
         code = EXIT_FAILED
     text = clean(text)
     print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)

@@ -16,7 +16,7 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
-from kode.permissions.gate import Answer, Ask, Question, visible
+from kode.permissions.gate import Answer, Ask, Question, visible, ways_to_allow
 
 HABIT_COUNT = 3
 HABIT_S = 60.0
@@ -158,15 +158,11 @@ def _barred(screen: Screen, text: str, width: int) -> list[str]:
 
 
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
-    once, session, project = ("yes", "session", "project") if in_words else ("y", "s", "p")
+    words = {"once": "yes", "session": "session", "project": "project"}
     choices = [
-        Choice("y", "yes, until it changes" if question.until_changed else "yes, once", once)
+        Choice(words[way][0], label, words[way] if in_words else words[way][0])
+        for way, label in ways_to_allow(question).items()
     ]
-    if question.may_always:
-        rules = ", ".join(visible(rule) for rule in question.rules)
-        what = f": {rules}" if rules else ""
-        choices.append(Choice("s", f"yes, always in this session{what}", session))
-        choices.append(Choice("p", f"yes, always in this project{what}", project))
     choices.append(Choice("n", "no", "n"))
     hint = "or type what to do instead"
     if in_words:
