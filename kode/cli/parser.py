@@ -13,6 +13,7 @@ COMMANDS = {
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
+    "cost": ("kode.cli.commands.cost", "what requests took and cost, and why a cache was lost"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
