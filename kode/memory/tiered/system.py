@@ -280,7 +280,7 @@ class Tiered(BaseMemory):
         """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.refuse_options(SYSTEM, allowed=("--scope", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
-        author = replace(self._author("user", until=addition.until), source=addition.source)
+        author = addition.kept_by(self._author("user", until=addition.until))
         return await self._edit(author, "add", target, addition.scope, [addition.text])
 
     async def edit_facts(
