@@ -201,6 +201,17 @@ class Tiered(BaseMemory):
                         self._notice(str(error))
         return files
 
+    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
+        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
+        expired = {
+            text
+            for file in self.layers()
+            if (file.target, file.scope) == (target, scope)
+            for text, doubt in file.doubts.items()
+            if doubt.expired
+        }
+        return await self.writer.consolidate(target, scope, author, expired)
+
     async def show(self) -> str:
         """What the next session will see, and where each entry came from."""
         return report.shown(self.layers(notice=True), self.history, self._lines)
@@ -310,7 +321,7 @@ class Tiered(BaseMemory):
             case "remove", [old]:
                 outcome = await self.writer.remove(target, where, old, author)
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, author)
+                outcome = await self.consolidate(target, where, author)
             case _:
                 raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
