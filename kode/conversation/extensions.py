@@ -64,8 +64,8 @@ def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) 
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
 
-    def render_system(memory: str) -> str:
-        return render("\n\n".join(filter(None, (skills, memory))))
+    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
+        return render({"skills": skills, **late})
 
     return replace(
         agent,

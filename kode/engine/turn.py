@@ -25,6 +25,7 @@ from kode.engine.context import (
     note_usage,
     prepare,
     record_pending,
+    record_request,
     reduce_after_overflow,
 )
 from kode.engine.evidence import claims_more
@@ -233,6 +234,7 @@ async def _ask(run: Run) -> Message:
     agent, context, overflowed = run.agent, run.context, False
     while True:
         request = await prepare(agent, context, run.emit)
+        record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
         try:
             message = await ask(

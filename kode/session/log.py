@@ -23,6 +23,7 @@ from kode.session.entries import (
     Header,
     MessageEntry,
     Origin,
+    RequestEntry,
     RewindEntry,
     StateEntry,
     SystemEntry,
@@ -44,6 +45,7 @@ from kode.session.messages import (
 )
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import no_session, read, session_path
+from kode.session.requests import complete
 
 
 def new_session_id() -> str:
@@ -70,6 +72,8 @@ class Session:
     """Of all requests whose price is known."""
     unpriced: bool = False
     """Whether there were others."""
+    last_request: RequestEntry | None = None
+    """The record of the latest request of a turn, complete."""
     tainted_by: str = ""
     """The first outside source that was read; "" while none has been."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -166,6 +170,9 @@ class Session:
                 self.states[entry.system] = entry.state
             case TaintEntry():
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
+            case RequestEntry():
+                if entry.purpose == "turn":
+                    self.last_request = complete(entry, self.last_request)
             case UsageEntry():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
