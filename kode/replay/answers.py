@@ -16,7 +16,6 @@ from kode.contracts import (
     Drop,
     DropReason,
     FileChange,
-    Gate,
     Injection,
     InjectReason,
     Kept,
@@ -242,10 +241,16 @@ class ReplayGate:
 class RecordedMemory(NullMemory):
     """What memory gave to the session, from the record. It keeps nothing."""
 
-    def __init__(self, played: Played, section: str) -> None:
-        self.name = "recorded"
+    def __init__(self, played: Played, *, without: bool) -> None:
+        """`without`: the session is played as if it had had none."""
         self._played = played
-        self._section = section
+        self._without = without
+        self._section = ""
+
+    @property
+    def name(self) -> str:
+        """See `contracts.MemorySystem`."""
+        return "recorded"
 
     @property
     def message_window(self) -> int | None:
@@ -254,11 +259,15 @@ class RecordedMemory(NullMemory):
 
     async def inject(self, reason: InjectReason) -> Injection:
         """See `contracts.MemorySystem`."""
-        return Injection(system=self._section)
+        if self._without:
+            return Injection()
+        self._section = self._played.section_ahead("memory", self._section)
+        return Injection(system=self._section, first_user=self._first_user())
 
     async def recall(self, turn: Turn) -> str:
         """See `contracts.MemorySystem`."""
-        assert self._played.turn is not None
+        if self._without or self._played.turn is None:
+            return ""
         prompt = self._played.recording.entries[self._played.turn.begins]
         assert isinstance(prompt, MessageEntry)
         parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "memory")
@@ -273,6 +282,15 @@ class RecordedMemory(NullMemory):
         keep = len(ids) - ids.index(note.kept_from) if note.kept_from in ids else 0
         return Drop(keep=keep, recap=note.summary)
 
+    def _first_user(self) -> str:
+        """What memory said after the compaction that comes next."""
+        if self._played.turn is None:
+            return ""
+        for entry in self._played.upcoming():
+            if text := memory_alone(entry):
+                return text
+        return ""
+
     def _compaction(self) -> CompactionEntry | None:
         """The next compaction, where memory wrote its note and no model was asked for it."""
         if self._played.turn is None:
@@ -283,6 +301,16 @@ class RecordedMemory(NullMemory):
             if isinstance(entry, CompactionEntry):
                 return entry
         return None
+
+
+def memory_alone(entry: AnyEntry) -> str:
+    """The text of a message that memory alone has written; "" for every other entry."""
+    if not isinstance(entry, MessageEntry) or entry.role != "user":
+        return ""
+    texts = [
+        part.text for part in entry.parts if isinstance(part, Text) and part.source == "memory"
+    ]
+    return texts[0] if len(texts) == len(entry.parts) == 1 else ""
 
 
 @dataclass
@@ -333,5 +361,3 @@ def tool_of(spec: ToolSpec) -> Tool:
         check=lambda arguments: arguments,
         run=run,
     )
-
-

@@ -23,6 +23,7 @@ from kode.session.entries import (
     RequestEntry,
     RestoreEntry,
     RewindEntry,
+    SystemEntry,
     TrimEntry,
     UsageEntry,
 )
@@ -140,6 +141,18 @@ class Played:
         end = self._next_reply()
         return self.recording.entries[self.at : self.turn.ends if end is None else end]
 
+    def section_ahead(self, name: str, otherwise: str) -> str:
+        """A section of the system prompt that the next recorded request has; `otherwise` where it
+        is the one of the request before."""
+        text = ""
+        for entry in self.recording.entries[self.at :]:
+            if isinstance(entry, SystemEntry):
+                text = entry.text
+            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+                known = entry.system is not None and text
+                return sections_of(text, entry).get(name, "") if known else otherwise
+        return otherwise
+
     def steering(self) -> list[str]:
         """What the person said while the turn ran, before its next reply."""
         return [
@@ -152,7 +165,7 @@ class Played:
 
     def compare_rest(self, session: Session) -> None:
         """After a turn: compares what followed its last request."""
-        if self.turn is None or self.live is not None and self.live.begun:
+        if self.turn is None or (self.live is not None and self.live.begun):
             return
         self._then.append(*self.recording.entries[self.at : self.turn.ends])
         self.at = max(self.at, self.turn.ends)
@@ -259,9 +272,7 @@ class Played:
         assert isinstance(note, CompactionEntry)
         usages = [one for one in rest[:at] if isinstance(one, UsageEntry)]
         usage = next((one.usage for one in usages if one.purpose == "compaction"), None)
-        return Message(
-            role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage
-        )
+        return Message(role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage)
 
     async def _reply_live(self, request: Request, emit: Emit) -> Message:
         live = self.live

@@ -13,7 +13,7 @@ from kode.errors import SessionError
 from kode.messages import calls_of, results_of
 from kode.prompts import SECTIONS_APART
 from kode.session import change_log, log
-from kode.session.change_log import Group
+from kode.session.change_log import Group, Settled
 from kode.session.checkpoints import LOG
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import (
@@ -127,6 +127,14 @@ class Recording:
                 return text, entry
         return text, None
 
+    def begins_process(self, turn: PastTurn) -> RequestEntry | None:
+        """The first request of a turn with which a process began; None for any other turn."""
+        for entry in self.entries[turn.begins : turn.ends]:
+            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+                whole = entry.system is not None and entry.tools is not None
+                return entry if whole else None
+        return None
+
     def tools_of(self, request: RequestEntry) -> tuple[ToolSpec, ...] | None:
         """The tools of a request, in their order; None where their texts are not kept any more."""
         texts = kept_tools(self.tools_home, request.tools_kept) if request.tools_kept else {}
@@ -179,10 +187,12 @@ def make(
         lines = (checkpoints / LOG).read_bytes().splitlines()
     except OSError:
         lines = []
+    # What was announced and did not happen, too: it says what was there before.
+    announced = [one for one in map(change_log.parse, lines) if not isinstance(one, Settled)]
     made = Recording(
         header=header,
         entries=tuple(entries),
-        groups=change_log.history(map(change_log.parse, lines)).groups,
+        groups=change_log.history(announced).groups,
         contents=Contents(folder=checkpoints, max_file_bytes=MAX_FILE_BYTES, max_bytes=2**62),
         project=project,
         home=home,

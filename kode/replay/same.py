@@ -23,7 +23,12 @@ MAX_DIFF_LINES = 80
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=outside-)[0-9a-f]{16}"), "NONCE"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "DATE"),
+    (
+        re.compile(
+            r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+        ),
+        "DATE",
+    ),
     (re.compile(rf"\b{_MONTH} +\d{{1,2}}(?:,? +(?:\d{{4}}|\d\d:\d\d(?::\d\d)?))*"), "DATE"),
     (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), "TIME"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|sec|secs|seconds)\b"), "DURATION"),
@@ -115,19 +120,21 @@ class Form:
         """The differences between the tools of two requests; last, of their order."""
         before, after = {one.name: one for one in then}, {one.name: one for one in now}
         found = [
-            Difference(part="tools", name=name, then=_spec(before.get(name)), now=_spec(after.get(name)))
+            Difference(
+                part="tools", name=name, then=_spec(before.get(name)), now=_spec(after.get(name))
+            )
             for name in dict.fromkeys((*before, *after))
             if _spec(before.get(name)) != _spec(after.get(name))
         ]
         if not found and list(before) != list(after):
-            order = Difference(part="tools", name="order", then="\n".join(before), now="\n".join(after))
+            order = Difference(
+                part="tools", name="order", then="\n".join(before), now="\n".join(after)
+            )
             found.append(order)
         return found
 
 
-def _pairs(
-    then: list[tuple[Part, str, str]], now: list[tuple[Part, str, str]]
-) -> list[Difference]:
+def _pairs(then: list[tuple[Part, str, str]], now: list[tuple[Part, str, str]]) -> list[Difference]:
     """Pieces that stand for each other, where they differ."""
     found = []
     matcher = difflib.SequenceMatcher(None, then, now, autojunk=False)
@@ -140,7 +147,9 @@ def _pairs(
             new = after[at] if at < len(after) else None
             part, name, _ = old or new or ("message", "", "")
             found.append(
-                Difference(part=part, name=name, then=old[2] if old else "", now=new[2] if new else "")
+                Difference(
+                    part=part, name=name, then=old[2] if old else "", now=new[2] if new else ""
+                )
             )
     return found
 

@@ -47,7 +47,9 @@ class Scratch:
             for path, changes in group.files.items():
                 if changes:
                     first.setdefault(path, changes[0])
-        lost = [path for path, change in first.items() if not self._set(change, change.before)]
+        # What was not there goes last: a folder with what was made in it since.
+        ordered = sorted(first.items(), key=lambda item: item[1].before is None)
+        lost = [path for path, change in ordered if not self._set(change, change.before)]
         if lost:
             self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
 
@@ -55,7 +57,7 @@ class Scratch:
         """Makes the files as they were after the turn that others than the turn itself changed: its
         subagents. `own` are the paths that the turn changed by calls of its own."""
         for path, changes in (group.files if group is not None else {}).items():
-            if path not in own and changes:
+            if path not in own and changes and changes[-1].done:
                 self._set(changes[-1], changes[-1].after)
 
     def in_copy(self, path: str) -> Path | None:
@@ -81,6 +83,9 @@ class Scratch:
         if contents.see(path).state == state:
             return True
         try:
+            if state is None and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+                return True
             contents.restore(path, state, change.mode)
         except (StorageError, OSError):
             return False
@@ -107,7 +112,9 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
             folder=folder,
             project=folder / (original.name or "project"),
             original=original,
-            cwd=folder / (original.name or "project") / original_cwd.resolve().relative_to(original),
+            cwd=folder
+            / (original.name or "project")
+            / original_cwd.resolve().relative_to(original),
             home=folder / "home",
             recording=recording,
         )
