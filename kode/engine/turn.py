@@ -304,6 +304,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 usage=ended.usage,
                 cost_usd=ended.cost_usd,
                 files_changed=ended.files_changed,
+                permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,
                 total_cost_usd=session.cost_usd + (ended.cost_usd or 0.0),
