@@ -82,7 +82,7 @@ def fix_of(before: str, after: str) -> tuple[str, str]:
         end += 1
     while True:
         old = "".join(wrong[top : len(wrong) - end])
-        if old and after.count(old) == 1:
+        if old and after.find(old) == after.rfind(old):  # `count` would miss overlaps
             return old, "".join(right[top : len(right) - end])
         top, end = max(0, top - 1), max(0, end - 1)
 

@@ -61,7 +61,8 @@ def fetch(requirement: str, folder: Path) -> Package:
     if not tree.is_dir():
         tree.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
-            fresh = unpack(download(requirement, Path(scratch)), Path(scratch) / "tree")
+            archive = download(requirement, Path(scratch), "--no-binary", ":all:")
+            fresh = unpack(archive, Path(scratch) / "tree")
             (fresh / "pytest.ini").write_text(PYTEST_INI)
             suite = run_suite(TEST_COMMAND, fresh, fresh, SUITE_S)
             if not suite.green:
@@ -71,14 +72,13 @@ def fetch(requirement: str, folder: Path) -> Package:
     return Package(name=requirement, tree=tree, sources=tuple(sources(tree)))
 
 
-def download(requirement: str, folder: Path, *, kind: str = ":all:") -> Path:
-    """The archive of a package's sources. Raises: Unfit."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    words = [*pip, "--no-binary", kind, "--dest", str(folder), requirement]
-    done = subprocess.run(words, capture_output=True, text=True)
-    found = sorted(folder.glob("*.tar.gz"))
+def download(requirement: str, folder: Path, *flags: str) -> Path:
+    """The archive that pip brings for a package; `flags` go to it. Raises: Unfit."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *flags]
+    done = subprocess.run([*pip, "--dest", folder, requirement], capture_output=True, text=True)
+    found = [*folder.glob("*.tar.gz"), *folder.glob("*.whl")]
     if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["no archive of sources"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["no archive"])[-1]
         raise Unfit(f"{requirement} cannot be fetched: {reason}. Check the name and the network.")
     return found[0]
 

