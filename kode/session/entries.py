@@ -252,6 +252,8 @@ class TurnEntry(Entry):
     cost_usd: float | None = None
     """None when the model's price is unknown."""
     files_changed: tuple[str, ...] = ()
+    permission_mode: str = ""
+    """At its end; "" where that is not known."""
     duration_ms: int
     total_usage: Usage
     total_cost_usd: float
@@ -281,9 +283,10 @@ KNOWN_TYPES = frozenset(
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(
-    "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "lasting user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
-    "cache_write_tokens max_output_tokens system tools tools_kept".split()
+    "source written signature redacted origin model stop usage error is_error parent forked_from "
+    "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
+    "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
+    "tools_kept".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 

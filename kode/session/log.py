@@ -73,7 +73,7 @@ class Session:
     unpriced: bool = False
     """Whether there were others."""
     last_request: RequestEntry | None = None
-    """The record of the latest request of a turn, complete."""
+    """The record of the latest request of a turn in this process, complete."""
     tainted_by: str = ""
     """The first outside source that was read; "" while none has been."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -265,6 +265,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
                 durable.append_to(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
+        # The first record of a process is whole: it shows where one began.
+        session.last_request = None
         last = session.messages[-1] if session.messages else None
         if last is not None and calls_of(last):
             lost = unanswered(last, session.answers)
