@@ -11,7 +11,6 @@ from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
 from kode.messages import calls_of, results_of
-from kode.prompts import SECTIONS_APART
 from kode.session import change_log, log
 from kode.session.change_log import Group, Settled
 from kode.session.checkpoints import LOG
@@ -141,15 +140,6 @@ class Recording:
         if any(part.name not in texts for part in request.tools or ()):
             return None
         return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
-
-
-def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
-    """A system prompt in its sections, by the sizes that the record of its request has."""
-    data, at, sections = system.encode("utf-8", "replace"), 0, {}
-    for part in request.system or ():
-        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
-        at += part.size + len(SECTIONS_APART)
-    return sections
 
 
 def load(home: Path, session_id: str) -> Recording:

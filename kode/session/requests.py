@@ -81,16 +81,14 @@ def system_text(sections: Mapping[str, str]) -> str:
     return _APART.join(sections.values())
 
 
-def sections_of(system: str, parts: Sequence[PartDigest]) -> list[str | None]:
-    """The texts of the sections of a system prompt that is on disk; None for one that does not fit
-    its digest."""
-    data, start = system.encode("utf-8", "replace"), 0
-    found: list[str | None] = []
-    for part in parts:
-        text = data[start : start + part.size]
-        found.append(text.decode("utf-8", "replace") if digest_of(text) == part.digest else None)
-        start += part.size + len(_APART)
-    return found
+def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
+    """A system prompt that is on disk in its sections, by the sizes that the record of its request
+    has."""
+    data, at, sections = system.encode("utf-8", "replace"), 0, {}
+    for part in request.system or ():
+        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
+        at += part.size + len(_APART)
+    return sections
 
 
 def request_entry(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.messages import Message
-from kode.session.entries import AnyEntry, Header, RequestEntry
+from kode.session.entries import AnyEntry, Header, PartDigest, RequestEntry
 from kode.session.log import Session
-from kode.session.requests import Chain, kept_tools, sections_of
+from kode.session.requests import Chain, digest_of, kept_tools, sections_of
 from kode.session.spending import Step, step_of
 
 
@@ -74,20 +74,19 @@ def pieces(home: Path, sent: Sent) -> list[Piece]:
     """What stood before the messages, in the order in which the server reads it: behind Anthropic's
     format the tools come first, elsewhere the system prompt."""
     record = sent.record
-    parts = record.system or ()
-    system = [
-        Piece(kind="system", name=part.name, digest=part.digest, size=part.size, text=text)
-        for part, text in zip(parts, sections_of(sent.system, parts), strict=True)
-    ]
+    texts = sections_of(sent.system, record)
+    system = [_piece("system", part, texts.get(part.name)) for part in record.system or ()]
     texts = kept_tools(home, record.tools_kept)
-    tools = [
-        Piece(
-            kind="tool",
-            name=part.name,
-            digest=part.digest,
-            size=part.size,
-            text=texts.get(part.name),
-        )
-        for part in record.tools or ()
-    ]
+    tools = [_piece("tool", part, texts.get(part.name)) for part in record.tools or ()]
     return [*tools, *system] if record.provider == "anthropic" else [*system, *tools]
+
+
+def _piece(kind: str, part: PartDigest, text: str | None) -> Piece:
+    kept = text is not None and digest_of(text.encode("utf-8", "replace")) == part.digest
+    return Piece(
+        kind=kind,
+        name=part.name,
+        digest=part.digest,
+        size=part.size,
+        text=text if kept else None,
+    )
