@@ -5,12 +5,13 @@ and the contents that undo keeps.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
-from kode.messages import calls_of, results_of
+from kode.messages import results_of
 from kode.prompts import SECTIONS_APART
 from kode.session import change_log, log
 from kode.session.change_log import Group, Settled
@@ -112,9 +113,12 @@ class Recording:
             isinstance(entry, MessageEntry) and entry.role == "assistant" for entry in self.entries
         )
 
-    def calls(self) -> int:
-        """How many calls of tools it holds."""
-        return sum(len(calls_of(one)) for one in self.entries if isinstance(one, MessageEntry))
+    def first_reply_at(self) -> float:
+        """When the model first answered, in seconds since the epoch: nothing was changed before."""
+        replies = (
+            e.at for e in self.entries if isinstance(e, MessageEntry) and e.role == "assistant"
+        )
+        return datetime.fromisoformat(next(replies)).timestamp()
 
     def first_request(self) -> tuple[str, RequestEntry | None]:
         """The system prompt of the first request of a turn, and its record; None for a session of

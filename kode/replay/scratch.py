@@ -7,12 +7,12 @@ turn. Everything else is as the project is now.
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from kode import paths
@@ -20,6 +20,7 @@ from kode.errors import SessionError, StorageError
 from kode.replay.recording import Recording
 from kode.session.change_log import Change, Group
 from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
+from kode.session.git import GitError, run_git
 
 MAX_COPY_BYTES = 4096 * MEGABYTE
 NAMED_FILES = 5
@@ -86,6 +87,12 @@ class Scratch:
             if state is None and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
                 return True
+            original = self.original / path.relative_to(self.project)
+            if contents.data(state or "") is None and contents.see(original).state == state:
+                # What a change left is not kept; it may be there still.
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(original, path, follow_symlinks=False)
+                return True
             contents.restore(path, state, change.mode)
         except (StorageError, OSError):
             return False
@@ -121,6 +128,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         _copy(original, made.project)
         made.home.mkdir(mode=0o700)
         made.put_back(recording.groups)
+        _rewind_repository(made)
         if newer := _newer(made):
             made.notes.append(
                 f"Changed since the session began, and as they are now: {_named(newer)}."
@@ -128,6 +136,30 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rewind_repository(made: Scratch) -> None:
+    """Puts the branch that is checked out in the copy back to where it was when the session began,
+    as the repository's own log of it says. The files stay as they are."""
+    if not (made.project / ".git").is_dir():
+        if (made.project / ".git").exists():
+            made.notes.append("The project is a linked worktree: its commits are as they are now.")
+        return
+    began = made.recording.first_reply_at()
+    try:
+        log = run_git(made.project, ["reflog", "show", "--format=%H %gd", "--date=unix", "HEAD"])
+        moves = re.findall(rb"^([0-9a-f]+) HEAD@\{(\d+)\}", log, re.MULTILINE)
+        before = [commit.decode() for commit, at in moves if int(at) <= began]
+        if len(before) == len(moves):
+            return
+        if before:
+            run_git(made.project, ["update-ref", "HEAD", before[0]])
+            run_git(made.project, ["read-tree", before[0]])
+        else:
+            run_git(made.project, ["update-ref", "-d", "HEAD"])
+            run_git(made.project, ["read-tree", "--empty"])
+    except GitError as error:
+        made.notes.append(f"The repository is as it is now ({error}).")
 
 
 def _check_size(original: Path) -> None:
@@ -168,7 +200,7 @@ def _copy(original: Path, target: Path) -> None:
 def _newer(made: Scratch) -> list[str]:
     """Files of the project that changed since the session began, but for those that were put
     back."""
-    began = datetime.fromisoformat(made.recording.header.created_at).timestamp()
+    began = made.recording.first_reply_at()
     touched = (path for group in made.recording.groups for path in group.files)
     changed = {str(copy) for path in touched if (copy := made.in_copy(path)) is not None}
     found = []
