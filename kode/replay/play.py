@@ -157,6 +157,8 @@ class _Player:
         if begins:
             await self._begin_process(turn)
         played.turn = turn
+        for taken in turn.taken:
+            self.answers.scratch.undo_again(taken)
         if turn.group is not None:
             self.answers.scratch.put_back([turn.group])
         self.answers.edited.clear()

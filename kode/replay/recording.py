@@ -11,10 +11,10 @@ from pathlib import Path
 from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
-from kode.messages import results_of
+from kode.messages import Text, results_of
 from kode.prompts import SECTIONS_APART
 from kode.session import change_log, log
-from kode.session.change_log import Group, Settled
+from kode.session.change_log import Group, Settled, Taken
 from kode.session.checkpoints import LOG
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import (
@@ -48,6 +48,8 @@ class PastTurn:
     """None where kode was killed in the middle."""
     group: Group | None
     """What it changed in files; None for nothing."""
+    taken: tuple[Taken, ...] = ()
+    """What the person undid and redid before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,8 @@ class Recording:
     entries: tuple[AnyEntry, ...]
     groups: tuple[Group, ...]
     """What its turns changed in files, in order."""
+    taken: tuple[tuple[int, Taken], ...]
+    """What was undone and redone, each with how many of the groups there were by then."""
     contents: Contents
     project: str
     """The root of the project it worked in; of another machine, perhaps."""
@@ -69,10 +73,14 @@ class Recording:
     def turns(self) -> list[PastTurn]:
         """Its turns in the order they happened, those that were rewound later included."""
         session = log.in_memory(cwd=Path("/"), model="", provider="")
-        groups, turns, first = list(self.groups), list[PastTurn](), 0
+        groups, taken = list(self.groups), list(self.taken)
+        turns, first = list[PastTurn](), 0
         for at, entry in enumerate(self.entries):
             if is_turn(entry):
                 number = session.turns + 1
+                done = [one for before, one in taken if before <= len(self.groups) - len(groups)]
+                done = done[: _count_undone(entry)]
+                del taken[: len(done)]
                 group = groups.pop(0) if groups and groups[0].turn == number else None
                 ends = self._end_of_turn(at)
                 end = self.entries[ends - 1]
@@ -84,6 +92,7 @@ class Recording:
                         ends=ends,
                         end=end if isinstance(end, TurnEntry) else None,
                         group=group,
+                        taken=tuple(done),
                     )
                 )
                 first = ends
@@ -147,6 +156,14 @@ class Recording:
         return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
 
 
+def _count_undone(prompt: AnyEntry) -> int:
+    """How many times the person undid or redid something since the turn before: a note with their
+    message says each."""
+    assert isinstance(prompt, MessageEntry)
+    notes = (part.text for part in prompt.parts if isinstance(part, Text) and part.source == "note")
+    return sum(note.startswith(("[The person undid", "[The person redid")) for note in notes)
+
+
 def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
     """A system prompt in its sections, by the sizes that the record of its request has."""
     data, at, sections = system.encode("utf-8", "replace"), 0, {}
@@ -197,6 +214,11 @@ def make(
         header=header,
         entries=tuple(entries),
         groups=change_log.history(announced).groups,
+        taken=tuple(
+            (len(change_log.history(announced[:at]).groups), one)
+            for at, one in enumerate(announced)
+            if isinstance(one, Taken) and one.files
+        ),
         contents=Contents(folder=checkpoints, max_file_bytes=MAX_FILE_BYTES, max_bytes=2**62),
         project=project,
         home=home,

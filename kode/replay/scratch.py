@@ -18,7 +18,7 @@ from pathlib import Path
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.replay.recording import Recording
-from kode.session.change_log import Change, Group
+from kode.session.change_log import Change, Group, Taken
 from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
 from kode.session.git import GitError, run_git
 
@@ -50,7 +50,7 @@ class Scratch:
                     first.setdefault(path, changes[0])
         # What was not there goes last: a folder with what was made in it since.
         ordered = sorted(first.items(), key=lambda item: item[1].before is None)
-        lost = [path for path, change in ordered if not self._set(change, change.before)]
+        lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
         if lost:
             self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
 
@@ -59,7 +59,18 @@ class Scratch:
         subagents. `own` are the paths that the turn changed by calls of its own."""
         for path, changes in (group.files if group is not None else {}).items():
             if path not in own and changes and changes[-1].done:
-                self._set(changes[-1], changes[-1].after)
+                self._set(path, changes[-1].after, changes[-1].mode)
+
+    def _remove(self, path: Path) -> None:
+        """Removes what was not there, and the folders that were made for it. Raises: OSError."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        for folder in path.parents:
+            if folder == self.project or any(folder.iterdir()):
+                break
+            folder.rmdir()
 
     def in_copy(self, path: str) -> Path | None:
         """Where a recorded file is in the copy; None for one outside of it."""
@@ -73,9 +84,14 @@ class Scratch:
         """Whether a path leads into the copy, links on the way followed."""
         return Path(os.path.realpath(path)).is_relative_to(self.project)
 
-    def _set(self, change: Change, state: str | None) -> bool:
+    def undo_again(self, taken: Taken) -> None:
+        """Makes the files as they were after the person undid or redid a turn."""
+        for move in taken.files:
+            self._set(move.path, move.now, move.now_mode)
+
+    def _set(self, recorded: str, state: str | None, mode: int) -> bool:
         """Whether the file is as asked now; what is outside of the copy is left alone."""
-        path = self.in_copy(change.path)
+        path = self.in_copy(recorded)
         if path is None:
             return True
         contents = self.recording.contents
@@ -84,8 +100,8 @@ class Scratch:
         if contents.see(path).state == state:
             return True
         try:
-            if state is None and path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+            if state is None:
+                self._remove(path)
                 return True
             original = self.original / path.relative_to(self.project)
             if contents.data(state or "") is None and contents.see(original).state == state:
@@ -93,7 +109,7 @@ class Scratch:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(original, path, follow_symlinks=False)
                 return True
-            contents.restore(path, state, change.mode)
+            contents.restore(path, state, mode)
         except (StorageError, OSError):
             return False
         return True

@@ -81,3 +81,131 @@ def test_a_session_played_again_is_identical_and_touches_nothing(
     after = everything_in(place.project, place.home, place.folder / "elsewhere")
     assert after.keys() == before.keys()
     assert after == before
+
+
+EDIT = {
+    "name": "an edit",
+    "files": {"a.py": "x = 1\n", "AGENTS.md": "Be brief.\n"},
+    "turns": [
+        {
+            "task": "set x",
+            "flags": ["--permission-mode", "auto-edit"],
+            "replies": [
+                {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
+                {
+                    "calls": [
+                        {
+                            "name": "edit_file",
+                            "arguments": {
+                                "path": "a.py",
+                                "old_text": "x = 1",
+                                "new_text": "x = 2",
+                            },
+                        }
+                    ]
+                },
+                {"text": "x is 2"},
+            ],
+        }
+    ],
+}
+
+
+def parts(done: Finished) -> list[list[str]]:
+    """What differs in each step."""
+    return [
+        [f"{one['part']}: {one['name']}" for one in step["differences"]]
+        for step in done.json["steps"]
+    ]
+
+
+def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> None:
+    session_id = play(place, EDIT)
+    (place.project / "AGENTS.md").write_text("Be verbose.\n")
+
+    done = replay(place, session_id)
+    text = place.run("replay", session_id, cwd=place.folder)
+
+    assert (done.code, text.code) == (1, 1)
+    assert parts(done) == [["system: instructions"], [], []]
+    assert "First difference: step 1, system: instructions" in text.out
+    assert "-Be brief." in text.out
+    assert "+Be verbose." in text.out
+    assert "Changed since the session began, and as they are now: AGENTS.md." in text.out
+
+
+def test_flags_change_the_prompt_of_a_replay_and_nothing_else(place: Place) -> None:
+    session_id = play(place, EDIT)
+
+    done = replay(place, session_id, "--append-system", "Answer in French.")
+
+    assert parts(done) == [["system: appended"], [], []]
+
+
+def test_a_file_that_changed_since_shows_as_the_result_that_reads_it(place: Place) -> None:
+    session_id = play(place, {**EDIT, "files": {"a.py": "x = 1\n", "b.py": "b = 1\n"}})
+    path = place.session_files[-1]
+    path.write_text(path.read_text().replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
+    (place.project / "b.py").write_text("b = 2\n")
+
+    done = replay(place, session_id)
+
+    assert parts(done)[0] == ["result: read_file"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["20200101-000000-abcdef"], 1, "no session"),
+        (["ID", "--cwd", "gone"], 3, "is not there"),
+        (["ID", "--form"], 3, "unknown flag"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_with_what_to_do(
+    place: Place, arguments: list[str], code: int, said: str
+) -> None:
+    session_id = play(place, EDIT)
+    words = [session_id if word == "ID" else word for word in arguments]
+
+    done = place.run("replay", *words)
+
+    assert done.code == code
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
+    session_id = play(place, EDIT)
+    moved = place.folder / "moved"
+    place.project.rename(moved)
+
+    lost = place.run("replay", session_id, cwd=place.folder)
+    done = replay(place, session_id, "--cwd", str(moved))
+
+    assert lost.code == 1
+    assert "--cwd DIR" in lost.err
+    assert done.json["identical"] is True
+
+
+def test_a_session_of_an_older_kode_is_played_without_its_prompt(place: Place) -> None:
+    session_id = play(place, EDIT)
+    path = place.session_files[-1]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"type":"request"' not in line))
+
+    done = replay(place, session_id, "--append-system", "Answer in French.")
+
+    assert done.json["identical"] is True
+    assert any("kept no record of requests" in note for note in done.json["notes"])
+
+
+def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
+    session_id = play(place, EDIT)
+    path = place.session_files[-1]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"role":"assistant"' not in line))
+
+    done = place.run("replay", session_id)
+
+    assert done.code == 1
+    assert "nothing to replay" in done.err
