@@ -10,7 +10,7 @@ compaction, which keeps the latest messages; what stands for the others is made 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kode.contracts import Drop, InjectReason, Request, ToolSpec
+from kode.contracts import Drop, InjectReason, ModelInfo, Request, ToolSpec
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.tokens import tokens_of, tokens_of_text
@@ -29,6 +29,8 @@ KEPT_TAIL_SHARE = 0.1
 of what there was, or little would be gained by it)."""
 MIN_COMPACTED_TOKENS = 1_000
 """What a hand-over note with its lists may take."""
+SPARE_SHARE = 0.06
+"""Of the window: by so much may kode's count of a request be too low."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 
@@ -123,7 +125,20 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         prune(agent, context, emit)
     while context_tokens(context) > limit:
         await compact(agent, context, emit)
-    return Request(system=context.system, messages=context.session.messages, tools=context.specs)
+    return Request(
+        system=context.system,
+        messages=context.session.messages,
+        tools=context.specs,
+        max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
+    )
+
+
+def _room_for_output(info: ModelInfo, context_tokens: int) -> int:
+    """How long the reply may be: as long as the model can, in what the request leaves of the
+    window. Without a limit a model that repeats itself has no end; servers refuse a request that
+    together with its limit exceeds the window."""
+    room = info.context_window * (1 - SPARE_SHARE) - context_tokens
+    return max(1, min(info.max_output_tokens, max(info.context_window // 16, int(room))))
 
 
 def record_request(agent: Agent, context: Context, request: Request) -> None:

@@ -283,9 +283,10 @@ KNOWN_TYPES = frozenset(
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(
-    "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "lasting user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
-    "cache_write_tokens permission_mode max_output_tokens system tools tools_kept".split()
+    "source written signature redacted origin model stop usage error is_error parent forked_from "
+    "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
+    "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
+    "tools_kept".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 

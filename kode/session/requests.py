@@ -7,6 +7,7 @@ messages as entries; the tools in a folder that all sessions share, once for eac
 All digests are of the masked texts, so that they can be checked against what is on disk.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -82,8 +83,8 @@ def request_entry(
     digests of the messages that were looked at before. What is as in `before`, a complete record,
     is left out; see `complete`."""
     named = {"system": request.system} if sections is None else sections
-    system = tuple(_part(name, text_bytes(text)) for name, text in named.items())
-    tools = tuple(_part(tool.name, tool_bytes(tool)) for tool in request.tools)
+    system = tuple(_section_part(name, text) for name, text in named.items())
+    tools = tuple(_tool_part(_json(_tool_object(tool))) for tool in request.tools)
     digests = (chain or Chain()).of(request.messages)
     return RequestEntry(
         purpose=purpose,
@@ -124,6 +125,18 @@ def kept_tools(home: Path, name: str) -> dict[str, str]:
 def _kept(home: Path) -> Contents:
     limit = MAX_KEPT_MB * MEGABYTE
     return Contents(folder=paths.tool_texts(home), max_file_bytes=limit, max_bytes=limit)
+
+
+# Masking is what takes time, and the system prompt and the tools are those of the step before.
+@functools.lru_cache(maxsize=64)
+def _section_part(name: str, text: str) -> PartDigest:
+    return _part(name, text_bytes(text))
+
+
+@functools.lru_cache(maxsize=256)
+def _tool_part(tool: bytes) -> PartDigest:
+    value = json.loads(tool)
+    return _part(value["name"], _json(masked(value)))
 
 
 def _part(name: str, data: bytes) -> PartDigest:
