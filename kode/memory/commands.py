@@ -13,14 +13,14 @@ from typing import Literal, Protocol, runtime_checkable
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, proposals, stale
-from kode.memory.base import Addition, Waiting
+from kode.memory.base import UNDO_WITH, Addition, Waiting
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_session
-from kode.memory.waiting import count_doubted, review
+from kode.memory.waiting import count_doubted, items, review
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
@@ -49,6 +49,12 @@ class Approving(Protocol):
 
     async def approve(self, id: str) -> str:
         """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    async def drop(self, id: str) -> str:
+        """Drops what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -130,7 +136,7 @@ async def run_command(
     if command == "review":
         if not isinstance(inside, Traced):
             raise _lacking(inside, command)
-        return review(inside, date.today(), await waiting(inside))
+        return review(items(inside, date.today(), await waiting(inside)))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
@@ -214,6 +220,18 @@ async def approve(system: MemorySystem, id: str) -> str:
     done = await system.add(addition)
     proposed.remove(proposal.id)
     return done
+
+
+async def drop(system: MemorySystem, id: str) -> str:
+    """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
+    BusyError."""
+    if not isinstance(system, Dropping) or not isinstance(system, Inspectable):
+        raise _lacking(system, "drop")
+    proposed = _proposals(system)
+    if not proposed.begins(id):
+        return await system.drop(id)
+    done = await proposed.drop(id)
+    return f"{done.line}\n{UNDO_WITH}{done.change_id}"
 
 
 def _proposals(system: Inspectable) -> Proposals:

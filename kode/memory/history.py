@@ -19,7 +19,7 @@ from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
 
 ORIGINS_LOOKED_THROUGH = 2_000
-_TERMS = (b'"source_hash": ', b'"until": ', b'"undoes": ')
+_TERMS = (b'"source_hash": ', b'"until": ', b'"undoes": ', b'"kind": "confirm"')
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -157,12 +157,17 @@ class History:
         return (change for change in self._in_effect(system) if not change.undoes)
 
     def in_terms(self, system: str) -> Iterator[Change]:
-        """The changes in effect that rest on code or hold until a day, newest first. Other lines
-        are not parsed: it is asked for whenever memory is shown to a model."""
+        """The changes in effect that rest on code or hold until a day, and those that say that an
+        entry holds, newest first. Other lines are not parsed: it is asked for whenever memory is
+        shown to a model."""
         lines = self._lines_with(_TERMS)
         changes = (change for change in map(_read, lines) if change and change.system == system)
         standing = _not_undone(changes)
-        return (change for change in standing if change.source_hash or change.until)
+        return (
+            change
+            for change in standing
+            if change.source_hash or change.until or change.kind == "confirm"
+        )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
         """The changes in effect that found or left exactly this text, newest first. Other lines are

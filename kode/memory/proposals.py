@@ -117,6 +117,23 @@ class Proposals(WaitingFolder[Proposal]):
         source = f"{proposal.client}, which proposed it"
         return proposal, Addition(target=target, text=proposal.text, source=source)
 
+    async def drop(self, id: str) -> Outcome:
+        """Drops a proposal, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        proposal = self.read(only_waiting("proposal", self.ids(), id))
+        if proposal is None:
+            raise MemoryRefused(f"The proposal {id} cannot be read any more.")
+        async with locked(self.folder):
+            change = self._history.record(
+                Author(who="user"),
+                SYSTEM,
+                "drop",
+                f"proposed/{proposal.id}",
+                before=(_row(proposal),),
+                reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
+            )
+            self.remove(proposal.id)
+        return Outcome(line=f"dropped {proposal.id}", change_id=change.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Drops a proposal, or restores one that an undo dropped.
 
@@ -138,15 +155,18 @@ class Proposals(WaitingFolder[Proposal]):
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=undoing.id)
 
     def _record(self, kind: str, proposal: Proposal) -> Change:
-        row = json.dumps(asdict(proposal), ensure_ascii=False)
         return self._history.record(
             Author(who="client"),
             SYSTEM,
             kind,
             f"proposed/{proposal.id}",
-            after=(row,),
+            after=(_row(proposal),),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
+
+
+def _row(proposal: Proposal) -> str:
+    return json.dumps(asdict(proposal), ensure_ascii=False)
 
 
 def _waiting(proposal: Proposal) -> Waiting:

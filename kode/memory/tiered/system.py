@@ -26,7 +26,8 @@ from kode.memory.frame import Recording
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, report, review
+from kode.memory.stale import Doubt
+from kode.memory.tiered import buffer, edits, report, review
 from kode.memory.tiered.episode_files import summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
@@ -36,6 +37,7 @@ from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.waiting import Choice, Pair
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -243,15 +245,44 @@ class Tiered(BaseMemory):
         """Every fact that applies here, and the episodes."""
         return report.entries(self.layers(), self._index.files.all(), self._context.root)
 
-    def unjudged(self) -> list[tuple[Entry, Entry]]:
-        """The pairs of facts that wait for a model's word."""
+    def facts(self) -> list[Entry]:
+        return report.entries(self.layers(), (), self._context.root)
+
+    def pairs(self) -> list[Pair]:
+        """The pairs of facts that wait for a model's word, or the person's."""
         return [
-            (
-                Entry(target=pair.target, key=pair.entry, text=pair.entry),
-                Entry(target=pair.target, key=pair.new, text=pair.new),
+            Pair(
+                first=Entry(target=pair.target, key=pair.entry, text=pair.entry),
+                second=Entry(target=pair.target, key=pair.new, text=pair.new),
+                contradict=pair.contradict,
             )
             for pair in self._review.waiting()
         ]
+
+    async def settle(self, pair: Pair, choice: Choice) -> str:
+        """Keeps the first of two facts, the second or both, by the person. Raises as `add`."""
+        self._check_writable()
+        texts = {"first": pair.first.key, "second": pair.second.key}
+        kept = tuple(text for name, text in texts.items() if choice in (name, "both"))
+        author = self._author("user")
+        return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A fact holds, by the person. Raises as `add`."""
+        self._check_writable()
+        author = self._confirming(doubt)
+        outcome = await self.writer.tend(
+            entry.target, lambda file: edits.confirmed(file, entry.key), author
+        )
+        return self._report_outcome(outcome)
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes a fact, by the person. Raises as `add`."""
+        self._check_writable()
+        outcome = await self.writer.tend(
+            entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
+        )
+        return self._report_outcome(outcome)
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         return report.sides(change)
@@ -275,6 +306,11 @@ class Tiered(BaseMemory):
         """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
         self._check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
+
+    async def drop(self, session_id: str) -> str:
+        """Drops an episode that waits for approval. Raises: MemoryRefused."""
+        self._check_writable()
+        return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
