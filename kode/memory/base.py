@@ -28,7 +28,7 @@ from kode.memory import frame, uses
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.lineage import Entry, Place
 from kode.memory.source import citing
-from kode.memory.stale import Doubt, holding_until
+from kode.memory.stale import Doubt, holding
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class Addition:
     ttl_days: int | None = None
     evidence: tuple[str, ...] = ()
     sensitive: bool = False
+    since: str = ""
+    """From when it holds: a version or a day."""
     until: str = ""
     """The last day on which it holds."""
     source: str = ""
@@ -138,6 +140,7 @@ class Addition:
             "--ttl-days": self.ttl_days,
             "--evidence": self.evidence,
             "--sensitive": self.sensitive,
+            "--since": self.since,
             "--until": self.until,
         }
         for option, value in given.items():
@@ -269,11 +272,17 @@ class BaseMemory(NullMemory):
             await uses.count_session(root, self.system, self.facts(), answers, given)
 
     def _author(
-        self, who: Who, *, batch: str = "", source: str | None = None, until: str | None = None
+        self,
+        who: Who,
+        *,
+        batch: str = "",
+        source: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> Author:
         """Somebody, in this turn of this session. What the model makes rests on what the person
-        asked, and on the lines of code that `source` names; it holds until the end of a day, where
-        one is given. Raises: MemoryRefused for what names none."""
+        asked, and on the lines of code that `source` names; it holds from `since` on and until the
+        end of a day, where they are given. Raises: MemoryRefused for what names none."""
         author = Author(
             who=who,
             session=self._context.session_id,
@@ -281,7 +290,7 @@ class BaseMemory(NullMemory):
             words=self._asked if who == "model" else "",
             batch=batch,
         )
-        return holding_until(citing(author, self.project, source), until)
+        return holding(citing(author, self.project, source), since, until)
 
     def _confirming(self, doubt: Doubt | None) -> Author:
         """The person, who says that an entry holds: it rests on the cited lines as they are now,
@@ -291,7 +300,8 @@ class BaseMemory(NullMemory):
             return author
         with suppress(MemoryRefused):  # the lines are gone: it rests on the person's word alone
             author = citing(author, self.project, doubt.change.source)
-        return replace(author, until="" if doubt.expired else doubt.change.until)
+        until = "" if doubt.expired else doubt.change.until
+        return replace(author, since=doubt.change.since, until=until)
 
     def _report(self, done: Outcome) -> str:
         """Announces a change; returns the same for the person who asked for it, with its undo."""

@@ -82,6 +82,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     add.add_argument("target", metavar="TARGET", choices=known)
     add.add_argument("text", nargs="+", metavar="TEXT")
     add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
+    add.add_argument("--since", metavar="WHEN", help="tiered: from when it holds, as 3.2 or a day")
     add.add_argument("--until", metavar="DAY", help="tiered: the last day it holds, as 2026-03-06")
     add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
     add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")

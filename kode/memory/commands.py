@@ -195,6 +195,7 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
             ttl_days=arguments.ttl_days,
             evidence=tuple(arguments.evidence),
             sensitive=arguments.sensitive,
+            since=arguments.since or "",
             until=arguments.until or "",
         )
     )

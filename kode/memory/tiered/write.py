@@ -284,7 +284,7 @@ def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) 
     is added, which loses nothing."""
     for entry in (text, plan.known):
         if entry in file.entries:
-            is_new = author.source_hash or author.until
+            is_new = author.source_hash or author.since or author.until
             return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
     if plan.entry in file.entries and not wins:
         return edits.disputed(file, text, plan.entry, reason=plan.reason)
