@@ -164,6 +164,15 @@ class History:
         standing = _not_undone(changes)
         return (change for change in standing if change.source_hash or change.until)
 
+    def naming(self, system: str, text: str) -> Iterator[Change]:
+        """The changes in effect that found or left exactly this text, newest first. Other lines are
+        not parsed."""
+        wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
+        lines = self._lines_with((wanted, b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        standing = (change for change in _not_undone(changes) if not change.undoes)
+        return (one for one in standing if text in one.before or text in one.after)
+
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
@@ -173,6 +182,13 @@ class History:
     def batch(self, system: str, batch: str) -> list[Change]:
         """The undos that were made together and are in effect, newest first."""
         return [change for change in self._in_effect(system) if batch and change.batch == batch]
+
+    def of_session(self, system: str, session: str) -> Iterator[Change]:
+        """The changes in effect that were made in a session, newest first. Other lines are not
+        parsed."""
+        lines = self._lines_with((f'"session": {json.dumps(session)}'.encode(), b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        return (change for change in _not_undone(changes) if change.session == session)
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key, among the last 2,000."""

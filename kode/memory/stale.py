@@ -38,10 +38,10 @@ def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
     with a source or a last day cost, however many others there are."""
     found: dict[Place, Doubt | None] = {}
     for change in system.history.in_terms(system.name):
-        doubt = _doubt(change, system.project, today)
+        reason = doubt(change, system.project, today)
         for place in step_of(system, change).made:
-            found.setdefault(place, doubt)
-    return {place: doubt for place, doubt in found.items() if doubt is not None}
+            found.setdefault(place, reason)
+    return {place: reason for place, reason in found.items() if reason is not None}
 
 
 def bound(history: History, system: str, target: str) -> set[str]:
@@ -88,7 +88,8 @@ def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
     return sorted(standing.values(), key=lambda entry: entry.target)
 
 
-def _doubt(change: Change, project: Path, today: date) -> Doubt | None:
+def doubt(change: Change, project: Path, today: date) -> Doubt | None:
+    """Why what a change has made may not hold any more; None for no reason."""
     if change.until and change.until < today.isoformat():
         return Doubt(change=change, why=f"it held until {change.until}", expired=True)
     state = source.state(project, change.source, change.source_hash)
