@@ -13,6 +13,7 @@ from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.history import Author, Change, History
 from kode.memory.lineage import Entry, Place, Traced, step_of
+from kode.memory.precedence import brings_newer
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -82,6 +83,8 @@ def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
         if datetime.fromisoformat(change.at) <= ends:
             continue
         before, after = system.sides(change)
+        if brings_newer(change):
+            before = before[:-1]
         for entry in after:
             standing.pop(entry.place, None)
         standing.update({entry.place: entry for entry in before})

@@ -50,7 +50,7 @@ def memory_tool(facts: "Tiered") -> Tool:
     )
     async def memory(
         context: ToolContext,
-        action: Action,
+        action: Action = "add",
         target: Annotated[Target | None, "for add, replace, remove, consolidate"] = None,
         content: Annotated[str | None, "for add and replace: the fact"] = None,
         old_text: Annotated[
