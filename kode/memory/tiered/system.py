@@ -32,10 +32,11 @@ from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
 from kode.memory.tiered.merge import Judge
+from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -97,7 +98,13 @@ class Tiered(FactMemory):
         in_session = context.session_id is not None
         llm = settings.llm_search
         finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
-        self._searcher = Searcher(self._index, finder, context.session_id)
+        outdated = Outdated(self.history, SYSTEM, self._store, self.project)
+        self._searcher = Searcher(
+            self._index,
+            finder,
+            context.session_id,
+            lambda id: outdated.note(id, context.now().date()),
+        )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
@@ -188,7 +195,7 @@ class Tiered(FactMemory):
 
     async def show_one(self, id: str) -> str:
         """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
-        return report.episode(self._searcher.find(id))
+        return self._searcher.whole(self._searcher.find(id))
 
     async def read_episodes(self, id: str) -> str:
         """The same for the model: one episode whole, or without an id the newest ones; none that
@@ -204,7 +211,7 @@ class Tiered(FactMemory):
                 f"The episode {episode.session_id} comes from a session with untrusted content and "
                 "waits for the user's `kode memory approve`."
             )
-        return self._framed("The note of an earlier session.", report.episode(episode))
+        return self._framed("The note of an earlier session.", self._searcher.whole(episode))
 
     def entries(self) -> list[Entry]:
         """Every fact that applies here, and the episodes."""
