@@ -19,6 +19,7 @@ NAMES = (
     "extensions",
     "systems",
     "tasks",
+    "answers",
 )
 
 
