@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench import answers
-from bench.answers import DISTRACTORS, IN_MEMORY, cases, facts, figures
+from bench.answers import DISTRACTORS, cases, facts, figures
 from bench.answers_scripted import answer
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
