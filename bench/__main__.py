@@ -18,6 +18,7 @@ NAMES = (
     "conversations",
     "extensions",
     "systems",
+    "memory_life",
     "tasks",
     "answers",
 )
