@@ -55,10 +55,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
     context.system, context.memory = agent.render_system(injection.system), injection.system
-    context.specs = context.specs or tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
-        for t in agent.tools
-    )
+    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
     context.pending_first_user = injection.first_user
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:

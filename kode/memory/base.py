@@ -225,7 +225,7 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
-        self._asked = ""
+        self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
@@ -247,7 +247,7 @@ class BaseMemory(NullMemory):
 
     def _hear(self, turn: Turn) -> None:
         """What changes from here on belong to."""
-        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+        self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
 
     def _author(
         self, who: Who, *, batch: str = "", source: str | None = None, until: str | None = None
@@ -259,7 +259,7 @@ class BaseMemory(NullMemory):
             who=who,
             session=self._context.session_id,
             turn=self._turn or None,
-            words=self._asked if who == "model" else "",
+            words=self.asked if who == "model" else "",
             batch=batch,
         )
         return holding_until(citing(author, self.project, source), until)

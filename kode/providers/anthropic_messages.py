@@ -134,6 +134,8 @@ def default_max_tokens(info: ModelInfo) -> int:
 
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
+    if tool.api_type:
+        return {"type": tool.api_type, "name": tool.name}
     return {
         "name": tool.name,
         "description": tool.description,

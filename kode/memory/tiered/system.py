@@ -22,15 +22,17 @@ from kode.errors import MemoryRefused
 from kode.memory import embed, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, BaseMemory, Waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import Recording
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
-from kode.memory.tiered.episode_files import summary_of
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.folder import TieredFolder
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
@@ -124,7 +126,10 @@ class Tiered(BaseMemory):
         return self._framed(ABOUT_EPISODES, "\n\n".join(episodes))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else (memory_tool(self),)
+        if self._context.read_only:
+            return ()
+        is_native = self._settings.tool_face == "native"
+        return (memory_tool(self) if is_native else folder_tool(TieredFolder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -216,12 +221,15 @@ class Tiered(BaseMemory):
         """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
         return report.episode(self._searcher.find(id))
 
+    async def newest_episodes(self) -> list[Episode]:
+        """Those that a model may read."""
+        return [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
+
     async def read_episodes(self, id: str) -> str:
         """The same for the model: one episode whole, or without an id the newest ones; none that
         waits for approval. Raises: MemoryRefused."""
         if not id.strip():
-            newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
-            listed = report.episodes(newest, self._index.project)
+            listed = report.episodes(await self.newest_episodes(), self._index.project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)
