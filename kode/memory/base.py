@@ -32,7 +32,7 @@ from kode.messages import Message, shorten
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
-WORDS_CHARS = 200
+WORDS_CHARS = 500
 """Of what the person asked, kept with each change."""
 SHARE_OF_GRACE = 0.9
 """Of the time at the end; the rest is for ending what has to be cancelled."""

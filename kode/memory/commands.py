@@ -21,11 +21,11 @@ from kode.memory.foreign.entries import NAMES
 from kode.memory.foreign.take import move_in
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
-from kode.memory.lineage import Traced
+from kode.memory.lineage import Traced, superseded
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_all, undo_session
 from kode.memory.waiting import count_doubted, review
-from kode.memory.why import quoted, why
+from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
 TEXT_CHARS = 100
@@ -298,7 +298,13 @@ def _as_of(system: MemorySystem, text: str) -> str:
         raise _lacking(system, "show --as-of")
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
-    listed = (f"[{entry.target}] {quoted(entry)}" for entry in found)
+    since = {fate.entry.place: fate for fate in superseded(system)}
+    listed = [
+        f"[{entry.target}] {quoted(entry)}"
+        + (f"\n    ({ended(fate)}, {fate.change.at[:10]})" if fate else "")
+        for entry in found
+        for fate in [since.get(entry.place)]
+    ]
     return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 
