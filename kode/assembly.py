@@ -42,7 +42,7 @@ from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
-from kode.prompts import system_prompt
+from kode.prompts import opening_sections, system_prompt
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
@@ -214,7 +214,10 @@ def make_agent(
         memory=memory,
         limits=limits,
         place=place,
-        render_system=_system_renderer(config, place.cwd, emit),
+        render_system=lambda memory: system_prompt(
+            base=config.system, append=config.append_system, memory=memory
+        ),
+        opening=_opening_renderer(config, place.cwd, emit),
         cost_usd=cost,
         spend=spend,
         seen_files={},
@@ -327,25 +330,20 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _system_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[str], str]:
-    """Memory's section → the system prompt. The project's instructions are read once, here."""
+def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[], tuple[str, ...]]:
+    """The sections about the place of work, on the day it is. The project's instructions are read
+    once, here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    def render(memory: str) -> str:
-        return system_prompt(
-            base=config.system,
-            cwd=cwd,
-            repository=repository,
-            today=datetime.now().astimezone().date(),
-            project_instructions=instructions.section if instructions else "",
-            memory=memory,
-            append=config.append_system,
-        )
-
-    return render
+    return lambda: opening_sections(
+        cwd=cwd,
+        repository=repository,
+        today=datetime.now().astimezone().date(),
+        project_instructions=instructions.section if instructions else "",
+    )
 
 
 def make_delegation(

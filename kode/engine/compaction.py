@@ -85,7 +85,7 @@ def transcript_of(messages: Sequence[Message]) -> str:
             match part:
                 case Image():
                     lines.append(f"[{message.role} showed the picture {part.name}]")
-                case Text(source="instructions"):
+                case Text(source="instructions" | "opening"):
                     pass  # they outlast the summary
                 case Text(source="compaction"):
                     lines.append(f"[earlier hand-over note]\n{part.text}")

@@ -42,6 +42,7 @@ _KIND_OF_EFFECT: Mapping[str, str] = {
     "none": "conversation",
 }
 _KIND_OF_SOURCE = {
+    "opening": "system prompt",
     "memory": "memory",
     "compaction": "summary of before",
     "attachment": "files",

@@ -5,7 +5,6 @@ Tool descriptions live with their tools; what memory asks a model lives with mem
 """
 
 import platform
-from collections.abc import Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -19,29 +18,24 @@ def template(name: str) -> str:
     return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
-def system_prompt(
-    *,
-    base: str | None,
-    cwd: Path,
-    repository: Path | None,
-    today: date,
-    project_instructions: str,
-    memory: str,
-    append: str,
-) -> str:
+def system_prompt(*, base: str | None, append: str, memory: str) -> str:
     """The system prompt, rendered once when a process opens a session and after a compaction.
 
-    `base` replaces kode's own text (`--system`). Empty sections are left out. The order runs from
-    what never changes to what changes most, so that caches of common beginnings hit.
+    `base` replaces kode's own text (`--system`). Empty sections are left out. Nothing here depends
+    on the folder or the day, and what changes most comes last: many servers put the tools behind
+    the system prompt, and would read them all again after the first byte that differs.
     """
-    sections: Sequence[str] = (
-        template("system") if base is None else base,
-        _environment(cwd, repository, today),
-        project_instructions,
-        memory,
-        append,
-    )
+    sections = (template("system") if base is None else base, append, memory)
     return "\n\n".join(section.strip("\n") for section in sections if section.strip())
+
+
+def opening_sections(
+    *, cwd: Path, repository: Path | None, today: date, project_instructions: str
+) -> tuple[str, ...]:
+    """What goes with the first message of a session: what the project says, and where it is. Each
+    begins with a heading of its own; what changes most comes last."""
+    place = _environment(cwd, repository, today)
+    return (project_instructions, place) if project_instructions else (place,)
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:
@@ -61,5 +55,5 @@ def _environment(cwd: Path, repository: Path | None, today: date) -> str:
     return (
         "# Where you are\n"
         f"Working directory: {cwd} ({place}). System: {platform.system()} {platform.machine()}. "
-        f"Date at the start: {today.isoformat()}."
+        f"Today is {today.isoformat()}."
     )

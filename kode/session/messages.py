@@ -207,6 +207,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     return MessageEntry(
         role="user",
         parts=(
+            *(Text(text=text, source="opening") for text in entry.opening),
             Text(text="\n\n".join(pieces), source="compaction"),
             *(Text(text=text, source="instructions") for text in _newest(lasting, entry)),
         ),
