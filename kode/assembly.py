@@ -45,6 +45,7 @@ from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_prompt
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
+from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.registry import provider_row
 from kode.sandbox.deferred import DeferredSandbox
@@ -99,6 +100,12 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
     )
+
+
+async def learn_window(config: Config, provider: Provider) -> None:
+    """Lets a provider ask its server for the window, unless the config says it. Never raises."""
+    if config.context.window is None and isinstance(provider, SdkProvider):
+        await provider.learn_window()
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
@@ -330,7 +337,7 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[], tuple[str, ...]]:
+def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[int], tuple[str, ...]]:
     """The sections about the place of work, on the day it is. The project's instructions are read
     once, here."""
     repository = paths.repository_root(cwd)
@@ -338,7 +345,8 @@ def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[], tup
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    return lambda: opening_sections(
+    return lambda window: opening_sections(
+        window=window,
         cwd=cwd,
         repository=repository,
         today=datetime.now().astimezone().date(),

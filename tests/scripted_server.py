@@ -106,6 +106,10 @@ class ScriptedServer:
         self.port = port
         self.repeat_last = repeat_last
         self.requests: deque[Recorded] = deque(maxlen=keep)
+        self.questions: deque[Recorded] = deque(maxlen=keep)
+        """What was asked about the server itself: its models, its window."""
+        self.answers: dict[str, Any] = {}
+        """Path → what is answered there, instead of what the script says."""
         self.count = 0
         self.open_connections = 0
         self.disconnects = 0
@@ -250,11 +254,12 @@ class Connection(asyncio.Protocol):
         method, path, *_ = lines[0].split(" ")
         self.server.count += 1
         request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
-        self.server.requests.append(request)
+        asks_model = method == "POST" and not request.path.startswith("/api/")
+        (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
     def _answer(self, request: Recorded) -> None:
-        fixed = fixed_answer(request)
+        fixed = self.server.answers.get(request.path) or fixed_answer(request)
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return

@@ -67,7 +67,7 @@ def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) 
         agent,
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
-        opening=lambda: (skills, *opening()) if skills else opening(),
+        opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
         around=_with_checkers(agent, hooks) if diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )

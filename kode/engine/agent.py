@@ -98,8 +98,8 @@ class Agent:
     place: Workplace
     render_system: Callable[[str], str]
     """Memory's section → the whole system prompt."""
-    opening: Callable[[], tuple[str, ...]] = tuple
-    """Where it works, as sections with a heading each: see `prompts.opening_sections`."""
+    opening: Callable[[int], tuple[str, ...]] = lambda window: ()
+    """A window in tokens → where it works, as sections: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

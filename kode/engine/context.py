@@ -16,7 +16,7 @@ from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.tokens import tokens_of, tokens_of_text
-from kode.errors import LimitError
+from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Part, Text, calls_of, results_of, text_of
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
@@ -65,10 +65,14 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
         ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
         for t in agent.tools
     )
-    context.opening, context.pending_first_user = agent.opening(), injection.first_user
+    context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:
         context.session.append(SystemEntry(text=context.system, reason=reason))
+
+
+def _opening(agent: Agent) -> tuple[str, ...]:
+    return agent.opening(agent.provider.info.context_window)
 
 
 def missing_opening(context: Context) -> tuple[Text, ...]:
@@ -202,8 +206,7 @@ async def compact(
         raise LimitError(
             f"The conversation does not fit the window of {agent.provider.model} "
             f"({agent.provider.info.context_window} tokens) even after "
-            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, or use a model "
-            "with a larger window."
+            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, {LARGER_WINDOW}"
         )
     emit(Working(what="Compacting the conversation"))
     wish = await agent.before_compaction(by_person, wish)
@@ -224,7 +227,7 @@ async def compact(
     kept_from = first.id if isinstance(first, MessageEntry) else None
     session.append(
         CompactionEntry(
-            opening=agent.opening(),
+            opening=_opening(agent),
             summary=summary,
             user_messages=words,
             plan=plan_in_force(agent.place.plan),

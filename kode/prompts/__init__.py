@@ -9,6 +9,8 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
+INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
+
 FILES = Path(__file__).parent
 
 
@@ -30,10 +32,13 @@ def system_prompt(*, base: str | None, append: str, memory: str) -> str:
 
 
 def opening_sections(
-    *, cwd: Path, repository: Path | None, today: date, project_instructions: str
+    *, cwd: Path, repository: Path | None, today: date, project_instructions: str, window: int
 ) -> tuple[str, ...]:
     """What goes with the first message of a session: what the project says, and where it is. Each
-    begins with a heading of its own; what changes most comes last."""
+    begins with a heading of its own; what changes most comes last. Of long instructions as many
+    characters stay as the window has tokens, which is about a quarter of it."""
+    if len(project_instructions) > window:
+        project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
     place = _environment(cwd, repository, today)
     return (project_instructions, place) if project_instructions else (place,)
 

@@ -79,7 +79,7 @@ async def test_sessions_begin_alike_in_every_folder_and_on_every_day(
     await turn_in(await opened(home, other, url, provider), "hello")
 
     first, second = (request.body.decode() for request in server.requests)
-    same = first[: next(at for at, (a, b) in enumerate(zip(first, second)) if a != b)]
+    same = first[: next(at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)]
     assert '"role":"user"' in same
     assert "You are kode" in same
     assert "delegate_tasks" in same
