@@ -14,7 +14,7 @@ On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the 
 
 A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
 `script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
-regular expression is found in the text of a last message that is the user's.
+regular expression is found in the text of a last message that is the user's (`^`: a line of it).
 
     text, thinking     what is said
     calls              [{"name", "arguments": {...} or raw text, "id"?}]
@@ -166,7 +166,9 @@ class ScriptedServer:
         if callable(self.script):
             return self.script(request.json)
         for reply in self.script:
-            if "match" in reply and re.search(reply["match"], last_user_text(request.json)):
+            if "match" in reply and re.search(
+                reply["match"], last_user_text(request.json), re.MULTILINE
+            ):
                 return reply
         ordered = [reply for reply in self.script if "match" not in reply]
         if self.next_reply >= len(ordered):
