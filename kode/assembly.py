@@ -42,7 +42,7 @@ from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
-from kode.prompts import opening_sections, system_prompt
+from kode.prompts import opening_sections, system_sections
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
 from kode.providers.exchange import SdkProvider
@@ -55,6 +55,7 @@ from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
+from kode.session.requests import request_entry
 from kode.tools import BUILTIN
 from kode.workplace import Workplace
 
@@ -221,8 +222,8 @@ def make_agent(
         memory=memory,
         limits=limits,
         place=place,
-        render_system=lambda memory: system_prompt(
-            base=config.system, append=config.append_system, memory=memory
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late
         ),
         opening=_opening_renderer(config, place.cwd, emit),
         cost_usd=cost,
@@ -494,7 +495,8 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         cost = cost_function(provider)(usage)
         agent.spend.add(usage, cost)
         session.append(
-            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
+            request_entry("memory", provider, request),
+            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
         )
         return message
 

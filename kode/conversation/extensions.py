@@ -68,13 +68,13 @@ def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) 
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
-        around=_with_checkers(agent, hooks) if diagnostics else hooks.around,
+        around=with_checkers(agent, hooks) if diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )
 
 
-def _with_checkers(agent: Agent, hooks: Hooks) -> Around:
-    """Checkers come first: hooks see what they found."""
+def with_checkers(agent: Agent, hooks: Hooks) -> Around:
+    """Runs each call with checkers after an edit. They come first: hooks see what they found."""
     from kode.extensions.diagnostics import Diagnostics
 
     checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)

@@ -5,6 +5,7 @@ Tool descriptions live with their tools; what memory asks a model lives with mem
 """
 
 import platform
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
 
 FILES = Path(__file__).parent
+SECTIONS_APART = "\n\n"
 
 
 @cache
@@ -20,15 +22,22 @@ def template(name: str) -> str:
     return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
-def system_prompt(*, base: str | None, append: str, memory: str) -> str:
-    """The system prompt, rendered once when a process opens a session and after a compaction.
+def system_sections(*, base: str | None, append: str, late: Mapping[str, str]) -> dict[str, str]:
+    """The sections of the system prompt by name, rendered when a process opens a session and after
+    a compaction; `joined` makes it a text.
 
-    `base` replaces kode's own text (`--system`). Empty sections are left out. Nothing here depends
-    on the folder or the day, and what changes most comes last: many servers put the tools behind
-    the system prompt, and would read them all again after the first byte that differs.
+    `base` replaces kode's own text (`--system`); `late` are the sections that memory brings. Empty
+    ones are left out. Nothing else depends on the folder or the day, and what changes most comes
+    last: many servers put the tools behind the system prompt, and would read them all again after
+    the first byte that differs.
     """
-    sections = (template("system") if base is None else base, append, memory)
-    return "\n\n".join(section.strip("\n") for section in sections if section.strip())
+    sections = {"kode": template("system") if base is None else base, "appended": append, **late}
+    return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
+
+
+def joined(sections: Mapping[str, str]) -> str:
+    """The system prompt of these sections."""
+    return SECTIONS_APART.join(sections.values())
 
 
 def opening_sections(

@@ -19,7 +19,8 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
-from kode.providers.anthropic_messages import answer_format, default_max_tokens
+from kode.providers.anthropic_messages import answer_format
+from kode.providers.exchange import default_max_tokens
 from kode.providers.models import info_of
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kode.errors import MemoryRefused, ToolError
 from kode.memory.tiered.facts import holds_separator, parse, render
 from kode.paths import path_hash
-from tests.memory.life import env_file, opened, settings, use, user_file, write_facts
+from tests.memory.life import env_file, opened, settings, turn, use, user_file, write_facts
 
 UNMERGED = settings(merge_on_write=False)
 
@@ -21,6 +21,14 @@ async def test_the_first_fact_makes_private_folders_and_a_file_with_exactly_it(t
     assert stat.S_IMODE(user_file(tmp_path).stat().st_mode) == 0o600
     assert stat.S_IMODE(user_file(tmp_path).parent.stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "memory").stat().st_mode) == 0o700
+
+
+async def test_content_without_an_action_is_added(tmp_path):
+    system = await opened(tmp_path)
+
+    await use(system, target="user", content="likes tabs")
+
+    assert user_file(tmp_path).read_bytes() == b"likes tabs"
 
 
 async def test_entries_are_separated_by_a_line_with_the_sign(tmp_path):
@@ -97,6 +105,7 @@ async def test_the_sign_inside_a_line_is_no_separator(tmp_path):
 async def test_replace_changes_only_the_entry_meant_and_keeps_the_order(tmp_path):
     write_facts(user_file(tmp_path), "one apple", "two pears", "three figs")
     system = await opened(tmp_path)
+    await system.recall(turn(1, "two plums, not two pears"))
 
     await use(system, action="replace", target="user", old_text="pears", content="two plums")
 
