@@ -145,12 +145,12 @@ class Played:
     def section_ahead(self, name: str, otherwise: str) -> str:
         """A section of the system prompt that the next recorded request has; `otherwise` where it
         is the one of the request before."""
-        text = ""
+        text = self._then.system
         for entry in self.recording.entries[self.at :]:
             if isinstance(entry, SystemEntry):
                 text = entry.text
             if isinstance(entry, RequestEntry) and entry.purpose == "turn":
-                known = entry.system is not None and text
+                known = entry.system is not None and bool(text)
                 return sections_of(text, entry).get(name, "") if known else otherwise
         return otherwise
 

@@ -160,6 +160,18 @@ class EpisodeKeeper:
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
 
+    async def drop(self, session_id: str, author: Author) -> Outcome:
+        """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
+        waiting = [episode.session_id for episode in await self.waiting()]
+        found = only_waiting("episode", waiting, session_id)
+        async with self.files.lock():
+            text = self.files.text(found)
+            change = self._history.record(
+                author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,)
+            )
+            self.files.remove(found)
+        return Outcome(line=f"dropped episode {found}", change_id=change.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
         session_id = change.target.removeprefix("episodes/").removesuffix(".md")
