@@ -256,7 +256,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _local(at: str) -> str:
-    return f"{datetime.fromisoformat(at).astimezone():%H:%M:%S}"
+    return f"{datetime.fromisoformat(at).astimezone():%m-%d %H:%M:%S}"
 
 
 def _object_of(found: "SessionCost", *, why: bool) -> dict[str, object]:
