@@ -63,10 +63,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     injection = await agent.memory.inject(reason)
     context.sections = agent.render_system({"memory": injection.system})
     context.system, context.memory = system_text(context.sections), injection.system
-    context.specs = context.specs or tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
-        for t in agent.tools
-    )
+    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
     context.pending_first_user = injection.first_user
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:

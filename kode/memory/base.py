@@ -232,7 +232,7 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
-        self._asked = ""
+        self.asked = ""
         self._answers: list[str] = []
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
@@ -264,7 +264,7 @@ class BaseMemory(NullMemory):
 
     def _hear(self, turn: Turn) -> None:
         """What changes from here on belong to."""
-        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+        self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
         if turn.answer:
             self._answers.append(turn.answer)
 
@@ -293,7 +293,7 @@ class BaseMemory(NullMemory):
             who=who,
             session=self._context.session_id,
             turn=self._turn or None,
-            words=self._asked if who == "model" else "",
+            words=self.asked if who == "model" else "",
             batch=batch,
         )
         return holding(citing(author, self.project, source), since, until)

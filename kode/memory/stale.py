@@ -44,8 +44,8 @@ def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
 
 def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
     """The same by what `terms` has found."""
-    found = ((place, _doubt(change, project, today)) for place, change in of.items())
-    return {place: doubt for place, doubt in found if doubt is not None}
+    found = ((place, doubt(change, project, today)) for place, change in of.items())
+    return {place: reason for place, reason in found if reason is not None}
 
 
 def terms(system: Traced) -> dict[Place, Change]:
@@ -110,7 +110,8 @@ def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
     return sorted(standing.values(), key=lambda entry: entry.target)
 
 
-def _doubt(change: Change, project: Path, today: date) -> Doubt | None:
+def doubt(change: Change, project: Path, today: date) -> Doubt | None:
+    """Why what a change has made may not hold any more; None for no reason."""
     if change.until and change.until < today.isoformat():
         return Doubt(change=change, why=f"it held until {change.until}", expired=True)
     state = source.state(project, change.source, change.source_hash)
