@@ -6,6 +6,8 @@
     played.py      a provider that answers from the record and compares each request
     answers.py     a gate, tools and a memory that keep to the record
     play.py        runs the turns again
+    report.py      what came of it, in lines and as JSON
+    cassette.py    a session as one file for another person
 
 Nothing here changes the project, the sessions or the memory of the person.
 """

@@ -21,6 +21,7 @@ from kode.assembly import (
 )
 from kode.config import Config
 from kode.contracts import InjectReason, ModelInfo, PermissionMode, Sandbox, Tool
+from kode.conversation import Conversation
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
@@ -133,6 +134,27 @@ async def play(
         )
     finally:
         session.close()
+
+
+def in_place(recording: Recording) -> Played:
+    """A model that answers as recorded in a conversation of the person's own, and refuses a request
+    that differs; see `follow_conversation`."""
+    info = info_of(recording.header.model)
+    return Played(recording, info=info, form=Form(now_to_then=()), strict=True)
+
+
+def follow_conversation(played: Played, talk: Conversation) -> None:
+    """Lets it compare the requests of this conversation, whose first turn is the recorded first."""
+    recording, now = played.recording, talk.session.id
+    then_home = Path(recording.home)
+    pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
+    if now is not None:
+        folder = paths.session_folder(then_home, recording.header.id)
+        pairs.append((str(paths.session_folder(talk.home, now)), str(folder)))
+    played.form = Form(now_to_then=tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+    played.sections = lambda: talk.context.sections
+    played.turn = recording.turns()[0]
+    played.skip_to(played.turn.begins)
 
 
 @dataclass(kw_only=True)

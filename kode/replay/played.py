@@ -295,7 +295,6 @@ def _what(message: Message) -> str:
 
 def _miss(step: Step, difference: Difference) -> str:
     return (
-        f"The request of step {step.number} is not the recorded one: {difference.part} "
-        f"{difference.name} differs.\n{difference.diff()}\n"
+        f"Step {step.number} is not as recorded: {difference.part} {difference.name} differs.\n{difference.diff()}\n"
         "Record it again where that is meant (`kode run --record FILE`)."
     )

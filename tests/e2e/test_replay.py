@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,134 @@ def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
 
     assert done.code == 1
     assert "nothing to replay" in done.err
+
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+
+def exported(place: Place, session_id: str) -> Path:
+    path = place.folder / "bug.cassette"
+    done = place.run("session", "export", session_id, "--format", "cassette", str(path), "--yes")
+    assert done.code == 0, done.err
+    return path
+
+
+def test_a_cassette_is_played_by_somebody_who_has_only_the_files_it_names(
+    place: Place, tmp_path: Path
+) -> None:
+    session_id = play(place, EDIT)
+    path = exported(place, session_id)
+    other = Place(tmp_path / "other")
+    other.project.mkdir(parents=True, exist_ok=True)
+    (other.project / "AGENTS.md").write_text("Be brief.\n")
+
+    done = other.run("replay", str(path), "--json")
+
+    assert done.json["session_id"] == session_id
+    assert parts(done) == [[], [], []]
+    assert done.code == 0
+    assert not (other.project / "a.py").exists()
+    assert not (other.home / "sessions").exists()
+
+
+def test_keys_are_masked_in_a_cassette_and_what_is_personal_is_named_first(place: Place) -> None:
+    files = {"a.py": f"x = 1\nOPENAI_API_KEY = '{KEY}'\n", "AGENTS.md": "Be brief.\n"}
+    session_id = play(place, {**EDIT, "files": files})
+    path = place.folder / "bug.cassette"
+    words = ("session", "export", session_id, "--format", "cassette", str(path))
+
+    unasked = place.run(*words)
+    assert unasked.code == 3
+    assert not path.exists()
+    done = place.run(*words, "--yes")
+
+    assert done.code == 0
+    assert f"what these files held: {place.project / 'a.py'}" in done.err
+    with zipfile.ZipFile(path) as file:
+        held = b"".join(file.read(name) for name in file.namelist())
+    assert b"x = 2" in held
+    assert KEY.encode() not in held
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "contents/../../outside", "/outside", "contents/" + "0" * 64 + "/x"]
+)
+def test_a_cassette_of_somebody_else_writes_only_what_it_may(place: Place, name: str) -> None:
+    path = exported(place, play(place, EDIT))
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, "written")
+    before = set(place.folder.rglob("*"))
+
+    done = place.run("replay", str(path), "--json", cwd=place.project)
+
+    assert set(place.folder.rglob("*")) == before
+    assert done.json["steps"]
+    assert not Path("/outside").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + b"\0" * 18])
+def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
+    path = place.folder / "bug.cassette"
+    path.write_bytes(data)
+
+    done = place.run("replay", str(path))
+
+    assert done.code == 1
+    assert "no cassette" in done.err
+
+
+def recorded(place: Place) -> Path:
+    """A cassette of a run."""
+    write(place.project, EDIT["files"])
+    path = place.folder / "run.cassette"
+    script = place.folder / "script.json"
+    script.write_text(json.dumps(EDIT["turns"][0]["replies"]))
+    done = place.run(
+        *("run", "set x", "--script", str(script), "--record", str(path)),
+        *EDIT["turns"][0]["flags"],
+    )
+    assert done.code == 0, done.err
+    assert "recorded: " in done.err
+    return path
+
+
+def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path: Path) -> None:
+    path = recorded(place)
+    ci = Place(tmp_path / "ci", extra={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""})
+    write(ci.project, EDIT["files"])
+
+    done = ci.run("run", "set x", "--replay", str(path), "--permission-mode", "auto-edit")
+
+    assert (done.code, done.out) == (0, "x is 2\n")
+    assert (ci.project / "a.py").read_text() == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "files", "flags", "named"),
+    [
+        ("set y", {}, [], "message user"),
+        ("set x", {"a.py": "x = 10\n"}, [], "result read_file"),
+        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "system instructions"),
+        ("set x", {}, ["--append-system", "Be verbose."], "system appended"),
+    ],
+)
+def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
+    place: Place, tmp_path: Path, task: str, files: dict[str, str], flags: list[str], named: str
+) -> None:
+    path = recorded(place)
+    ci = Place(tmp_path / "ci")
+    write(ci.project, {**EDIT["files"], **files})
+
+    done = ci.run("run", task, "--replay", str(path), "--permission-mode", "auto-edit", *flags)
+
+    assert done.code == 1
+    assert f"{named} differs" in done.err
+    assert (ci.project / "a.py").read_text() == files.get("a.py", "x = 1\n")
+
+
+def test_recording_and_replaying_exclude_each_other(place: Place) -> None:
+    done = place.run("run", "x", "--record", "a", "--replay", "b")
+
+    assert done.code == 3
+    assert "give one of them" in done.err

@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.commands.interrupts import cancelled_by_signals
@@ -14,6 +16,9 @@ from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
+if TYPE_CHECKING:
+    from kode.replay.recording import Recording
+
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode replay` and returns its exit code: 0 identical, 1 with a difference.
@@ -22,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = Parser("kode replay", "A session again, in a copy of its project.")
     add = parser.add_argument
-    add("session", metavar="SESSION", help="any unique beginning of an id")
+    add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")
     add("--without-memory", action="store_true", help="as if memory had been empty")
     add("--network", action="store_true", help="let calls go to the network")
@@ -31,24 +36,35 @@ def main(argv: Sequence[str]) -> int:
     return asyncio.run(_replay(parser.parse(argv)))
 
 
+@contextlib.contextmanager
+def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path]]":
+    """The session or the cassette that is named, and the folder it is to be played in."""
+    from kode.replay import cassette, recording
+    from kode.session.index import find
+
+    named = Path(arguments.session)
+    if named.is_file():
+        with cassette.opened(named) as made:
+            root = paths.project_root(working_directory(arguments))
+            yield made, root / made.inside_project()
+        return
+    made = recording.load(paths.home(), find(paths.home(), arguments.session))
+    yield made, working_directory(arguments) if arguments.cwd else Path(made.header.cwd)
+
+
 async def _replay(arguments: argparse.Namespace) -> int:
     from kode.config import load_config
     from kode.replay import report
     from kode.replay.play import Changes, play
-    from kode.replay.recording import load
     from kode.replay.scratch import scratch
-    from kode.session.index import find
 
-    home = paths.home()
-    recording = load(home, find(home, arguments.session))
-    cwd = working_directory(arguments) if arguments.cwd else Path(recording.header.cwd)
     changes = Changes(
         append_system=arguments.append_system,
         without_memory=arguments.without_memory,
         network=arguments.network,
     )
-    with scratch(recording, cwd) as copy:
-        config = load_config(home, copy.original, environ=os.environ, flags={}).config
+    with _recording(arguments) as (recording, cwd), scratch(recording, cwd) as copy:
+        config = load_config(paths.home(), copy.original, environ=os.environ, flags={}).config
         playing = asyncio.ensure_future(play(recording, config, copy, changes))
         try:
             with cancelled_by_signals(playing):
