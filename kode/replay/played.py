@@ -295,6 +295,7 @@ def _what(message: Message) -> str:
 
 def _miss(step: Step, difference: Difference) -> str:
     return (
-        f"Step {step.number} is not as recorded: {difference.part} {difference.name} differs.\n{difference.diff()}\n"
+        f"Step {step.number} is not as recorded: {difference.part} {difference.name} differs.\n"
+        f"{difference.diff()}\n"
         "Record it again where that is meant (`kode run --record FILE`)."
     )

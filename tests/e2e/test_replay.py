@@ -227,8 +227,7 @@ def test_a_cassette_is_played_by_somebody_who_has_only_the_files_it_names(
 ) -> None:
     session_id = play(place, EDIT)
     path = exported(place, session_id)
-    other = Place(tmp_path / "other")
-    other.project.mkdir(parents=True, exist_ok=True)
+    other = beside(tmp_path, "other")
     (other.project / "AGENTS.md").write_text("Be brief.\n")
 
     done = other.run("replay", str(path), "--json")
@@ -287,6 +286,12 @@ def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
     assert "no cassette" in done.err
 
 
+def beside(tmp_path: Path, name: str, **extra: str) -> Place:
+    """Another machine, as it were."""
+    (tmp_path / name).mkdir()
+    return Place(tmp_path / name, extra=extra)
+
+
 def recorded(place: Place) -> Path:
     """A cassette of a run."""
     write(place.project, EDIT["files"])
@@ -304,7 +309,7 @@ def recorded(place: Place) -> Path:
 
 def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path: Path) -> None:
     path = recorded(place)
-    ci = Place(tmp_path / "ci", extra={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""})
+    ci = beside(tmp_path, "ci", OPENAI_API_KEY="", OPENAI_BASE_URL="")
     write(ci.project, EDIT["files"])
 
     done = ci.run("run", "set x", "--replay", str(path), "--permission-mode", "auto-edit")
@@ -326,7 +331,7 @@ def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
     place: Place, tmp_path: Path, task: str, files: dict[str, str], flags: list[str], named: str
 ) -> None:
     path = recorded(place)
-    ci = Place(tmp_path / "ci")
+    ci = beside(tmp_path, "ci")
     write(ci.project, {**EDIT["files"], **files})
 
     done = ci.run("run", task, "--replay", str(path), "--permission-mode", "auto-edit", *flags)

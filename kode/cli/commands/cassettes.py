@@ -30,8 +30,6 @@ def add_cassette_flags(parser: Parser) -> None:
 def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the flags set in the configuration. Raises: ConfigError."""
     record, replay = _files(arguments)
-    if record and replay:
-        raise ConfigError("--record and --replay are two ways to run: give one of them.")
     if record and arguments.no_session:
         raise ConfigError("--record needs the session that --no-session does not keep: drop one.")
     if not record and not replay:
@@ -82,7 +80,9 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
 
 
 def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """`kode continue` has neither flag."""
+    """`kode continue` has neither flag. Raises: ConfigError for both."""
     given = (getattr(arguments, name, None) for name in ("record", "replay"))
     record, replay = (None if one is None else Path(one) for one in given)
+    if record and replay:
+        raise ConfigError("--record and --replay are two ways to run: give one of them.")
     return record, replay
