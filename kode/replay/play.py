@@ -5,6 +5,7 @@ Between two turns what the person did then is done again: a compaction by hand, 
 the plan, files put back.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,6 +83,8 @@ class Replay:
     """What is to be known of it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
+    sandbox: Sandbox | None
+    """Where commands can run in the copy; None: there is none."""
 
     @property
     def same(self) -> bool:
@@ -130,7 +133,10 @@ async def play(
             if live is not None and live.begun:
                 break
         return Replay(
-            steps=tuple(played.steps), notes=(*scratch.notes, *_notes(player)), ended=ended
+            steps=tuple(played.steps),
+            notes=(*scratch.notes, *_notes(player)),
+            ended=ended,
+            sandbox=answers.confined,
         )
     finally:
         session.close()
@@ -190,6 +196,9 @@ class _Player:
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
         ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
+        if ended.status == "interrupted" and not played.interrupted:
+            raise asyncio.CancelledError  # by the person, now
+        played.interrupted = False
         played.compare_rest(self.context.session)
         return ended
 

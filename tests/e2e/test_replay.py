@@ -1,14 +1,18 @@
 """`kode replay` of sessions that the installed command made."""
 
 import json
+import signal
 import subprocess
+import threading
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.scripted_server import ScriptedServer
 
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in LINES]
@@ -346,3 +350,128 @@ def test_recording_and_replaying_exclude_each_other(place: Place) -> None:
 
     assert done.code == 3
     assert "give one of them" in done.err
+
+
+def asked_for_three(request: dict[str, Any]) -> bool:
+    return "Write three." in json.dumps(request["messages"])
+
+
+def answers(request: dict[str, Any]) -> dict[str, Any]:
+    """A model that reads a file, then sets x to 2, or to 3 where the system prompt wants that."""
+    last = request["messages"][-1]
+    if last["role"] == "user":
+        return EDIT["turns"][0]["replies"][0]
+    if "x = 1" not in last["content"]:
+        return {"text": "done", "usage": {"input_tokens": 900, "output_tokens": 100}}
+    new = "x = 3" if asked_for_three(request) else "x = 2"
+    arguments = {"path": "a.py", "old_text": "x = 1", "new_text": new}
+    usage = {"input_tokens": 900, "output_tokens": 100}
+    return {"calls": [{"name": "edit_file", "arguments": arguments}], "usage": usage}
+
+
+@pytest.fixture
+def forked(place: Place) -> Iterator[tuple[Place, str, ScriptedServer]]:
+    """A session with a server, which goes on to answer."""
+    with ScriptedServer(keep=100) as server:
+        server.play(answers)
+        place.url = server.openai_url
+        place.extra = {"KODE_MODEL": "gpt-4o"}
+        write(place.project, {"a.py": "x = 1\n"})
+        mode = ("--permission-mode", "auto-edit", "--no-memory")
+        assert place.run("run", "set x", *mode).code == 0
+        yield place, place.session_files[-1].stem, server
+
+
+def test_five_runs_from_a_step_beside_five_as_recorded(
+    forked: tuple[Place, str, ScriptedServer],
+) -> None:
+    place, session_id, server = forked
+    before = everything_in(place.project, place.home)
+    asked = len(server.requests)
+
+    done = place.run(
+        *("replay", session_id, "--from", "2", "--times", "5", "--verify", "grep -q 3 a.py"),
+        *("--append-system", "Write three.", "--compare", "--json"),
+    )
+
+    assert done.code == 0, done.err
+    recorded, changed = done.json["variants"]
+    assert (recorded["variant"], recorded["passed"], recorded["runs"]) == ("as recorded", 0, 5)
+    assert (changed["variant"], changed["passed"], changed["runs"]) == ("--append-system", 5, 5)
+    assert changed["interval"] == [pytest.approx(0.5655, abs=1e-3), 1.0]
+    assert recorded["interval"] == [0.0, pytest.approx(0.4345, abs=1e-3)]
+    assert changed["tokens"] == 2000
+    assert changed["cost_usd"] == pytest.approx(changed["trials"][0]["cost_usd"])
+    assert changed["cost_usd"] > 0
+    assert [trial["steps"] for trial in changed["trials"]] == [2] * 5
+    assert len(server.requests) - asked == 2 * 10  # the first step is from the record
+    assert everything_in(place.project, place.home) == before
+
+
+def test_a_table_of_runs_for_people(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, _ = forked
+
+    done = place.run("replay", session_id, "--from", "1", "--verify", "grep -q 2 a.py")
+
+    assert done.code == 0, done.err
+    assert "Live from step 1, 1 time each, judged by `grep -q 2 a.py`:" in done.out
+    assert "1 of 1" in done.out
+    assert "21% to 100%" in done.out
+
+
+def test_a_budget_holds_for_all_runs_together(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, _ = forked
+
+    done = place.run(
+        *("replay", session_id, "--from", "2", "--times", "50", "--json"),
+        *("--max-budget-usd", "0.01"),
+    )
+
+    assert done.code == 1
+    assert "budget" in done.json["stopped"]
+    spent = sum(trial["cost_usd"] for trial in done.json["variants"][0]["trials"])
+    assert 0.01 <= spent < 0.02
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--from", "9"], "has 3 steps"),
+        (["--times", "3"], "say with --from"),
+        (["--from", "1", "--compare"], "needs something to compare"),
+    ],
+)
+def test_live_runs_that_mean_nothing_are_refused(
+    forked: tuple[Place, str, ScriptedServer], flags: list[str], said: str
+) -> None:
+    place, session_id, server = forked
+    asked = len(server.requests)
+
+    done = place.run("replay", session_id, *flags)
+
+    assert done.code == 3
+    assert said in done.err
+    assert len(server.requests) == asked
+
+
+def test_ctrl_c_leaves_nothing_of_live_runs(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, server = forked
+    waits = threading.Event()
+
+    def slow(request: dict[str, Any]) -> dict[str, Any]:
+        waits.set()
+        return {"text": "late", "delay_s": 60}
+
+    server.play(slow)
+    folder = place.folder / "temporary"
+    folder.mkdir()
+    place.extra["TMPDIR"] = str(folder)
+    with place.start("replay", session_id, "--from", "2", "--times", "5") as process:
+        assert waits.wait(60)
+        assert list(folder.glob("kode-replay-*"))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "nothing is left of the replay" in err
+    assert list(folder.iterdir()) == []
