@@ -40,7 +40,7 @@ from kode.replay.answers import (
     tool_of,
 )
 from kode.replay.played import Live, Played, Step
-from kode.replay.recording import PastTurn, Recording, sections_of
+from kode.replay.recording import PastTurn, Recording
 from kode.replay.same import Difference, Form
 from kode.replay.scratch import Scratch
 from kode.session import log
@@ -56,6 +56,7 @@ from kode.session.entries import (
     TrimEntry,
 )
 from kode.session.plan import write_plan
+from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
 from kode.tools import BUILTIN
 from kode.workplace import Workplace

@@ -13,7 +13,7 @@ from kode.errors import ContextOverflow, KodeError, ProviderError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
 from kode.prompts import compaction_prompt
-from kode.replay.recording import PastTurn, Recording, sections_of
+from kode.replay.recording import PastTurn, Recording
 from kode.replay.same import Difference, Form
 from kode.session import log
 from kode.session.entries import (
@@ -29,6 +29,7 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.log import Session
+from kode.session.requests import sections_of
 
 SAID_CHARS = 60
 _SUMMARY_BEGINS = 40

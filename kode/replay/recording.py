@@ -12,7 +12,6 @@ from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
 from kode.messages import Text, results_of
-from kode.prompts import SECTIONS_APART
 from kode.session import change_log, log
 from kode.session.change_log import Group, Settled, Taken
 from kode.session.checkpoints import LOG
@@ -168,15 +167,6 @@ def _count_undone(prompt: AnyEntry) -> int:
     assert isinstance(prompt, MessageEntry)
     notes = (part.text for part in prompt.parts if isinstance(part, Text) and part.source == "note")
     return sum(note.startswith(("[The person undid", "[The person redid")) for note in notes)
-
-
-def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
-    """A system prompt in its sections, by the sizes that the record of its request has."""
-    data, at, sections = system.encode("utf-8", "replace"), 0, {}
-    for part in request.system or ():
-        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
-        at += part.size + len(SECTIONS_APART)
-    return sections
 
 
 def load(home: Path, session_id: str) -> Recording:
