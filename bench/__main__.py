@@ -18,6 +18,8 @@ NAMES = (
     "conversations",
     "extensions",
     "systems",
+    "memory_life",
+    "tasks",
 )
 
 

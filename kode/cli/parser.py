@@ -12,6 +12,7 @@ COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
+    "replay": ("kode.cli.commands.replay", "play a session again, or on from one of its steps"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),

@@ -7,8 +7,8 @@ The context is reduced in two stages. First the output of old tool calls is drop
 compaction, which keeps the latest messages; what stands for the others is made in `compaction`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kode.contracts import Drop, InjectReason, ModelInfo, Request, ToolSpec
 from kode.engine import compaction
@@ -17,9 +17,11 @@ from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.errors import LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Text, calls_of, results_of, text_of
+from kode.prompts import joined
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.plan import plan_in_force
+from kode.session.requests import Chain, keep_tools, request_entry
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -39,6 +41,8 @@ class Context:
 
     session: Session
     system: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """Of the system prompt, by name."""
     memory: str = ""
     """Memory's section in it."""
     specs: tuple[ToolSpec, ...] = ()
@@ -51,12 +55,15 @@ class Context:
     """Compactions in a row that freed nothing."""
     memory_declined_at: int = 0
     """Messages there were when memory wanted to take some in, and then could not."""
+    chain: Chain = field(default_factory=Chain)
+    """The digests of the messages sent so far."""
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
-    context.system, context.memory = agent.render_system(injection.system), injection.system
+    context.sections = agent.render_system({"memory": injection.system})
+    context.system, context.memory = joined(context.sections), injection.system
     context.specs = context.specs or tuple(
         ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
         for t in agent.tools
@@ -132,6 +139,22 @@ def _room_for_output(info: ModelInfo, context_tokens: int) -> int:
     together with its limit exceeds the window."""
     room = info.context_window * (1 - SPARE_SHARE) - context_tokens
     return max(1, min(info.max_output_tokens, max(info.context_window // 16, int(room))))
+
+
+def record_request(agent: Agent, context: Context, request: Request) -> None:
+    """What the request holds, as digests, before it is sent. Raises: StorageError."""
+    session = context.session
+    entry = request_entry(
+        "turn",
+        agent.provider,
+        request,
+        sections=context.sections,
+        chain=context.chain,
+        before=session.last_request,
+    )
+    if entry.tools and session.path is not None:
+        entry = replace(entry, tools_kept=keep_tools(agent.place.home, request.tools))
+    session.append(entry)
 
 
 def prune(agent: Agent, context: Context, emit: Emit) -> None:

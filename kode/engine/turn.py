@@ -25,6 +25,7 @@ from kode.engine.context import (
     note_usage,
     prepare,
     record_pending,
+    record_request,
     reduce_after_overflow,
 )
 from kode.engine.evidence import claims_more
@@ -265,6 +266,7 @@ async def _ask(run: Run) -> Message:
     agent, context, overflowed = run.agent, run.context, False
     while True:
         request = await prepare(agent, context, run.emit)
+        record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
         try:
             message = await ask(
@@ -334,6 +336,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 usage=ended.usage,
                 cost_usd=ended.cost_usd,
                 files_changed=ended.files_changed,
+                permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,
                 total_cost_usd=session.cost_usd + (ended.cost_usd or 0.0),

@@ -5,7 +5,7 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -32,7 +32,7 @@ from kode.messages import Message, shorten
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
-WORDS_CHARS = 200
+WORDS_CHARS = 500
 """Of what the person asked, kept with each change."""
 SHARE_OF_GRACE = 0.9
 """Of the time at the end; the rest is for ending what has to be cancelled."""
@@ -125,6 +125,12 @@ class Addition:
     """The last day on which it holds."""
     source: str = ""
     """Who said it where it was not the person who keeps it."""
+    batch: str = ""
+    """What is undone together: the import that it came with."""
+
+    def kept_by(self, author: Author) -> Author:
+        """The person who keeps it, with where it is from."""
+        return replace(author, source=self.source, batch=self.batch)
 
     def refuse_options(self, system: str, allowed: Collection[str]) -> None:
         """Raises: ConfigError for an option that means nothing to a system."""

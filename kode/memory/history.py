@@ -164,6 +164,15 @@ class History:
         standing = _not_undone(changes)
         return (change for change in standing if change.source_hash or change.until)
 
+    def naming(self, system: str, text: str) -> Iterator[Change]:
+        """The changes in effect that found or left exactly this text, newest first. Other lines are
+        not parsed."""
+        wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
+        lines = self._lines_with((wanted, b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        standing = (change for change in _not_undone(changes) if not change.undoes)
+        return (one for one in standing if text in one.before or text in one.after)
+
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from kode.memory.history import Change, History
+from kode.memory.precedence import JUDGED, brings_newer
 
 Place = tuple[str, str]
 
@@ -83,6 +84,39 @@ class Link:
     entry: Entry
     change: Change | None
     made_of: tuple["Link", ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What became of an entry: the change that took it away, and what stands in its place."""
+
+    entry: Entry
+    change: Change
+    into: tuple[Entry, ...]
+    """What superseded it; empty where it was removed."""
+    at: int
+    """Of the steps, the one that took it away."""
+
+
+def fates(system: Traced, found: Sequence[Step]) -> dict[Place, Fate]:
+    """Of every entry that these steps took away the latest fate, the last to go at the end."""
+    gone: dict[Place, Fate] = {}
+    for at, step in enumerate(found):
+        for entry in step.lost:
+            places = {place for place, made_of in step.made.items() if entry in made_of}
+            after = system.sides(step.change)[1] if places else ()
+            into = tuple(one for one in after if one.place in places)
+            gone.pop(entry.place, None)
+            gone[entry.place] = Fate(entry=entry, change=step.change, into=into, at=at)
+    return gone
+
+
+def superseded(system: Traced) -> list[Fate]:
+    """The entries in whose place another stands now or stood since, the last to go first."""
+    standing = {entry.place for entry in system.entries()}
+    latest = fates(system, steps(system)).values()
+    gone = [fate for fate in latest if fate.into and fate.entry.place not in standing]
+    return gone[::-1]
 
 
 def steps(system: Traced) -> list[Step]:
@@ -174,7 +208,7 @@ def _made(
 ) -> Iterator[tuple[Place, tuple[Entry, ...]]]:
     if change.kind == "forget":
         return  # what is there again was there before
-    if change.kind == "merge":
+    if change.kind in JUDGED:
         yield from ((entry.place, tuple(was.values())) for entry in after)
         return
     if change.kind == "confirm":
@@ -221,8 +255,7 @@ class Chain:
         if link is not None:
             return link
         # A new fact that a merge took in was never written by itself: it was said in that turn.
-        said_now = change.kind == "merge" and change.who in ("user", "model")
-        return Link(entry=entry, change=change if said_now else None)
+        return Link(entry=entry, change=change if brings_newer(change) else None)
 
 
 def _said_elsewhere(system: Traced, entry: Entry) -> Link:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory import source
-from kode.memory.history import Author, Change
+from kode.memory.history import Author, Change, History
 from kode.memory.lineage import Entry, Place, Traced, step_of
+from kode.memory.precedence import brings_newer
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -42,6 +43,13 @@ def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
         for place in step_of(system, change).made:
             found.setdefault(place, doubt)
     return {place: doubt for place, doubt in found.items() if doubt is not None}
+
+
+def bound(history: History, system: str, target: str) -> set[str]:
+    """The texts of a file that rest on code or hold until a day. One text made of several could
+    say neither of each."""
+    changes = (change for change in history.in_terms(system) if change.target == target)
+    return {text for change in changes for text in change.after}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
@@ -75,6 +83,8 @@ def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
         if datetime.fromisoformat(change.at) <= ends:
             continue
         before, after = system.sides(change)
+        if brings_newer(change):
+            before = before[:-1]
         for entry in after:
             standing.pop(entry.place, None)
         standing.update({entry.place: entry for entry in before})

@@ -69,6 +69,14 @@ def words(text: str) -> list[str]:
     return [part for parts in compounds(text) for part in parts]
 
 
+def telling(text: str) -> frozenset[str]:
+    """The stems of the words that say what a text is about. An identifier counts by its parts
+    alone: as a word of its own too, it would count twice."""
+    return frozenset(
+        term for word in words(text) if word not in STOP_WORDS for term in word_terms(word)
+    )
+
+
 def terms_of(text: str) -> list[str]:
     """What an index counts in a text, in the order of the text: the terms of each word, and each
     identifier as one word after its parts."""

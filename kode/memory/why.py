@@ -7,11 +7,12 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.history import Change
-from kode.memory.lineage import Chain, Entry, Link, Traced, find, steps, trace
+from kode.memory.lineage import Chain, Entry, Fate, Link, Traced, fates, find, steps, trace
 from kode.messages import shorten
 
 LISTED = 10
 TEXT_CHARS = 160
+WORDS_CHARS = 200
 NOT_RECORDED = "not recorded: written by hand, or before kode kept a history"
 
 _STATES: Mapping[source.State, str] = {
@@ -20,6 +21,7 @@ _STATES: Mapping[source.State, str] = {
     "gone": "no longer there",
 }
 
+_MADE_OF = {"supersede": "in place of", "replace": "in place of"}
 _BY = {
     "user": "you",
     "model": "the model",
@@ -60,18 +62,18 @@ def _past(system: Traced, wanted: str) -> str:
     """The chain of the latest entry that held these words and stands no more, with what became of
     it; "" when there was none."""
     found = steps(system)
-    for at in range(len(found) - 1, -1, -1):
-        gone = [entry for entry in found[at].lost if find([entry], wanted)]
-        if not gone:
-            continue
-        chain = Chain(found)
-        link = chain.link(gone[-1], at) or Link(entry=gone[-1], change=None)
-        made = [to for to, of in found[at].made.items() if gone[-1] in of]
-        after = {entry.place: entry for entry in system.sides(found[at].change)[1]}
-        into = "; ".join(quoted(after[place]) for place in made)
-        fate = f"superseded by {into}" if into else "no longer there"
-        return f"{in_words(link, system.project)}\n{fate}: {describe(found[at].change)}"
+    for fate in reversed(fates(system, found).values()):
+        if find([fate.entry], wanted):
+            link = Chain(found).link(fate.entry, fate.at) or Link(entry=fate.entry, change=None)
+            end = f"{ended(fate)}: {describe(fate.change)}"
+            return f"{in_words(link, system.project)}\n{end}"
     return ""
+
+
+def ended(fate: Fate) -> str:
+    """What became of an entry, in a few words."""
+    into = "; ".join(map(quoted, fate.into))
+    return f"superseded by {into}" if into else "no longer there"
 
 
 def in_words(link: Link, project: Path) -> str:
@@ -101,14 +103,14 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
         return
     yield f"{indent}  {describe(change)}"
     if change.words:
-        yield f'{indent}  you had asked: "{credentials.redact(change.words)}"'
+        yield f'{indent}  you had asked: "{shorten(credentials.redact(change.words), WORDS_CHARS)}"'
     if change.source:
         state = source.state(project, change.source, change.source_hash)
         yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
     if change.until:
         yield f"{indent}  holds until {change.until}"
     if link.made_of:
-        yield f"{indent}  made of:"
+        yield f"{indent}  {_MADE_OF.get(change.kind, 'made of')}:"
     for parent in link.made_of:
         yield from _lines(parent, project, depth + 1)
 

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from kode.engine.context import Context
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -13,7 +14,8 @@ from kode.events import Replied, RetryScheduled, TextDelta, ToolStarted, TurnEnd
 from kode.memory.base import NullMemory
 from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
-from kode.session.entries import MessageEntry, TurnEntry
+from kode.session.entries import MessageEntry, RequestEntry, TurnEntry
+from kode.session.requests import kept_tools
 from tests.engine.conftest import MakeBench, calls, says
 
 
@@ -356,6 +358,37 @@ async def test_requests_continue_byte_for_byte_what_was_sent_before(bench: MakeB
         assert after.system == before.system
         assert after.tools == before.tools
         assert tuple(after.messages[: len(before.messages)]) == tuple(before.messages)
+
+
+async def test_each_request_is_on_record_before_its_answer(bench: MakeBench) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says("1"), says("2"))
+    await run.turn("one")
+    await run.turn("two")
+    entries = run.session.entries
+    records = [entry for entry in entries if isinstance(entry, RequestEntry)]
+    assert [record.messages for record in records] == [1, 3, 5]
+    for record in records:
+        following = entries[entries.index(record) + 1]
+        assert isinstance(following, MessageEntry)
+        assert following.role == "assistant"
+    first = records[0]
+    assert first.tools is not None
+    assert [tool.name for tool in first.tools] == [tool.name for tool in run.agent.tools]
+    assert kept_tools(run.agent.place.home, first.tools_kept).keys() == {
+        t.name for t in first.tools
+    }
+    assert all(record.system is None and record.tools is None for record in records[1:])
+
+
+async def test_a_process_that_resumes_a_session_records_only_what_has_changed(
+    bench: MakeBench,
+) -> None:
+    run = bench(says("1"), says("2"))
+    await run.turn("one")
+    run.context = Context(run.session)
+    await run.turn("two")
+    records = [entry for entry in run.session.entries if isinstance(entry, RequestEntry)]
+    assert (records[1].system, records[1].tools, records[1].messages) == (None, None, 3)
 
 
 READ_ALOUD = '{"name": "echo", "arguments": {}}'

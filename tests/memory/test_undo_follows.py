@@ -19,7 +19,7 @@ from kode.memory.stored import locked
 from kode.memory.tiered import edits
 from kode.memory.tiered.episode_files import Episode
 from tests.memory.journal import life as journal_life
-from tests.memory.life import NOON, SESSION, opened, settings, use, user_file
+from tests.memory.life import NOON, SESSION, opened, settings, turn, use, user_file
 from tests.memory.notes import life as notes_life
 from tests.memory.test_why import Judge
 from tests.memory.vault import life as vault_life
@@ -117,6 +117,7 @@ async def test_what_was_removed_since_stands_in_no_way(tmp_path):
     judge = Judge("update")
     system = await opened(tmp_path, model=judge)
     first = await add(system, "the port is 80")
+    await system.recall(turn(1, "use port 81"))
     await use(system, action="add", target="user", content="the port is 81")
     await memory_command(system, ["remove", "user", "81"])
 

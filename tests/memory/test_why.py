@@ -105,7 +105,7 @@ async def _tiered(root):
     judge, origins, number = Judge(), [], 0
     system = await opened(root, model=judge, config=large())
     for number in range(1, 11):
-        words = f"please note matter {number}"
+        words = f"please note matter {number}: mu{number} is on"
         await system.recall(turn(number, words))
         said = f"alpha{number} by the model"
         await use(system, action="add", target="user", content=said)
@@ -251,7 +251,7 @@ async def test_it_names_each_link_with_what_opens_it(tmp_path):
 
     told = await memory_command(system, ["why", "port", "is", "81"])
 
-    assert '"the port is 81"  ·  facts/user.md\n  merge ' in told
+    assert '"the port is 81"  ·  facts/user.md\n  supersede ' in told
     assert "by the model, " in told
     assert f"session {SESSION} turn 3" in told
     assert 'you had asked: "use port 81 from now on"' in told
@@ -361,10 +361,11 @@ async def test_the_text_that_an_undone_merge_gave_back_is_from_that_merge(tmp_pa
     judge = Judge("update")
     system = await opened(tmp_path, model=judge)
     await memory_command(system, ["add", "user", "the port is 80"])
+    await system.recall(turn(1, "use port 81"))
     await use(system, action="add", target="user", content="the port is 81")
     await memory_command(system, ["undo"])
 
-    assert "merge " in await memory_command(system, ["why", "port is 81"])
+    assert "supersede " in await memory_command(system, ["why", "port is 81"])
 
 
 async def test_an_approved_episode_names_the_approval_and_the_session(tmp_path):
@@ -426,6 +427,7 @@ async def test_an_entry_that_was_superseded_or_removed_says_by_what(tmp_path):
     judge = Judge("update")
     system = await opened(tmp_path, model=judge)
     await memory_command(system, ["add", "user", "the port is 80"])
+    await system.recall(turn(1, "use port 81"))
     await use(system, action="add", target="user", content="the port is 81")
 
     superseded = await memory_command(system, ["why", "port is 80"])
@@ -433,7 +435,7 @@ async def test_an_entry_that_was_superseded_or_removed_says_by_what(tmp_path):
     removed = await memory_command(system, ["why", "port is 81"])
 
     assert superseded.startswith('"the port is 80"  ·  facts/user.md\n  add ')
-    assert '\nsuperseded by "the port is 81": merge ' in superseded
+    assert '\nsuperseded by "the port is 81": supersede ' in superseded
     assert "no longer there: remove " in removed
 
 

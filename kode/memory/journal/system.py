@@ -229,7 +229,7 @@ class Journal(ProjectMemory):
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
-        author = replace(self._author("user"), source=addition.source)
+        author = addition.kept_by(self._author("user"))
         text = addition.text.strip()
         async with locked(self.files.root):
             if addition.target == "memory":

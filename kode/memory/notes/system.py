@@ -236,7 +236,7 @@ class Notes(BaseMemory):
             evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
             sensitivity="sensitive" if addition.sensitive else "normal",
             in_project=addition.scope == "project",
-            origin=addition.source,
+            addition=addition,
             who="user",
         )
         return self._report(outcome)

@@ -4,7 +4,7 @@ Pure functions from a file to an `Edit`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
 from kode.memory.history import Change, nothing_left
@@ -44,6 +44,32 @@ def confirmed(file: FactFile, entry: str) -> Edit:
         before=(entry,),
         after=(entry,),
         position=file.entries.index(entry),
+    )
+
+
+def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit:
+    """The text at the end, beside the entry that it contradicts and that ranks higher."""
+    return Edit(
+        kind="add",
+        line=f"added to {file.label} {_quoted(text)}, which contradicts {_quoted(entry)}",
+        detail="what it contradicts comes from a source that counts for more, so both stay until "
+        "the user decides in `kode memory review`",
+        entries=[*file.entries, text],
+        after=(text,),
+        position=len(file.entries),
+        reason=reason or "it contradicts an entry that counts for more",
+    )
+
+
+def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
+    """A newer text in the place of an entry that it contradicts; it may be an entry itself. The
+    history has both, and undoing it brings both back."""
+    merge = merged(file, entry, text, text, reason=reason)
+    return replace(
+        merge,
+        kind="supersede",
+        line=f"superseded in {file.label} {_quoted(entry)} by {_quoted(text)}",
+        detail="the older stays in the history; undoing it brings back both",
     )
 
 

@@ -24,6 +24,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 SEPARATOR = "\n§\n"
 _SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+DISPUTED = "[not settled, another entry here says otherwise] "
 TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
 
 
@@ -40,14 +41,16 @@ class FactFile:
     """Characters the file may hold."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
     """Of entries that may not hold any more."""
+    disputed: Mapping[str, str] = field(default_factory=dict)
+    """Entries that contradict one from a source that counts for more, which is the value."""
 
     @property
     def shown(self) -> tuple[str, ...]:
         """The entries as a model is shown them: what has expired is not among them, and what may be
-        stale says so."""
+        stale or contradicts what counts for more says so."""
         known = ((entry, self.doubts.get(entry)) for entry in self.entries)
         return tuple(
-            f"{doubt.mark}{entry}" if doubt else entry
+            f"{DISPUTED if entry in self.disputed else ''}{doubt.mark if doubt else ''}{entry}"
             for entry, doubt in known
             if doubt is None or not doubt.expired
         )

@@ -201,6 +201,8 @@ class Plan:
     """The entry that is the same text: nothing is written."""
     entry: str = ""
     """The entry that the model found to be one with it; "": it is added."""
+    word: Word | None = None
+    """The model's, where it was asked and said one."""
     kept: str = ""
     """What remains of the two."""
     unjudged: tuple[str, ...] = ()
@@ -245,9 +247,9 @@ class Judge:
         word, number = found
         reason = f"the model judged: {word}"
         if word == "distinct":
-            return Plan(reason=reason)
+            return Plan(word=word, reason=reason)
         entry = near[number]
-        return Plan(entry=entry, kept=kept(word, text, entry), reason=reason)
+        return Plan(entry=entry, word=word, kept=kept(word, text, entry), reason=reason)
 
     async def review(
         self, pairs: Sequence[tuple[str, str]], timeout_s: float

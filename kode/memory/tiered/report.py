@@ -7,7 +7,7 @@ from kode import credentials
 from kode.memory.history import Change, History, origin_of
 from kode.memory.lineage import Entry
 from kode.memory.tiered.episode_files import Episode, parse, summary_of
-from kode.memory.tiered.facts import FactFile
+from kode.memory.tiered.facts import FactFile, shorten
 
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
@@ -25,6 +25,9 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
             doubt = file.doubts.get(entry)
             hidden = ": not shown to a model" if doubt and doubt.expired else ""
             stale = [f"    (may be stale: {doubt.why}{hidden})"] if doubt else []
+            other = file.disputed.get(entry)
+            if other:
+                stale.append(f'    (not settled: contradicts "{shorten(other, 80)}")')
             lines += [f"  - {text}", came, *stale]
         parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
     if buffer:

@@ -1,5 +1,5 @@
 """Pairs of facts that may be one: how near they are, and those that no model could be asked about,
-kept on disk until one can.
+kept on disk until one can. And those that contradict each other, until a person decides.
 
 A pair is put down before its fact is written, and forgotten after its answer was carried out: a
 crash leaves at most a pair of texts that are not both there, which whoever settles passes over.
@@ -34,6 +34,8 @@ class WaitingPair:
     new: str
     attempts: int = 0
     """Questions that were asked about it."""
+    contradict: bool = False
+    """Whether the two were found to contradict each other: then a person decides, no model."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -52,23 +54,38 @@ class Review:
         """All pairs, oldest first; none where the file is missing or damaged."""
         return self._read() or []
 
-    async def note(self, target: str, entries: Sequence[str], new: str) -> None:
+    async def note(
+        self, target: str, entries: Sequence[str], new: str, *, contradict: bool = False
+    ) -> None:
         """Puts down a pair of a new text and each entry, once. Raises: StorageError, BusyError."""
+        fresh = WaitingPair(target=target, entry="", new=new, contradict=contradict)
         async with locked(self._folder):
-            pairs = self._read_or_set_aside()
-            known = {pair.key for pair in pairs}
-            fresh = (WaitingPair(target=target, entry=entry, new=new) for entry in entries)
-            self._write([*pairs, *(pair for pair in fresh if pair.key not in known)])
+            pairs = {pair.key: pair for pair in self._read_or_set_aside()}
+            for pair in (replace(fresh, entry=entry) for entry in entries):
+                if contradict or pair.key not in pairs:
+                    pairs[pair.key] = pair
+            self._write(list(pairs.values()))
+
+    async def hand_over(self, target: str, old: str, new: str) -> None:
+        """What waited with a text waits with the one that superseded it. Raises as `note`."""
+        others = {
+            pair.entry if pair.new == old else pair.new
+            for pair in self.waiting()
+            if pair.target == target and old in (pair.entry, pair.new)
+        }
+        if others - {new}:
+            await self.note(target, sorted(others - {new}), new)
 
     async def take(self, targets: Collection[str]) -> list[WaitingPair]:
-        """The pairs of these files to ask about now, up to `MAX_PAIRS`. They stay on disk, with the
-        attempt counted: one whose answer never comes is not asked about for ever. Raises as `note`.
-        """
+        """The pairs of these files to ask a model about now, up to `MAX_PAIRS`. They stay on disk,
+        with the attempt counted: one whose answer never comes is not asked about for ever. Raises
+        as `note`."""
         if not self._path.exists():
             return []
         async with locked(self._folder):
             pairs = self._read_or_set_aside()
-            ours = [pair for pair in pairs if pair.target in targets][:MAX_PAIRS]
+            ours = [one for one in pairs if one.target in targets and not one.contradict]
+            ours = ours[:MAX_PAIRS]
             taken = {pair.key: replace(pair, attempts=pair.attempts + 1) for pair in ours}
             self._write([taken.get(pair.key, pair) for pair in pairs])
         return list(taken.values())
@@ -144,7 +161,7 @@ TEXTS: tuple[str, ...] = tuple(text for pair in (*SAME, *DIFFERENT) for text in 
 def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
     """Between 0 and 1 for each entry: what share of the telling words the two have in common, a
     word counting the more the fewer texts hold it."""
-    bags = [_bag(text) for text in (*entries, new)]
+    bags = [terms.telling(text) for text in (*entries, new)]
     holding = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
     weight = {term: math.log((1 + texts) / count) ** 2 for term, count in holding.items()}
@@ -154,12 +171,6 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
         min(1.0, COSINE_SCALE * common / (length * lengths[-1] or 1.0))
         for common, length in zip(shared, lengths, strict=False)
     ]
-
-
-def _bag(text: str) -> frozenset[str]:
-    """An identifier counts by its parts alone: as a word of its own too, it would count twice."""
-    telling = (word for word in terms.words(text) if word not in terms.STOP_WORDS)
-    return frozenset(term for word in telling for term in terms.word_terms(word))
 
 
 async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:

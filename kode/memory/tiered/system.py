@@ -183,16 +183,34 @@ class Tiered(BaseMemory):
         one that cannot be read is left out, and reported with `notice`."""
         files = []
         found = stale.doubts(self, self._context.now().date())
+        pairs = [pair for pair in self._review.waiting() if pair.contradict]
         for target in TARGETS:
             for scope in SCOPES:
                 try:
                     file = self._store.read(target, scope)
-                    doubts = stale.of_texts(found, self._store.name_of(file))
-                    files.append(replace(file, doubts=doubts))
+                    name = self._store.name_of(file)
+                    disputed = {
+                        pair.new: pair.entry
+                        for pair in pairs
+                        if pair.target == name and pair.entry in file.entries
+                    }
+                    doubts = stale.of_texts(found, name)
+                    files.append(replace(file, doubts=doubts, disputed=disputed))
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
         return files
+
+    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
+        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
+        expired = {
+            text
+            for file in self.layers()
+            if (file.target, file.scope) == (target, scope)
+            for text, doubt in file.doubts.items()
+            if doubt.expired
+        }
+        return await self.writer.consolidate(target, scope, author, expired)
 
     async def show(self) -> str:
         """What the next session will see, and where each entry came from."""
@@ -273,7 +291,7 @@ class Tiered(BaseMemory):
         """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.refuse_options(SYSTEM, allowed=("--scope", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
-        author = replace(self._author("user", until=addition.until), source=addition.source)
+        author = addition.kept_by(self._author("user", until=addition.until))
         return await self._edit(author, "add", target, addition.scope, [addition.text])
 
     async def edit_facts(
@@ -303,7 +321,7 @@ class Tiered(BaseMemory):
             case "remove", [old]:
                 outcome = await self.writer.remove(target, where, old, author)
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, author)
+                outcome = await self.consolidate(target, where, author)
             case _:
                 raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
@@ -316,12 +334,18 @@ class Tiered(BaseMemory):
         if self._context.read_only or timeout_s < LEAST_SETTLING_S:
             return
         targets = [self._store.name_of(file) for file in self.layers()]
-        merges, given_up = await self.writer.settle(targets, self._author("merge"), timeout_s)
-        for outcome in merges:
+        settled = await self.writer.settle(targets, self._author("merge"), timeout_s)
+        for outcome in settled.changes:
             self._report_outcome(outcome)
-        if given_up:
+        if settled.disputed:
             self._notice(
-                f"Of {given_up} pairs of facts no model said in several attempts whether "
+                f"{settled.disputed} facts contradict others that come from a source that counts "
+                "for more. Both stay until you decide: `kode memory review`.",
+                level="info",
+            )
+        if settled.given_up:
+            self._notice(
+                f"Of {settled.given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
 

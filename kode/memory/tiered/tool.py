@@ -98,7 +98,7 @@ async def _change(
     if action == "add":
         return await facts.writer.add(target, where, content or "", author)
     if action == "consolidate":
-        return await facts.writer.consolidate(target, where, author)
+        return await facts.consolidate(target, where, author)
     if action == "remove":
         old = old_text or content or ""
         return await facts.writer.remove(target, where, old, author)

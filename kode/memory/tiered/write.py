@@ -4,13 +4,14 @@ Every change goes the same way: scan, decide (asking the model if need be) with 
 lock, read again, apply what was decided to the file as it is now; first to the history.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory import base, scan
+from kode.memory import base, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
+from kode.memory.precedence import source_rank, standing_rank, supersedes
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
 from kode.memory.tiered.facts import (
@@ -19,6 +20,7 @@ from kode.memory.tiered.facts import (
     Scope,
     Target,
     check_room,
+    find,
     holds_separator,
 )
 from kode.memory.tiered.merge import Judge, Plan
@@ -31,6 +33,17 @@ SYSTEM = "tiered"
 class Outcome(base.Outcome):
     file: FactFile | None = None
     """The file as it is now; None when what changed was no fact file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """What became of the pairs that waited."""
+
+    changes: Sequence[Outcome]
+    disputed: int
+    """Pairs that contradict each other and wait for the person now."""
+    given_up: int
+    """Pairs about which no model said anything, too often."""
 
 
 class FactWriter:
@@ -61,24 +74,35 @@ class FactWriter:
         text = checked(content, author.who)
         file = self._store.read(target, scope)
         plan = await self._judge.compare(text, file.entries)
+        name = self._store.name_of(file)
         if plan.unjudged:
-            await self._review.note(self._store.name_of(file), plan.unjudged, text)
+            await self._review.note(name, plan.unjudged, text)
+        wins = plan.word != "update" or self._wins(name, author, text, plan.entry)
+        if plan.entry:
+            await self._prepare(name, plan.entry, plan.kept, wins)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _planned(file, text, plan, author),
+            lambda file: _planned(file, text, plan, author, wins),
             author,
         )
 
     async def replace(
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
     ) -> Outcome:
-        """Replaces the one entry that `old_text` means. Raises as `add`."""
+        """Replaces the one entry that `old_text` means; one from a source that counts for more
+        stays beside the new text. Raises as `add`."""
         text = checked(content, author.who)
-        return await self._change(
-            lambda: self._store.read(target, scope),
-            lambda file: edits.replaced(file, old_text, text),
-            author,
-        )
+        file = self._store.read(target, scope)
+        name, old = self._store.name_of(file), file.entries[find(file, old_text)]
+        wins = merge.same(text, old) or self._wins(name, author, text, old)
+        await self._prepare(name, old, text, wins)
+
+        def replaced(file: FactFile) -> Edit:
+            if wins or old not in file.entries or text in file.entries:
+                return edits.replaced(file, old_text, text)
+            return edits.disputed(file, text, old)
+
+        return await self._change(lambda: self._store.read(target, scope), replaced, author)
 
     async def remove(self, target: Target, scope: Scope, old_text: str, author: Author) -> Outcome:
         """Removes the one entry that `old_text` means. Raises as `add`."""
@@ -90,19 +114,25 @@ class FactWriter:
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to a fact file, if what it left is still there. Of a merge both
-        texts stand again.
+        texts stand again; of two that contradict each other both do, and wait for the person.
 
         Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
+        if change.kind == "supersede":
+            old, new = change.before[0], change.before[-1]
+            await self._review.note(change.target, [old], new, contradict=True)
         return await self._change(
             lambda: self._store.read_named(change.target),
             lambda file: edits.undone(file, change),
             author,
         )
 
-    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
-        """Lets the model say the same in less, if nothing known is lost.
+    async def consolidate(
+        self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
+    ) -> Outcome:
+        """Lets the model say the same in less, if nothing known is lost. Entries that rest on code
+        or hold until a day stay as they are, and `expired` ones make room.
 
         Raises: MemoryRefused when it is refused or there is no model; the file stays.
         """
@@ -118,8 +148,14 @@ class FactWriter:
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."
             )
-        entries = await consolidate.shorter(self._door, file)
-        if tuple(entries) == file.entries:
+        bound = stale.bound(self._history, SYSTEM, self._store.name_of(file))
+        free = tuple(entry for entry in file.entries if entry not in bound)
+        kept = [entry for entry in file.entries if entry in bound and entry not in expired]
+        fewer = (
+            await consolidate.shorter(self._door, replace(file, entries=free)) if free[1:] else free
+        )
+        entries = [*fewer, *kept]
+        if set(entries) == set(file.entries):
             return Outcome(file=file, line=f"{file.label} is as short as it gets")
 
         def shortened(now: FactFile) -> Edit:
@@ -132,22 +168,27 @@ class FactWriter:
 
         return await self._change(lambda: self._store.read(target, scope), shortened, author)
 
-    async def settle(
-        self, targets: Sequence[str], author: Author, timeout_s: float
-    ) -> tuple[list[Outcome], int]:
+    async def settle(self, targets: Sequence[str], author: Author, timeout_s: float) -> Settled:
         """Asks once about all pairs of these files that wait, and merges those that are one. What
-        was not answered waits on, but for pairs asked about in vain too often, whose number comes
-        back with the merges. Raises: StorageError, BusyError; CancelledError.
-        """
+        was not answered waits on, but for pairs asked about in vain too often. Raises:
+        StorageError, BusyError; CancelledError."""
         taken = await self._review.take(targets) if self._door.usable else []
         standing = [pair for pair in taken if self._both_stand(pair)]
         words = await self._judge.review([(pair.entry, pair.new) for pair in standing], timeout_s)
-        merges: list[Outcome] = []
+        changes: list[Outcome] = []
         settled = [pair for pair in taken if pair not in standing]
-        given_up = 0
+        disputed = given_up = 0
         for pair, word in zip(standing, words, strict=True):
+            wins = word != "update" or self._stands_higher(pair)
             if word in ("same", "update"):
-                merges.append(await self._merge_pair(pair, word, author))
+                kept = merge.kept(word, pair.new, pair.entry)
+                gone = pair.new if kept == pair.entry else pair.entry
+                await self._prepare(pair.target, gone, kept, wins)
+            if not wins:
+                disputed += 1
+                continue
+            if word in ("same", "update"):
+                changes.append(await self._merge_pair(pair, word, author))
             elif word is None and pair.attempts >= MAX_ATTEMPTS:
                 given_up += 1
             elif word is None:
@@ -155,7 +196,28 @@ class FactWriter:
             settled.append(pair)
         if settled:
             await self._review.remove(settled)
-        return merges, given_up
+        return Settled(changes=changes, disputed=disputed, given_up=given_up)
+
+    # ── what counts ──────────────────────────────────────────────────────────────────────────
+
+    def _wins(self, name: str, author: Author, text: str, entry: str) -> bool:
+        """Whether a new text counts in place of an entry that it contradicts."""
+        older = standing_rank(self._history, SYSTEM, name, entry, text)
+        return supersedes(source_rank(author, text, entry), older)
+
+    def _stands_higher(self, pair: WaitingPair) -> bool:
+        """The same of two entries that stand."""
+        name, old, new = pair.target, pair.entry, pair.new
+        newer = standing_rank(self._history, SYSTEM, name, new, old)
+        return supersedes(newer, standing_rank(self._history, SYSTEM, name, old, new))
+
+    async def _prepare(self, name: str, old: str, new: str, wins: bool) -> None:
+        """Before a text is written that takes the place of an entry, or stands beside it: what
+        waited with the old one waits with the new one, or they wait with each other."""
+        if not wins:
+            await self._review.note(name, [old], new, contradict=True)
+        elif old != new:
+            await self._review.hand_over(name, old, new)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -166,6 +228,8 @@ class FactWriter:
             if pair.entry not in file.entries or pair.new not in file.entries:
                 return edits.known(file, kept, "it was changed meanwhile")
             reason = f"the model judged: {word}"
+            if word == "update":
+                return edits.superseded(file, pair.entry, pair.new, reason=reason)
             return edits.merged(file, pair.entry, pair.new, kept, reason=reason)
 
         return await self._change(lambda: self._store.read_named(pair.target), joined, author)
@@ -206,13 +270,17 @@ class FactWriter:
         return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)
 
 
-def _planned(file: FactFile, text: str, plan: Plan, author: Author) -> Edit:
+def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
     """The plan on the file as it is now: where what was compared with has gone meanwhile, the text
     is added, which loses nothing."""
     for entry in (text, plan.known):
         if entry in file.entries:
             is_new = author.source_hash or author.until
             return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
+    if plan.entry in file.entries and not wins:
+        return edits.disputed(file, text, plan.entry, reason=plan.reason)
+    if plan.entry in file.entries and plan.word == "update":
+        return edits.superseded(file, plan.entry, text, reason=plan.reason)
     if plan.entry in file.entries:
         return edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
     return edits.added(file, text, near=plan.unjudged, reason=plan.reason)

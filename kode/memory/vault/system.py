@@ -186,7 +186,7 @@ class Vault(ProjectMemory):
             path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
             is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
             entry = f"- {addition.text}" if is_line else addition.text
-        author = replace(self._author("user"), source=addition.source)
+        author = addition.kept_by(self._author("user"))
         outcome = await self._writer.append(path, entry, author, self.now())
         return self._report(outcome)
 

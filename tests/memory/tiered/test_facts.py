@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kode.errors import MemoryRefused, ToolError
 from kode.memory.tiered.facts import holds_separator, parse, render
 from kode.paths import path_hash
-from tests.memory.life import env_file, opened, settings, use, user_file, write_facts
+from tests.memory.life import env_file, opened, settings, turn, use, user_file, write_facts
 
 UNMERGED = settings(merge_on_write=False)
 
@@ -105,6 +105,7 @@ async def test_the_sign_inside_a_line_is_no_separator(tmp_path):
 async def test_replace_changes_only_the_entry_meant_and_keeps_the_order(tmp_path):
     write_facts(user_file(tmp_path), "one apple", "two pears", "three figs")
     system = await opened(tmp_path)
+    await system.recall(turn(1, "two plums, not two pears"))
 
     await use(system, action="replace", target="user", old_text="pears", content="two plums")
 

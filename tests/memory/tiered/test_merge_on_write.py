@@ -9,7 +9,16 @@ from kode.events import MemoryChanged
 from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from tests.memory.life import Model, env_file, opened, settings, use, user_file, write_facts
+from tests.memory.life import (
+    Model,
+    env_file,
+    opened,
+    settings,
+    turn,
+    use,
+    user_file,
+    write_facts,
+)
 from tests.memory.minimal_pairs import minimal_pairs
 
 OLD = "Lint with ruff check"
@@ -69,6 +78,7 @@ async def test_a_near_fact_is_judged_by_one_question_and_one_word(tmp_path, answ
     write_facts(user_file(tmp_path), OLD)
     model = Model([answer])
     system = await opened(tmp_path, model=model)
+    await system.recall(turn(1, f"{NEW}, please"))
 
     await add(system, NEW)
 
@@ -91,10 +101,10 @@ async def test_a_judge_that_does_not_answer_in_time_adds(tmp_path, monkeypatch):
     assert entries(user_file(tmp_path)) == (OLD, NEW)
 
 
-async def test_a_judged_merge_is_told_and_keeps_both_texts_in_the_history(tmp_path):
+async def test_a_judged_merge_is_reported_and_keeps_both_texts_in_the_history(tmp_path):
     write_facts(user_file(tmp_path), "User has a cat", OLD)
     events = []
-    system = await opened(tmp_path, model=Model(["update"]))
+    system = await opened(tmp_path, model=Model(["same"]))
 
     told = await use(system, events.append, action="add", target="user", content=NEW)
 
@@ -103,7 +113,7 @@ async def test_a_judged_merge_is_told_and_keeps_both_texts_in_the_history(tmp_pa
     assert f'it stands for "{OLD}" too' in told.replace("It", "it")
     change = last_change(tmp_path)
     assert (change.before, change.after) == ((OLD, NEW), (NEW,))
-    assert change.reason == "the model judged: update"
+    assert change.reason == "the model judged: same"
 
 
 async def test_undoing_a_judged_merge_brings_back_both_and_can_be_undone(tmp_path):
@@ -209,6 +219,7 @@ async def test_only_the_entry_merged_with_changes(tmp_path):
     prefix = "In this project the deployment to staging "
     write_facts(env_file(tmp_path), prefix + "is manual", prefix + "uses Helm")
     system = await opened(tmp_path, model=Model(["update"]))
+    await system.recall(turn(1, "we deploy with Helm 3 now"))
 
     await use(system, action="add", target="env", content=prefix + "uses Helm 3")
 

@@ -9,7 +9,7 @@ import pytest
 
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from tests.memory.life import Model, lived, opened, settings, use, user_file, write_facts
+from tests.memory.life import Model, lived, opened, settings, turn, use, user_file, write_facts
 
 FACTS = [
     "Prefers tabs over spaces",
@@ -64,13 +64,20 @@ def killed(work, root, at):
     os._exit(0)
 
 
+async def hearing(root, **changes):
+    """A session in which the person just said what is to replace the old one."""
+    system = await opened(root, **changes)
+    await system.recall(turn(1, "take the new one"))
+    return system
+
+
 async def add_one(root, text):
     await use(await opened(root), action="add", target="user", content=text)
 
 
 async def replace_one(root):
     await use(
-        await opened(root),
+        await hearing(root),
         action="replace",
         target="user",
         old_text="the old",
@@ -112,7 +119,7 @@ def forked(waiting, go, root, calls):
 
 
 async def make(root, calls):
-    system = await opened(root, config=settings(facts_limit_user=50_000))
+    system = await hearing(root, config=settings(facts_limit_user=50_000))
     for call in calls:
         await use(system, target="user", **call)
 
@@ -217,7 +224,7 @@ def test_killed_at_any_point_of_settling_both_texts_are_in_the_file_or_the_histo
         assert entries in (NEAR, NEAR[1:])
         if entries == NEAR[1:]:
             changes = History(root / "memory" / "history.jsonl").tail(9).changes
-            assert [c.before for c in changes if c.kind == "merge"] == [NEAR]
+            assert [c.before for c in changes if c.kind == "supersede"] == [NEAR]
         else:
             assert pairs(root) == [NEAR]
         asyncio.run(end_session(root))

@@ -70,7 +70,7 @@ async def test_all_pairs_are_settled_by_one_question_when_a_session_ends(tmp_pat
     assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
     assert waiting(tmp_path) == []
     (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
-    assert (change.kind, change.who, change.before) == ("merge", "merge", (OLD, NEW))
+    assert (change.kind, change.who, change.before) == ("supersede", "merge", (OLD, NEW))
 
 
 async def test_undoing_a_merge_of_a_pair_brings_back_both(tmp_path):
@@ -179,7 +179,7 @@ async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
     merges = [
         c
         for c in History(tmp_path / "memory" / "history.jsonl").tail(9).changes
-        if c.kind == "merge"
+        if c.kind == "supersede"
     ]
     assert len(merges) == 1
 

@@ -1,0 +1,99 @@
+"""Which of two statements that contradict each other counts: source, then time.
+
+A newer statement of the same or a higher rank counts at once, and the older is kept in the history
+as superseded. A newer one of a lower rank does not win: both stay, and the pair waits for the
+person. That two statements contradict each other is not judged here: a model said so, or a tool
+replaced one by the other.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from kode.memory import terms
+from kode.memory.history import Author, Change, History
+
+
+class Rank(IntEnum):
+    """How much a statement counts for, by where it came from."""
+
+    OUTSIDE = 0
+    """Said by another agent."""
+    FOUND = 1
+    """By the model, on no grounds that are recorded; by an import, a tool, a consolidation."""
+    READ = 2
+    """By the model, citing lines of code."""
+    SAID = 3
+    """By the person: typed, written into the file, or kept by the model from their own words."""
+
+
+LABELS: Mapping[Rank, str] = {
+    Rank.OUTSIDE: "another agent said so",
+    Rank.FOUND: "the model found it, or it was imported or summed up",
+    Rank.READ: "read in code",
+    Rank.SAID: "you said so",
+}
+
+
+def supersedes(newer: Rank, older: Rank) -> bool:
+    """Whether a newer statement counts in place of an older one that it contradicts."""
+    return newer >= older
+
+
+def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
+    """The rank of a text by who made it. `other` is the statement it contradicts: then
+    the words that tell the two apart decide whether the person said it."""
+    if change.who == "client":
+        return Rank.OUTSIDE
+    if change.who == "user":
+        return Rank.SAID if change.source_hash or not change.source else Rank.FOUND
+    if change.who == "model" and _is_said(change.words, text, other):
+        return Rank.SAID
+    return Rank.READ if change.source_hash else Rank.FOUND
+
+
+def standing_rank(history: History, system: str, target: str, text: str, other: str = "") -> Rank:
+    """The rank of an entry that stands, by the changes that made and confirmed it. One that no
+    change has made was written by hand."""
+    return _standing_rank(history, system, target, text, other, {text})
+
+
+def _standing_rank(
+    history: History, system: str, target: str, text: str, other: str, seen: set[str]
+) -> Rank:
+    """`seen` are the texts that are being looked for."""
+    ranks: list[Rank] = []
+    for change in history.naming(system, text):
+        if change.target != target or text not in change.after:
+            continue
+        own = source_rank(change, text, other)
+        is_new = text not in change.before or (brings_newer(change) and change.before[-1] == text)
+        if is_new or change.kind not in JUDGED:
+            ranks.append(own)
+        if change.kind == "merge":
+            # What is kept of two that are one stands for both.
+            for part in set(change.before) - seen:
+                seen.add(part)
+                ranks.append(_standing_rank(history, system, target, part, other, seen))
+        if is_new:
+            return max(ranks)
+    return Rank.SAID
+
+
+JUDGED = frozenset({"merge", "supersede"})
+"""Kinds of changes that leave one of two texts as a model judged; `before` ends with the newer."""
+
+
+def brings_newer(change: Change) -> bool:
+    """Whether the newer of two texts was written by this very change, and had not stood before."""
+    return change.kind in JUDGED and change.who in ("user", "model")
+
+
+def _is_said(words: str, text: str, other: str) -> bool:
+    """Whether what the person asked in that turn holds at least half of the words that tell a text
+    from the other one."""
+    telling = (
+        terms.telling(text) - terms.telling(other)
+        or frozenset(terms.terms_of(text)) - frozenset(terms.terms_of(other))
+        or terms.telling(text)
+    )
+    return bool(telling) and 2 * len(telling.intersection(terms.terms_of(words))) >= len(telling)
