@@ -18,6 +18,9 @@ NAMES = (
     "conversations",
     "extensions",
     "systems",
+    "memory_life",
+    "tasks",
+    "answers",
 )
 
 

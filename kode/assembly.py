@@ -42,7 +42,7 @@ from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
-from kode.prompts import system_prompt
+from kode.prompts import system_sections
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
@@ -54,6 +54,7 @@ from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
+from kode.session.requests import request_entry
 from kode.tools import BUILTIN
 from kode.workplace import Workplace
 
@@ -77,12 +78,7 @@ other secrets are never among them unasked."""
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     """The chosen provider; its SDK is imported with the first request. Raises: ConfigError."""
-    overrides: dict[str, dict[str, float | int]] = {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
-    }
+    overrides = given_prices(config)
     row = provider_row(choice.name)
     model = choice.model or (row.default_model if row else "")
     if config.context.window is not None:
@@ -99,6 +95,16 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
     )
+
+
+def given_prices(config: Config) -> dict[str, dict[str, float | int]]:
+    """The prices of the settings, as `models.info_of` takes them."""
+    return {
+        model: {
+            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
+        }
+        for model, price in config.prices.items()
+    }
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
@@ -327,21 +333,24 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _system_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[str], str]:
-    """Memory's section → the system prompt. The project's instructions are read once, here."""
+def _system_renderer(
+    config: Config, cwd: Path, emit: Emit
+) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """What memory and extensions bring → the sections of the system prompt. The project's
+    instructions are read once, here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    def render(memory: str) -> str:
-        return system_prompt(
+    def render(late: Mapping[str, str]) -> Mapping[str, str]:
+        return system_sections(
             base=config.system,
             cwd=cwd,
             repository=repository,
             today=datetime.now().astimezone().date(),
             project_instructions=instructions.section if instructions else "",
-            memory=memory,
+            late=late,
             append=config.append_system,
         )
 
@@ -488,7 +497,8 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         cost = cost_function(provider)(usage)
         agent.spend.add(usage, cost)
         session.append(
-            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
+            request_entry("memory", provider, request),
+            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
         )
         return message
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 Role = Literal["user", "assistant", "tool"]
 
-StopReason = Literal["end", "tool_calls", "length", "refusal", "interrupted"]
-"""Why an assistant message ended. `length`: the token limit cut it, so none of its calls may run.
-`interrupted`: a person or a fault ended it; the text is what had arrived."""
+StopReason = Literal["end", "tool_calls", "malformed_call", "length", "refusal", "interrupted"]
+"""Why an assistant message ended. `malformed_call`: its text has the form of a tool call and cannot
+be read as one. `length`: the token limit cut it, so none of its calls may run. `interrupted`: a
+person or a fault ended it; the text is what had arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,9 @@ class ToolCall:
     name: str
     arguments: str
     """The raw argument text as the model wrote it. `kode.engine.act` parses it strictly."""
+    written: str = ""
+    """The text that the model wrote instead of a call, where the server did not read it as one; the
+    first call of a reply has that of all."""
     type: Literal["tool_call"] = "tool_call"
 
 
@@ -89,6 +93,11 @@ class Usage:
     """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
     """Input tokens written to the provider's cache (Anthropic bills them higher)."""
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Input tokens that were neither read from a cache nor written to one."""
+        return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

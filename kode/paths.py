@@ -64,6 +64,11 @@ def agents_folder(session_folder: Path) -> Path:
     return session_folder / "agents"
 
 
+def tool_texts(home: Path) -> Path:
+    """Tools as models were shown them, a file for each set, which the records of requests name."""
+    return home / "tool-texts"
+
+
 def checkpoints_folder(session_folder: Path) -> Path:
     """What undo keeps of a session."""
     return session_folder / "checkpoints"

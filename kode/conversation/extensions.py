@@ -64,21 +64,21 @@ def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) 
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
     render = agent.render_system
 
-    def render_system(memory: str) -> str:
-        return render("\n\n".join(filter(None, (skills, memory))))
+    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
+        return render({"skills": skills, **late})
 
     return replace(
         agent,
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         render_system=render_system,
-        around=_with_checkers(agent, hooks) if diagnostics else hooks.around,
+        around=with_checkers(agent, hooks) if diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )
 
 
-def _with_checkers(agent: Agent, hooks: Hooks) -> Around:
-    """Checkers come first: hooks see what they found."""
+def with_checkers(agent: Agent, hooks: Hooks) -> Around:
+    """Runs each call with checkers after an edit. They come first: hooks see what they found."""
     from kode.extensions.diagnostics import Diagnostics
 
     checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)

@@ -27,7 +27,7 @@ from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import Image, ToolCall, ToolResult, failure_of
+from kode.messages import Image, ToolCall, ToolResult, calls_of, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 
@@ -36,6 +36,10 @@ MAX_RESULT_CHARS = 60_000
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
+WRITTEN_CALL = (
+    "[You wrote this call into your text. It was run, once and as if you had made it. From now on "
+    "call tools through the tool interface, with no JSON, tags or fences in your text.]"
+)
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
@@ -81,6 +85,12 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise faults.exceptions[0] from None
 
 
+def _written_before(run: Run, call: ToolCall) -> bool:
+    """Whether another call in the conversation was written as text: the model knows by then."""
+    said = (one for message in run.context.session.messages for one in calls_of(message))
+    return next((one for one in said if one.written), call).id != call.id
+
+
 def _cut_short(run: Run, call: ToolCall) -> ToolResult:
     return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
 
@@ -90,7 +100,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     subject, untrusted, refused, is_work = "", "", False, False
     try:
         tool = _tool_named(agent, call.name)
-        arguments: Mapping[str, Any] = parse_arguments(call)
+        arguments = _without_label(agent, tool, parse_arguments(call))
         subject = mask(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
         is_work = _is_work(tool, arguments)
@@ -132,6 +142,10 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     for_model = fenced(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
+    if call.written and not _written_before(run, call):
+        for_model = f"{for_model}\n\n{WRITTEN_CALL}"
+    if reminder := run.repeats.note(call, text):
+        for_model = f"{for_model}\n\n{reminder}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.
     result = ToolResult(
         call_id=call.id,
@@ -229,6 +243,26 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
         return os.path.realpath(os.path.join(agent.place.cwd, path))
     except (OSError, ValueError):
         return ""
+
+
+def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments whose path is not `path:a.py` where only `a.py` exists: small models copy the name
+    of the argument into it."""
+    path = arguments.get("path")
+    if tool.effect not in ("read", "edit") or not isinstance(path, str):
+        return arguments
+    plain = path.removeprefix("path:").lstrip()
+    exists = partial(_exists, agent)
+    return {**arguments, "path": plain} if not exists(path) and exists(plain) else arguments
+
+
+def _exists(agent: Agent, path: str) -> bool:
+    try:
+        return bool(path) and os.path.lexists(
+            os.path.join(agent.place.cwd, os.path.expanduser(path))
+        )
+    except ValueError:  # a NUL, which the tool refuses
+        return False
 
 
 def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:

@@ -96,8 +96,9 @@ class Agent:
     memory: MemorySystem
     limits: Limits
     place: Workplace
-    render_system: Callable[[str], str]
-    """Memory's section → the whole system prompt."""
+    render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
+    """The sections that memory and extensions bring, by name → all sections of the system prompt in
+    their order, without empty ones."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

@@ -29,6 +29,7 @@ from kode.prompts import compaction_prompt
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
+from kode.session.requests import request_entry
 
 SUMMARY_WORDS = 700
 SUMMARY_TOKENS = 2_000
@@ -49,32 +50,33 @@ async def summary_of(agent: Agent, session: Session, messages: Sequence[Message]
     half = agent.provider.info.context_window / 2
     transcript = clip_middle(transcript_of(messages), chars_of(half))
     try:
-        message = await _ask_for_summary(agent, transcript, wish)
+        request, message = await _ask_for_summary(agent, transcript, wish)
     except ContextOverflow:
         # A window smaller than kode believed: a quarter of the transcript still says the most.
         part = clip_middle(transcript, len(transcript) // 4)
-        message = await _ask_for_summary(agent, part, wish)
+        request, message = await _ask_for_summary(agent, part, wish)
     if message.usage is not None:
         cost_usd = agent.cost_usd(message.usage)
         agent.spend.add(message.usage, cost_usd)
         session.append(
+            request_entry("compaction", agent.provider, request),
             UsageEntry(
                 purpose="compaction",
                 usage=message.usage,
                 cost_usd=cost_usd,
                 model=message.model or agent.provider.model,
-            )
+            ),
         )
     return text_of(message).strip()
 
 
-async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> Message:
+async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Request, Message]:
     request = Request(
         system=compaction_prompt(SUMMARY_WORDS, wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
         max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
     )
-    return await ask(agent.provider, request, silent, agent.limits.max_attempts)
+    return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)
 
 
 def transcript_of(messages: Sequence[Message]) -> str:

@@ -7,10 +7,10 @@ The context is reduced in two stages. First the output of old tool calls is drop
 compaction, which keeps the latest messages; what stands for the others is made in `compaction`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from kode.contracts import Drop, InjectReason, Request, ToolSpec
+from kode.contracts import Drop, InjectReason, ModelInfo, Request, ToolSpec
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.tokens import tokens_of, tokens_of_text
@@ -20,6 +20,7 @@ from kode.messages import Message, Text, calls_of, results_of, text_of
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.plan import plan_in_force
+from kode.session.requests import Chain, keep_tools, request_entry, system_text
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -27,6 +28,8 @@ KEPT_TAIL_SHARE = 0.1
 of what there was, or little would be gained by it)."""
 MIN_COMPACTED_TOKENS = 1_000
 """What a hand-over note with its lists may take."""
+SPARE_SHARE = 0.06
+"""Of the window: by so much may kode's count of a request be too low."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 
@@ -37,6 +40,8 @@ class Context:
 
     session: Session
     system: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """Of the system prompt, by name."""
     memory: str = ""
     """Memory's section in it."""
     specs: tuple[ToolSpec, ...] = ()
@@ -49,16 +54,16 @@ class Context:
     """Compactions in a row that freed nothing."""
     memory_declined_at: int = 0
     """Messages there were when memory wanted to take some in, and then could not."""
+    chain: Chain = field(default_factory=Chain)
+    """The digests of the messages sent so far."""
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
-    context.system, context.memory = agent.render_system(injection.system), injection.system
-    context.specs = context.specs or tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
-        for t in agent.tools
-    )
+    context.sections = agent.render_system({"memory": injection.system})
+    context.system, context.memory = system_text(context.sections), injection.system
+    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
     context.pending_first_user = injection.first_user
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:
@@ -116,7 +121,36 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         prune(agent, context, emit)
     while context_tokens(context) > limit:
         await compact(agent, context, emit)
-    return Request(system=context.system, messages=context.session.messages, tools=context.specs)
+    return Request(
+        system=context.system,
+        messages=context.session.messages,
+        tools=context.specs,
+        max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
+    )
+
+
+def _room_for_output(info: ModelInfo, context_tokens: int) -> int:
+    """How long the reply may be: as long as the model can, in what the request leaves of the
+    window. Without a limit a model that repeats itself has no end; servers refuse a request that
+    together with its limit exceeds the window."""
+    room = info.context_window * (1 - SPARE_SHARE) - context_tokens
+    return max(1, min(info.max_output_tokens, max(info.context_window // 16, int(room))))
+
+
+def record_request(agent: Agent, context: Context, request: Request) -> None:
+    """What the request holds, as digests, before it is sent. Raises: StorageError."""
+    session = context.session
+    entry = request_entry(
+        "turn",
+        agent.provider,
+        request,
+        sections=context.sections,
+        chain=context.chain,
+        before=session.last_request,
+    )
+    if entry.tools and session.path is not None:
+        entry = replace(entry, tools_kept=keep_tools(agent.place.home, request.tools))
+    session.append(entry)
 
 
 def prune(agent: Agent, context: Context, emit: Emit) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.engine.evidence import Evidence
+from kode.engine.repeats import Repeats
 from kode.events import Denial, Emit
 from kode.messages import Usage
 
@@ -38,6 +39,7 @@ class Run:
     """See `TurnEnded`."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
+    repeats: Repeats = field(default_factory=Repeats)
     untrusted: list[str] = field(default_factory=list)
     """Outside sources read that are not on disk yet."""
 

@@ -25,6 +25,7 @@ from kode.engine.context import (
     note_usage,
     prepare,
     record_pending,
+    record_request,
     reduce_after_overflow,
 )
 from kode.engine.evidence import claims_more
@@ -50,8 +51,23 @@ from kode.session.messages import said
 MAX_CUT_REPLIES = 3
 """Replies in a row whose calls the token limit cut, before the turn gives up."""
 
+MAX_UNREAD_CALLS = 2
+"""Replies in a row with a call in their text that cannot be read, before the turn gives up."""
+
 LEAST_PARTIAL_CHARS = 60_000
 """Of a reply that broke off at least so much is kept, and what the model may say at most."""
+
+UNREAD_CALL = (
+    "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
+    "Call tools through the tool interface, with all required arguments. The tools: {tools}. "
+    "To show a call without making it, write a sentence after it."
+)
+NO_PARSER = (
+    "The model {model} writes tool calls into its text, and they cannot be read: nothing was run. "
+    "Have the server read them by the model's chat template (llama.cpp: start it with `--jinja`; "
+    "vLLM: `--enable-auto-tool-choice --tool-call-parser NAME`; Ollama, LM Studio: take a model "
+    "marked for tools), or use another model."
+)
 
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
@@ -152,7 +168,7 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
 
 
 async def _steps(run: Run) -> None:
-    cut = 0
+    cut = unread = 0
     while True:
         _check_limits(run)
         run.steps += 1
@@ -164,8 +180,14 @@ async def _steps(run: Run) -> None:
             _refuse_cut_calls(run, calls, give_up=cut == MAX_CUT_REPLIES)
             continue
         cut = 0
+        if message.stop == "malformed_call":
+            unread += 1
+            _refuse_unread_call(run, give_up=unread == MAX_UNREAD_CALLS)
+            continue
+        unread = 0
         if calls:
             await run_calls(run, calls)
+            run.repeats.check()
             _record_steering(run)
             continue
         run.answer = text_of(message)
@@ -193,6 +215,17 @@ def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall], *, give_up: bool) -> 
             f"{MAX_CUT_REPLIES} replies in a row were cut at the output limit of {model} in the "
             "middle of a tool call. Ask for smaller steps."
         )
+
+
+def _refuse_unread_call(run: Run, *, give_up: bool) -> None:
+    if give_up:
+        raise ProviderError(NO_PARSER.format(model=run.agent.provider.model))
+    tools = ", ".join(
+        f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
+        for spec in run.context.specs
+    )
+    part = Text(text=UNREAD_CALL.format(tools=tools), source="note")
+    run.context.session.append_message(Message(role="user", parts=(part,)))
 
 
 def _check_answer(agent: Agent, message: Message) -> None:
@@ -233,6 +266,7 @@ async def _ask(run: Run) -> Message:
     agent, context, overflowed = run.agent, run.context, False
     while True:
         request = await prepare(agent, context, run.emit)
+        record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
         try:
             message = await ask(
@@ -302,6 +336,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 usage=ended.usage,
                 cost_usd=ended.cost_usd,
                 files_changed=ended.files_changed,
+                permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,
                 total_cost_usd=session.cost_usd + (ended.cost_usd or 0.0),

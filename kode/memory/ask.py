@@ -7,12 +7,12 @@ prose, and leave it cut off.
 
 import asyncio
 import itertools
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from kode import broken_json
 from kode.contracts import AskModel, AskReply, Request
 from kode.errors import KodeError
 from kode.messages import Message, Part, Text, ToolResult, text_of
@@ -177,7 +177,7 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
     or lists; what else the object holds is kept as it is."""
     for view in _views(answer):
-        value = _loads(view)
+        value = broken_json.whole(view)
         if isinstance(value, dict):
             return ReadObject(value=value, how="whole", complete=True)
     for value, _ in _values(answer, "{"):
@@ -187,8 +187,8 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     found = _fields(text, fields)
     if len(found) == len(fields):
         return ReadObject(value=found, how="fields", complete=True)
-    complete = _is_closed(text)
-    value = _repaired(text, "{")
+    complete = broken_json.is_closed(text)
+    value = broken_json.repaired(text, "{")
     if isinstance(value, dict) and any(name in value for name in fields):
         return ReadObject(value=value, how="repaired", complete=complete)
     if found:
@@ -202,7 +202,7 @@ def read_list(answer: str) -> list[Any] | None:
     A list that was cut off is None: half a list would pass for the whole.
     """
     for view in reversed(_views(answer)):
-        value = _loads(view)
+        value = broken_json.whole(view)
         if isinstance(value, list):
             return value
         if isinstance(value, dict):
@@ -212,7 +212,7 @@ def read_list(answer: str) -> list[Any] | None:
         if after not in (",", "]"):  # else it stands in a longer one, which is not whole
             return list(found)
     text = without_fences(answer)
-    value = _repaired(text, "[") if text.endswith("]") else None
+    value = broken_json.repaired(text, "[") if text.endswith("]") else None
     return value if isinstance(value, list) else None
 
 
@@ -259,28 +259,19 @@ def _views(answer: str) -> tuple[str, ...]:
     return (text, (closed[1] if closed else inside).strip().removesuffix("```").strip())
 
 
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _values(answer: str, opening: str) -> Iterator[tuple[Any, str]]:
     """The JSON values that begin with `opening` somewhere in an answer, inside its fence first,
     each with the character that follows."""
-    decoder = json.JSONDecoder(strict=False)
     for view in reversed(_views(answer)):
-        places = (found.start() for found in re.finditer(re.escape(opening), view))
+        places = (bracket.start() for bracket in re.finditer(re.escape(opening), view))
         for at in itertools.islice(places, MAX_PLACES):
-            try:
-                value, end = decoder.raw_decode(view, at)
-            except (ValueError, RecursionError):
-                continue
-            yield value, view[end:].lstrip()[:1]
+            found = broken_json.value_at(view, at)
+            if found is not None:
+                value, end = found
+                yield value, view[end:].lstrip()[:1]
 
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
+_STRING = broken_json.STRING
 _AFTER_A_VALUE = r"(?=[ \t]*(?:[,}\]\r\n]|\Z))"
 """What else stands after a quote shows that it did not close the value: nobody escaped it."""
 
@@ -293,37 +284,7 @@ def _fields(text: str, names: Sequence[str]) -> dict[str, Any]:
             text,
             re.DOTALL,
         )
-        value = _loads(match.group(1)) if match else None
+        value = broken_json.whole(match.group(1)) if match else None
         if value is not None:
             found[name] = value
     return found
-
-
-def _is_closed(text: str) -> bool:
-    """Whether every bracket and every string that the first object opens is closed again."""
-    depth = 0
-    for token in _TOKEN.finditer(text, max(0, text.find("{"))):
-        if token[0] in "{[":
-            depth += 1
-        elif token[0] in "}]":
-            depth -= 1
-            if depth == 0:
-                return True
-        elif len(token[0]) == 1:
-            return False  # a quote that begins a string without an end
-    return False
-
-
-_TOKEN = re.compile(rf'(?s){_STRING}|["{{}}\[\]]')
-
-
-def _repaired(text: str, opening: str) -> Any:
-    start = text.find(opening)
-    if start < 0:
-        return None
-    import json_repair
-
-    try:
-        return json_repair.loads(text[start:])
-    except (ValueError, RecursionError, TypeError):
-        return None

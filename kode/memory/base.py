@@ -131,6 +131,12 @@ class Addition:
     """The last day on which it holds."""
     source: str = ""
     """Who said it where it was not the person who keeps it."""
+    batch: str = ""
+    """What is undone together: the import that it came with."""
+
+    def kept_by(self, author: Author) -> Author:
+        """The person who keeps it, with where it is from."""
+        return replace(author, source=self.source, batch=self.batch)
 
     def refuse_options(self, system: str, allowed: Collection[str]) -> None:
         """Raises: ConfigError for an option that means nothing to a system."""
@@ -226,7 +232,7 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
-        self._asked = ""
+        self.asked = ""
         self._answers: list[str] = []
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
@@ -258,7 +264,7 @@ class BaseMemory(NullMemory):
 
     def _hear(self, turn: Turn) -> None:
         """What changes from here on belong to."""
-        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+        self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
         if turn.answer:
             self._answers.append(turn.answer)
 
@@ -287,7 +293,7 @@ class BaseMemory(NullMemory):
             who=who,
             session=self._context.session_id,
             turn=self._turn or None,
-            words=self._asked if who == "model" else "",
+            words=self.asked if who == "model" else "",
             batch=batch,
         )
         return holding(citing(author, self.project, source), since, until)

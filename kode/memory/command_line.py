@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 from kode.errors import ConfigError
 
 LOG_LINES = 20
+AGENTS = ("claude", "codex", "letta", "mem0", "agents", "file")
+"""Whose memory `import` takes: `kode.memory.foreign.entries.Agent`."""
 
 TARGETS: Mapping[str, Sequence[str]] = {
     "tiered": ("user", "env"),
@@ -57,15 +59,32 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     which = undo.add_mutually_exclusive_group()
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument("--session", metavar="SESSION", help="all that this session changed")
+    which.add_argument("--import", dest="batch", metavar="ID", help="all of an import")
     undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
     review = commands.add_parser("review", help="what waits for you, decided by one key each")
     review.add_argument("--list", action="store_true", help="only list it")
     approve = commands.add_parser("approve", help="let what came from untrusted content be used")
-    approve.add_argument("id", nargs="?", metavar="ID")
+    which = approve.add_mutually_exclusive_group()
+    which.add_argument("id", nargs="?", metavar="ID")
+    which.add_argument(
+        "--from", dest="source", metavar="AGENT", help="all of an agent, or of an import"
+    )
+    which.add_argument("--all", action="store_true", help="all that waits")
+    approve.add_argument("--yes", action="store_true", help="without asking")
     export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")
-    import_ = commands.add_parser("import", help="take in what export wrote, edited or not")
-    import_.add_argument("file", type=Path, metavar="FILE")
+    import_ = commands.add_parser(
+        "import",
+        help="take in what export wrote, or what another agent remembers",
+        description="Takes in what export wrote, edited or not. What another agent remembers goes "
+        "into the review, and counts once you approve it. Without FILE the usual places are "
+        "looked at.",
+    )
+    import_.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    import_.add_argument(
+        "--from", dest="source", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS)
+    )
+    import_.add_argument("--dry-run", action="store_true", help="only list what would be imported")
     copy = commands.add_parser("copy", help="carry over what another system remembers")
     copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")

@@ -13,13 +13,17 @@ from typing import Literal, Protocol, runtime_checkable
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, proposals, stale
+from kode.memory.approvals import approve_all
 from kode.memory.base import UNDO_WITH, Addition, Waiting
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
+from kode.memory.foreign import places
+from kode.memory.foreign.entries import NAMES
+from kode.memory.foreign.take import move_in
 from kode.memory.guarded import Guarded
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.proposals import Proposals
-from kode.memory.undo import Confirm, Undoing, undo, undo_session
+from kode.memory.undo import Confirm, Undoing, undo, undo_all, undo_session
 from kode.memory.waiting import count_doubted, items, review
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
@@ -111,12 +115,14 @@ async def run_command(
     if command == "approve":
         if arguments.id is not None:
             return await approve(inside, arguments.id)
+        if arguments.all or arguments.source:
+            return await _approve_many(inside, arguments, confirm)
         lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
         return "\n".join(lines) or "Nothing waits for approval."
     if command == "export":
         return await exchange.export(inside, arguments.file)
     if command == "import":
-        return await exchange.import_(inside, arguments.file)
+        return await _import(inside, arguments, confirm)
     if command == "copy":
         raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
     if command == "show" and getattr(arguments, "as_of", None):
@@ -144,6 +150,8 @@ async def run_command(
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(inside, arguments.n)
+    if arguments.batch:
+        return await _undo_import(inside, arguments, confirm)
     if arguments.session:
         return await undo_session(
             inside,
@@ -221,6 +229,58 @@ async def approve(system: MemorySystem, id: str) -> str:
     done = await system.add(addition)
     proposed.remove(proposal.id)
     return done
+
+
+async def _approve_many(
+    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None
+) -> str:
+    found = await waiting(system)
+    if arguments.source and isinstance(system, Inspectable):
+        wanted = NAMES.get(arguments.source, arguments.source)
+        proposed = _proposals(system).of(wanted, system.project)
+        found = [one for one in found if one.id in proposed]
+    return await approve_all(
+        found, lambda id: approve(system, id), confirm=confirm, is_sure=arguments.yes
+    )
+
+
+async def _import(
+    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None
+) -> str:
+    """What `export` wrote goes into memory; what another agent remembers, into the review."""
+    file = arguments.file
+    if file is not None and not arguments.source and places.is_own_export(file):
+        return await exchange.import_(system, file)
+    if not isinstance(system, Traced):
+        raise _lacking(system, "import")
+    return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
+
+
+async def _undo_import(
+    system: Inspectable, arguments: argparse.Namespace, confirm: Confirm | None
+) -> str:
+    """Takes back what was approved of an import, and drops what waits of it."""
+    author = Author(who="user")
+    standing = system.history.standing(system.name)
+    kept = [change for change in standing if change.batch == arguments.batch]
+    lines = []
+    if kept:
+        lines.append(
+            await undo_all(
+                system,
+                kept,
+                describe=_change,
+                with_derived=arguments.with_derived,
+                confirm=confirm,
+            )
+        )
+    if dropped := await _proposals(system).drop_batch(arguments.batch, author):
+        lines.append(f"dropped {dropped} that waited; to have them again, import the file again")
+    if not lines:
+        raise MemoryRefused(
+            f"Nothing is left of an import {arguments.batch!r}. `kode memory log` lists changes."
+        )
+    return "\n".join(lines)
 
 
 async def drop(system: MemorySystem, id: str) -> str:

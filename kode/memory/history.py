@@ -197,6 +197,13 @@ class History:
         """The undos that were made together and are in effect, newest first."""
         return [change for change in self._in_effect(system) if batch and change.batch == batch]
 
+    def of_session(self, system: str, session: str) -> Iterator[Change]:
+        """The changes in effect that were made in a session, newest first. Other lines are not
+        parsed."""
+        lines = self._lines_with((f'"session": {json.dumps(session)}'.encode(), b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        return (change for change in _not_undone(changes) if change.session == session)
+
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key, among the last 2,000."""
         found: dict[str, Change] = {}

@@ -1,14 +1,14 @@
 """What other agents want remembered, until a person approves it: `proposed/` of the memory folder,
 a file each.
 
-Who proposes is a program (`kode mcp serve --memory-only`) and its text is text from outside,
-whatever it says: no system reads this folder. It is the same for all systems; what a person
-approves is kept by the one in use, as if they had typed it.
+Who proposes is a program (`kode mcp serve --memory-only`), or an import from what another agent
+remembers. Its text is text from outside, whatever it says: no system reads this folder. It is the
+same for all systems; what a person approves is kept by the one in use, as if they had typed it.
 """
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,9 @@ SYSTEM = "proposed"
 """In the history; no memory system is called so."""
 MAX_CHARS = 1_000
 MAX_WAITING = 100
+"""Of those that agents propose by themselves."""
+MAX_IMPORTED = 5_000
+"""Of those that a person imports: a whole folder of another agent."""
 QUOTED_CHARS = 120
 
 About = Literal["user", "project"]
@@ -36,6 +39,8 @@ _TARGETS: Mapping[str, Mapping[About, str]] = {
     "notes": {"user": "note", "project": "note"},
 }
 """Where each system keeps what is approved."""
+_SCOPED = ("tiered", "notes")
+"""Those that keep what is true of one project beside what is true everywhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,14 @@ class Proposal:
     project: str
     """The folder it was proposed in."""
     at: str
+    source: str = ""
+    """What an imported one was read from: file, line, agent, digest."""
+    batch: str = ""
+    """The import that it came with."""
+
+    @property
+    def origin(self) -> str:
+        return self.source or f"{self.client}, which proposed it"
 
 
 class Proposals(WaitingFolder[Proposal]):
@@ -62,7 +75,7 @@ class Proposals(WaitingFolder[Proposal]):
     def all(self) -> list[Proposal]:
         """Those that can be read, oldest first."""
         found = [one for one in map(self.read, self.ids()) if one is not None]
-        return sorted(found, key=lambda one: one.at)
+        return sorted(found, key=lambda one: (one.at, one.id))
 
     def waiting(self) -> list[Waiting]:
         """The same as a person reads them."""
@@ -75,7 +88,7 @@ class Proposals(WaitingFolder[Proposal]):
         text = text.strip()
         scan.check(text, max_chars=MAX_CHARS)
         async with locked(self.folder):
-            waiting = self.all()
+            waiting = [one for one in self.all() if not one.batch]
             if any((one.text, one.about) == (text, about) for one in waiting):
                 return Outcome(line="it waits already for the person's approval")
             if len(waiting) >= MAX_WAITING:
@@ -91,12 +104,47 @@ class Proposals(WaitingFolder[Proposal]):
                 project=str(project),
                 at=now.isoformat(timespec="seconds"),
             )
-            change = self._record("propose", proposal)
-            self.write(proposal)
+            change = self._put("propose", proposal, Author(who="client"))
         return Outcome(
             line=f"{proposal.id} waits for the person: `kode memory approve {proposal.id}`",
             change_id=change.id,
         )
+
+    async def take(self, proposals: Sequence[Proposal]) -> None:
+        """Puts down what a person imports, scanned already, in this order.
+
+        Raises: MemoryRefused when that is too much, StorageError, BusyError.
+        """
+        async with locked(self.folder):
+            count = len(self.ids()) + len(proposals)
+            if count > MAX_IMPORTED:
+                raise MemoryRefused(
+                    f"{count:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or "
+                    "drop some first, or import fewer files."
+                )
+            for proposal in proposals:
+                author = Author(who="import", source=proposal.source, batch=proposal.batch)
+                self._put("import", proposal, author)
+
+    async def drop_batch(self, batch: str, author: Author) -> int:
+        """Drops what still waits of an import; how many that were. Raises: StorageError,
+        BusyError."""
+        waiting = {f"proposed/{one.id}" for one in self.all() if one.batch == batch}
+        changes = [one for one in self._history.standing(SYSTEM) if one.target in waiting]
+        for change in changes:
+            await self.undo(change, author)
+        return len(changes)
+
+    def of(self, whom: str, project: Path) -> set[str]:
+        """The ids of those that an agent proposed, or that came with an import, as far as they may
+        be approved in `project`."""
+        whom = whom.casefold()
+        return {
+            one.id
+            for one in self.all()
+            if whom in (one.client.casefold(), one.batch)
+            and (one.about == "user" or Path(one.project) == project)
+        }
 
     def begins(self, id: str) -> bool:
         """Whether an id is that of a proposal, or the beginning of one."""
@@ -113,9 +161,14 @@ class Proposals(WaitingFolder[Proposal]):
                 f"{proposal.id} is about {proposal.project}: "
                 f"`kode memory --cwd {proposal.project} approve {proposal.id}`."
             )
-        target = _TARGETS.get(system, _TARGETS["tiered"])[proposal.about]
-        source = f"{proposal.client}, which proposed it"
-        return proposal, Addition(target=target, text=proposal.text, source=source)
+        is_scoped = proposal.about == "project" and system in _SCOPED
+        return proposal, Addition(
+            target=_TARGETS.get(system, _TARGETS["tiered"])[proposal.about],
+            text=proposal.text,
+            scope="project" if is_scoped else None,
+            source=proposal.origin,
+            batch=proposal.batch,
+        )
 
     async def drop(self, id: str) -> Outcome:
         """Drops a proposal, by the person. Raises: MemoryRefused, StorageError, BusyError."""
@@ -154,15 +207,18 @@ class Proposals(WaitingFolder[Proposal]):
                 self.write(proposal)
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=undoing.id)
 
-    def _record(self, kind: str, proposal: Proposal) -> Change:
-        return self._history.record(
-            Author(who="client"),
+    def _put(self, kind: str, proposal: Proposal, author: Author) -> Change:
+        """History first, then the file. Inside the lock."""
+        change = self._history.record(
+            author,
             SYSTEM,
             kind,
             f"proposed/{proposal.id}",
             after=(_row(proposal),),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
+        self.write(proposal)
+        return change
 
 
 def _row(proposal: Proposal) -> str:
@@ -171,6 +227,10 @@ def _row(proposal: Proposal) -> str:
 
 def _waiting(proposal: Proposal) -> Waiting:
     when = proposal.at[:16].replace("T", " ")
-    said = f"{when}  about the {proposal.about}, by {proposal.client} in {proposal.project}"
-    line = f"{said}: {shorten(proposal.text, MAX_CHARS)}"
+    by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
+    said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
+    # Of hundreds that were imported at once, only what differs is read.
+    where = proposal.source.rpartition(" (")[0]
+    head = f"about the {proposal.about}, {where}" if where else said
+    line = f"{head}: {shorten(proposal.text, MAX_CHARS)}"
     return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, source
-from kode.memory.history import Author, Change
+from kode.memory.history import Author, Change, History
 from kode.memory.lineage import Entry, Place, Traced, step_of
 from kode.memory.precedence import brings_newer
 
@@ -44,8 +44,8 @@ def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
 
 def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
     """The same by what `terms` has found."""
-    found = ((place, _doubt(change, project, today)) for place, change in of.items())
-    return {place: doubt for place, doubt in found if doubt is not None}
+    found = ((place, doubt(change, project, today)) for place, change in of.items())
+    return {place: reason for place, reason in found if reason is not None}
 
 
 def terms(system: Traced) -> dict[Place, Change]:
@@ -55,6 +55,13 @@ def terms(system: Traced) -> dict[Place, Change]:
         for place in step_of(system, change).made:
             found.setdefault(place, change)
     return found
+
+
+def bound(history: History, system: str, target: str) -> set[str]:
+    """The texts of a file that rest on code or hold until a day. One text made of several could
+    say neither of each."""
+    changes = (change for change in history.in_terms(system) if change.target == target)
+    return {text for change in changes for text in change.after}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
@@ -103,7 +110,8 @@ def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
     return sorted(standing.values(), key=lambda entry: entry.target)
 
 
-def _doubt(change: Change, project: Path, today: date) -> Doubt | None:
+def doubt(change: Change, project: Path, today: date) -> Doubt | None:
+    """Why what a change has made may not hold any more; None for no reason."""
     if change.until and change.until < today.isoformat():
         return Doubt(change=change, why=f"it held until {change.until}", expired=True)
     state = source.state(project, change.source, change.source_hash)

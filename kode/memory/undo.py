@@ -69,6 +69,21 @@ async def undo_session(
         which = "More than one session" if names else "No session with changes in effect"
         raise MemoryRefused(f"{which} begins with {session!r}. `kode session list` lists them.")
     changes = [change for change in standing if change.session in names]
+    return await undo_all(
+        system, changes, describe=describe, with_derived=with_derived, confirm=confirm
+    )
+
+
+async def undo_all(
+    system: Undoing,
+    changes: Sequence[Change],
+    *,
+    describe: Callable[[Change], str],
+    with_derived: bool = False,
+    confirm: Confirm | None = None,
+) -> str:
+    """Takes back changes as one, with what was made from them where that is wanted. Raises as
+    `undo`."""
     followers = _followers(system, changes)
     if followers and not with_derived:
         question = f"{_listed('Later changes rest on it', followers, describe)}\nUndo them too?"

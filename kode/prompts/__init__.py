@@ -5,7 +5,7 @@ Tool descriptions live with their tools; what memory asks a model lives with mem
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -19,29 +19,31 @@ def template(name: str) -> str:
     return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
-def system_prompt(
+def system_sections(
     *,
     base: str | None,
     cwd: Path,
     repository: Path | None,
     today: date,
     project_instructions: str,
-    memory: str,
+    late: Mapping[str, str],
     append: str,
-) -> str:
-    """The system prompt, rendered once when a process opens a session and after a compaction.
+) -> dict[str, str]:
+    """The sections of the system prompt by name, rendered when a process opens a session and after
+    a compaction. They are joined by blank lines.
 
-    `base` replaces kode's own text (`--system`). Empty sections are left out. The order runs from
-    what never changes to what changes most, so that caches of common beginnings hit.
+    `base` replaces kode's own text (`--system`); `late` are the sections that memory and extensions
+    bring. Empty ones are left out. The order runs from what never changes to what changes most, so
+    that caches of common beginnings hit.
     """
-    sections: Sequence[str] = (
-        template("system") if base is None else base,
-        _environment(cwd, repository, today),
-        project_instructions,
-        memory,
-        append,
-    )
-    return "\n\n".join(section.strip("\n") for section in sections if section.strip())
+    sections = {
+        "kode": template("system") if base is None else base,
+        "place": _environment(cwd, repository, today),
+        "instructions": project_instructions,
+        **late,
+        "appended": append,
+    }
+    return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:

@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from kode.contracts import ModelInfo, ProviderSettings, Request, ToolSpec
+from kode.contracts import ProviderSettings, Request, ToolSpec
 from kode.errors import RefusedError
 from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft
-from kode.providers.exchange import SdkProvider, client_settings
+from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
 from kode.providers.stream import Event
 from kode.providers.wire import (
     Encoded,
@@ -54,6 +53,7 @@ class AnthropicMessages(SdkProvider):
     """
 
     name = "anthropic"
+    official_host = "api.anthropic.com"
 
     def __init__(self, settings: ProviderSettings) -> None:
         url = settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
@@ -75,10 +75,9 @@ class AnthropicMessages(SdkProvider):
 
         endpoint = self._endpoint
         check_key(endpoint)
-        official = urlsplit(endpoint.base_url).hostname == "api.anthropic.com"
         client = AsyncAnthropic(
             base_url=endpoint.base_url,
-            api_key=endpoint.api_key or (None if official else "none"),
+            api_key=endpoint.api_key or (None if self.is_official else "none"),
             **client_settings(DefaultAsyncHttpxClient, endpoint),
         )
         if not (client.api_key or client.auth_token or client.credentials):
@@ -126,14 +125,9 @@ class Blocks:
         return _turn(self.role, [*self.results, *self.others])
 
 
-def default_max_tokens(info: ModelInfo) -> int:
-    """The limit of output where the request names none, and the format demands one. The API refuses
-    a request whose input and limit together exceed the window, so the model's maximum is taken only
-    where it leaves five sixths of the window to the conversation."""
-    return max(1, min(info.max_output_tokens, info.context_window // 6))
-
-
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
+    if tool.api_type:
+        return {"type": tool.api_type, "name": tool.name}
     return {
         "name": tool.name,
         "description": tool.description,

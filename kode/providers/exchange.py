@@ -8,14 +8,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-from kode.contracts import ProviderSettings, Request
+from kode.contracts import ModelInfo, ProviderSettings, Request
 from kode.events import Emit
 from kode.messages import Message
 from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import pictures_named, used_ids
+from kode.providers.written_calls import read_written_calls
 
 if TYPE_CHECKING:
     import ssl
@@ -48,10 +50,19 @@ def _trusted() -> "ssl.SSLContext":
     return httpx2.create_ssl_context()
 
 
+def default_max_tokens(info: ModelInfo) -> int:
+    """The limit of output where the request names none: without one, a model that repeats itself
+    has no end. Servers refuse a request whose input and limit together exceed the window, so the
+    model's maximum is taken only where it leaves five sixths of the window to the conversation."""
+    return max(1, min(info.max_output_tokens, info.context_window // 6))
+
+
 class SdkProvider(ABC):
     """A `Provider` over the client of an SDK, which is opened with the first request."""
 
     name: ClassVar[str]
+    official_host: ClassVar[str]
+    """Where the models' own vendor serves, which reads every call itself."""
 
     def __init__(self, settings: ProviderSettings, *, base_url: str, key_variable: str) -> None:
         self.model = settings.model
@@ -66,6 +77,11 @@ class SdkProvider(ABC):
         self._client: Any = None
 
     @property
+    def is_official(self) -> bool:
+        """Whether the server is that of the wire format's vendor."""
+        return urlsplit(self._endpoint.base_url).hostname == self.official_host
+
+    @property
     def origin(self) -> str:
         """What marks the thinking of this model, which only it can verify."""
         return f"{self.name}/{self.model}"
@@ -78,7 +94,8 @@ class SdkProvider(ABC):
             if self._client is None:
                 self._client = self._open()
             await self._exchange(body, draft)
-        return draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+        message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+        return message if self.is_official else read_written_calls(message, request)
 
     async def aclose(self) -> None:
         """Closes the connections."""

@@ -13,13 +13,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from kode.contracts import ProviderSettings, Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.exchange import SdkProvider, client_settings
+from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
 from kode.providers.stream import Event
 from kode.providers.wire import (
     EncodedTools,
@@ -47,6 +46,7 @@ class OpenAIChat(SdkProvider):
     """A `Provider` over Chat Completions. Servers other than OpenAI's own may need no key."""
 
     name = "openai"
+    official_host = "api.openai.com"
 
     def __init__(self, settings: ProviderSettings) -> None:
         url = settings.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
@@ -68,7 +68,7 @@ class OpenAIChat(SdkProvider):
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         endpoint = self._endpoint
-        if not endpoint.api_key and is_openai(endpoint.base_url):
+        if not endpoint.api_key and self.is_official:
             raise missing_key(endpoint)
         check_key(endpoint)
         return AsyncOpenAI(
@@ -83,10 +83,8 @@ class OpenAIChat(SdkProvider):
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if request.max_output_tokens is not None:
-            openai_itself = is_openai(self._endpoint.base_url)
-            key = "max_completion_tokens" if openai_itself else "max_tokens"
-            head[key] = request.max_output_tokens
+        limit = "max_completion_tokens" if self.is_official else "max_tokens"
+        head[limit] = request.max_output_tokens or default_max_tokens(self.info)
         if request.answer_schema is not None:
             head |= answer_format(request.answer_schema)
             if request.tools:
@@ -96,11 +94,6 @@ class OpenAIChat(SdkProvider):
         messages = b",".join((*system, said)) if said else b"".join(system)
         tools = b',"tools":' + self._tools.of(request.tools) if request.tools else b""
         return encoded(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
-
-
-def is_openai(base_url: str) -> bool:
-    """Whether a URL is OpenAI's own, which wants a key and `max_completion_tokens`."""
-    return urlsplit(base_url).hostname == "api.openai.com"
 
 
 # ── out ──────────────────────────────────────────────────────────────────────────────────────

@@ -29,7 +29,7 @@ from kode.session.change_log import (
     TurnEnd,
     way_back,
 )
-from kode.session.content_store import FOLDER, LINK, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen, is_digest
 from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError, bring_back_stashes, survey
 
@@ -289,37 +289,13 @@ class Checkpoints:
                 elif self.contents.see(Path(move.path)).state != move.was:
                     why = "it has changed just now"
                 else:
-                    self._put(Path(move.path), move.now, move.now_mode)
+                    self.contents.restore(Path(move.path), move.now, move.now_mode)
             except (StorageError, OSError) as error:
                 why = str(error)
             if why:
                 moves.remove(move)
                 failed.append((move.path, why))
         return failed
-
-    def _put(self, path: Path, state: str | None, mode: int) -> None:
-        if state is None:
-            durable.remove(path)
-            return
-        # The folders are the project's, not kode's: with the modes a person's would have.
-        os.makedirs(path.parent, exist_ok=True)
-        if path.is_dir() and not path.is_symlink() and state != FOLDER:
-            for inner, _, _ in os.walk(path, topdown=False):
-                os.rmdir(inner)  # only what is empty
-        if state == FOLDER:
-            if not path.is_dir() or path.is_symlink():
-                durable.remove(path)
-            path.mkdir(exist_ok=True)
-            path.chmod(mode)
-            return
-        if state.startswith(LINK):
-            durable.remove(path)
-            os.symlink(state.removeprefix(LINK), path)
-            return
-        data = self.contents.data(state)
-        if data is None:
-            raise StorageError("What it held is not kept any more.")
-        durable.replace(path, data, mode=mode, follow=False)
 
     def _told(
         self,

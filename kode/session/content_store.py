@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import durable, paths
+from kode.errors import StorageError
 
 State = str | None
 """What is at a path; see above."""
@@ -87,6 +88,33 @@ class Contents:
         except OSError:
             return None
         return data if hashlib.sha256(data).hexdigest() == state else None
+
+    def restore(self, path: Path, state: State, mode: int) -> None:
+        """Makes what is at a path this state again. Raises: StorageError when what it held is not
+        kept any more; OSError.
+        """
+        if state is None:
+            durable.remove(path)
+            return
+        # The folders are the project's, not kode's: with the modes a person's would have.
+        os.makedirs(path.parent, exist_ok=True)
+        if path.is_dir() and not path.is_symlink() and state != FOLDER:
+            for inner, _, _ in os.walk(path, topdown=False):
+                os.rmdir(inner)  # only what is empty
+        if state == FOLDER:
+            if not path.is_dir() or path.is_symlink():
+                durable.remove(path)
+            path.mkdir(exist_ok=True)
+            path.chmod(mode)
+            return
+        if state.startswith(LINK):
+            durable.remove(path)
+            os.symlink(state.removeprefix(LINK), path)
+            return
+        data = self.data(state)
+        if data is None:
+            raise StorageError("What it held is not kept any more.")
+        durable.replace(path, data, mode=mode, follow=False)
 
     def put(self, data: bytes) -> str:
         """Keeps bytes that are in no file; returns their state. Raises: StorageError."""

@@ -12,6 +12,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        what memory wants kept
     TaintEntry        outside text was read
+    RequestEntry      what a request to a model holds, as digests
     UsageEntry        a request to a model that was no reply
     HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures
@@ -27,9 +28,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from kode.credentials import redact
 from kode.events import Status
 from kode.messages import Message, Usage
+from kode.session.masking import masked
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -178,6 +179,39 @@ class TaintEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartDigest:
+    """One part of a request: a section of the system prompt, or a tool."""
+
+    name: str
+    digest: str
+    size: int
+    """In bytes, masked as on disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestEntry(Entry):
+    """What a request holds; one of a turn is written before it is sent, and names of system and
+    tools only what changed. The digests are of what is on disk, see `requests.py`."""
+
+    purpose: str
+    """`turn`, `memory` or `compaction`."""
+    provider: str
+    model: str = ""
+    max_output_tokens: int | None = None
+    """None: left to the server."""
+    system: tuple[PartDigest, ...] | None = None
+    """The sections in their order; None: as in the turn's request before."""
+    tools: tuple[PartDigest, ...] | None = None
+    """In the order they are sent; None: as in the turn's request before."""
+    tools_kept: str = ""
+    """The SHA-256 that names the file with the tools' texts; "" where they are not kept."""
+    messages: int
+    digest: str
+    """Of all messages, chained: see `requests.Chain`."""
+    type: Literal["request"] = "request"
+
+
+@dataclass(frozen=True, kw_only=True)
 class UsageEntry(Entry):
     purpose: str
     """`memory`, `compaction` or `subagent`."""
@@ -218,6 +252,8 @@ class TurnEntry(Entry):
     cost_usd: float | None = None
     """None when the model's price is unknown."""
     files_changed: tuple[str, ...] = ()
+    permission_mode: str = ""
+    """At its end; "" where that is not known."""
     duration_ms: int
     total_usage: Usage
     total_cost_usd: float
@@ -235,29 +271,27 @@ AnyEntry = (
     | PlanEntry
     | StateEntry
     | TaintEntry
+    | RequestEntry
     | UsageEntry
     | HookEntry
     | TurnEntry
 )
 
 KNOWN_TYPES = frozenset(
-    "session message system compaction prune trim rewind restore plan memory_state taint usage "
-    "hook turn".split()
+    "session message system compaction prune trim rewind restore plan memory_state taint "
+    "request usage hook turn".split()
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(
-    "source signature redacted origin model stop usage error is_error parent forked_from reason "
-    "lasting user_messages plan open_items files_read files_changed dropped cost_usd cached_tokens "
-    "cache_write_tokens".split()
+    "source written signature redacted origin model stop usage error is_error parent forked_from "
+    "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
+    "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
+    "tools_kept".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 
-
-_NOT_MASKED = frozenset(
-    "type id at role stop name event outcome call_id signature redacted origin model kept_from "
-    "before to of media_type kept_in".split()
-)
-"""Names and ids, which other entries and the provider refer to."""
+_OMITTED_WHEN_NONE = frozenset("cost_usd system tools".split())
+"""Of these, those where empty says something else: free is not unknown, no tools not the same."""
 
 
 @functools.cache
@@ -275,7 +309,7 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
     if isinstance(entry, Header):
         plain = {key: item for key, item in ordered.items() if item is not None}
     else:
-        plain = _slim(_masked(ordered))
+        plain = _slim(masked(ordered))
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Halves of characters, which no JSON reader takes, become "?".
     return text.encode("utf-8", "replace")
@@ -295,46 +329,6 @@ def _slim(value: Any) -> Any:
             for key, item in value.items()
             if item
             or key not in _OMITTED_WHEN_EMPTY
-            or (key == "cost_usd" and item is not None)  # free is not unknown
+            or (key in _OMITTED_WHEN_NONE and item is not None)
         }
-    return value
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value) if len(value) >= 8 else value
-    if isinstance(value, list | tuple):
-        return [_masked(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    masked = {key: v if key in _NOT_MASKED else _masked(v) for key, v in value.items()}
-    if value.get("type") == "tool_call":
-        masked["arguments"] = _masked_arguments(value["arguments"])
-    if value.get("type") == "thinking" and masked["text"] != value["text"]:
-        # The signature is of the text as it was; without one it is never sent back.
-        masked["signature"] = ""
-    return masked
-
-
-def _masked_arguments(text: str) -> str:
-    """The text of a call's arguments, still a JSON object if it was one: escapes in it may hide
-    what its values are."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return redact(text)
-    masked = _masked_values(value)
-    if masked != value:
-        text = json.dumps(masked, ensure_ascii=False)
-    # What only shows beside its name: `"password": "..."`.
-    return redact(text)
-
-
-def _masked_values(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_masked_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _masked_values(item) for key, item in value.items()}
     return value

@@ -23,6 +23,7 @@ from kode.session.entries import (
     Header,
     MessageEntry,
     Origin,
+    RequestEntry,
     RewindEntry,
     StateEntry,
     SystemEntry,
@@ -44,6 +45,7 @@ from kode.session.messages import (
 )
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import no_session, read, session_path
+from kode.session.requests import complete
 
 
 def new_session_id() -> str:
@@ -70,6 +72,8 @@ class Session:
     """Of all requests whose price is known."""
     unpriced: bool = False
     """Whether there were others."""
+    last_request: RequestEntry | None = None
+    """The record of the latest request of a turn in this process, complete."""
     tainted_by: str = ""
     """The first outside source that was read; "" while none has been."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -166,6 +170,9 @@ class Session:
                 self.states[entry.system] = entry.state
             case TaintEntry():
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
+            case RequestEntry():
+                if entry.purpose == "turn":
+                    self.last_request = complete(entry, self.last_request)
             case UsageEntry():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
@@ -258,6 +265,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
                 durable.append_to(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
+        # The first record of a process is whole: it shows where one began.
+        session.last_request = None
         last = session.messages[-1] if session.messages else None
         if last is not None and calls_of(last):
             lost = unanswered(last, session.answers)

@@ -18,6 +18,7 @@ from kode.session.entries import (
     AnyEntry,
     MessageEntry,
     Origin,
+    RequestEntry,
     StateEntry,
     TrimEntry,
     TurnEntry,
@@ -31,6 +32,7 @@ from kode.session.messages import model_messages, said
 from kode.session.reading import is_readable, read, session_path
 
 SECONDS_A_DAY = 86_400
+_AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
             f"`kode session show {session_id}` shows the id of each message."
         )
     end = _with_results(entries, fitting[0]) + 1
-    while end < len(entries) and isinstance(entries[end], StateEntry | UsageEntry | TurnEntry):
+    while end < len(entries) and isinstance(entries[end], _AFTER_ANSWERS):
         end += 1
     origin = Origin(session=session_id, entry=entries[fitting[0]].id)
     return copy_to(home, header, entries[:end], origin)

@@ -72,13 +72,15 @@ async def edit_file(
 def _edits(
     old_text: str | None, new_text: str | None, replace_all: bool, edits: list[Edit] | None
 ) -> list[Edit]:
-    """Both spellings as one list. Raises ToolError for a mixture and for neither."""
-    if edits is not None and (old_text is not None or new_text is not None):
+    """Both spellings as one list; no edits beside a text are not given. Raises ToolError for a
+    mixture and for neither."""
+    texts = old_text is not None or new_text is not None
+    if edits and texts:
         raise ToolError("Give either old_text and new_text, or edits: not both.")
-    if edits is not None:
-        if not edits:
-            raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
+    if edits:
         return edits
+    if edits is not None and not texts:
+        raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
     if old_text is None or new_text is None:
         raise ToolError(
             "edit_file needs old_text and new_text, or edits: [{old_text, new_text}]. "

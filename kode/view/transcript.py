@@ -17,6 +17,7 @@ from kode.session.entries import (
     MessageEntry,
     PlanEntry,
     PruneEntry,
+    RequestEntry,
     RestoreEntry,
     RewindEntry,
     StateEntry,
@@ -151,7 +152,9 @@ def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator
             yield Event(title=f"Hook {entry.name}{outcome}", at=at, detail=entry.detail)
         case TurnEntry(error=str(error)) if error:
             yield Event(title=f"The turn ended: {entry.status}", at=at, detail=error)
-        case SystemEntry() | StateEntry() | UsageEntry() | TurnEntry() | RewindEntry():
+        case SystemEntry() | StateEntry() | RequestEntry() | UsageEntry():
+            pass
+        case TurnEntry() | RewindEntry():
             pass
         case _:
             assert_never(entry)

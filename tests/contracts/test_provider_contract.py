@@ -306,3 +306,31 @@ async def test_a_server_is_asked_to_hold_an_answer_to_a_schema(provider_for: Ope
         assert held["schema"] == schema
         assert sent["tool_choice"] in ("none", {"type": "none"})
         assert len(sent["tools"]) == 1
+
+
+WRITTEN = '```json\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```'
+
+
+async def test_a_call_written_as_text_is_a_call_of_either_wire_format(
+    provider_for: Opener,
+) -> None:
+    provider = await provider_for([{"text": WRITTEN}, {"text": f"{WRITTEN}\nThis reads a.py."}])
+    if provider.name == "scripted":
+        pytest.skip("a script says what is a call")
+
+    made = await provider.reply(HELLO, lambda event: None)
+    shown = await provider.reply(HELLO, lambda event: None)
+
+    (call,) = calls_of(made)
+    assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "a.py"})
+    assert (call.written, made.stop) == (WRITTEN, "tool_calls")
+    assert (calls_of(shown), shown.stop) == ((), "end")
+
+
+async def test_every_request_limits_the_output(provider_for: Opener) -> None:
+    provider = await provider_for([{"text": "Hello."}])
+
+    await provider.reply(HELLO, lambda event: None)
+
+    for server in provider_for.servers:
+        assert server.requests[0].json["max_tokens"] > 0

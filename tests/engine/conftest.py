@@ -56,6 +56,8 @@ class Replies:
 
 
 class OpenGate:
+    mode = "full"
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
@@ -168,7 +170,7 @@ def bench(tmp_path: Path) -> MakeBench:
             memory=memory or NullMemory(),
             limits=Limits(**LIMITS | limits),
             place=replace(workplace(tmp_path, home=tmp_path / "home"), plan=plan),
-            render_system=lambda section: f"You are a test.\n{section}",
+            render_system=lambda late: {"kode": "You are a test.", **late},
             cost_usd=lambda usage: usage.output_tokens / 1_000,
             spend=Spend(),
             seen_files={},

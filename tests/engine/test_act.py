@@ -1,5 +1,7 @@
 import asyncio
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
+from kode.events import ToolStarted
 from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall, results_of
 from tests.engine.conftest import MakeBench, calls, says
@@ -113,3 +116,75 @@ async def test_the_key_in_use_is_masked_in_what_a_tool_tells_while_it_runs(
 
     [told] = run.of(OutputEvent)
     assert (told.text, told.partial) == ("it is [redacted]\n", "[redacted]?")
+
+
+async def test_the_same_call_with_the_same_result_is_answered_with_what_to_do_instead(
+    bench: MakeBench,
+) -> None:
+    same = calls(("echo", '{"text": "a"}'))
+    run = bench(same, same, same, same, says("done"))
+
+    ended = await run.turn()
+
+    texts = [results_of(r.messages[-1])[0].text for r in run.provider.requests[1:]]
+    assert ended.status == "success"
+    assert texts[:2] == ["echo a", "echo a"]
+    assert texts[2].startswith("echo a\n\n[Call 3 of echo")
+    assert texts[3].startswith("echo a\n\n[Call 4 of echo")
+
+
+async def test_the_fifth_same_call_in_a_turn_ends_it_with_its_result_on_disk(
+    bench: MakeBench,
+) -> None:
+    run = bench(*[calls(("echo", '{"text": "a"}'))] * 5, says("never"))
+
+    ended = await run.turn()
+
+    assert ended.status == "error"
+    assert "echo 5 times" in (ended.error or "")
+    assert run.session.messages[-1].role == "tool"
+    run.provider.replies[:] = [calls(("echo", '{"text": "a"}')), says("ok")]
+    assert (await run.turn("again")).status == "success"
+
+
+async def test_two_calls_that_take_turns_are_a_circle(bench: MakeBench) -> None:
+    one, other = calls(("echo", '{"text": "a"}')), calls(("echo", '{"text": "b"}'))
+    run = bench(*[one, other] * 5)
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.steps) == ("error", 9)
+
+
+async def test_the_same_result_after_something_new_is_no_circle(bench: MakeBench) -> None:
+    checks = [calls(("fail", '{"text": "test"}'))] * 8
+    edits = [calls(("echo", f'{{"text": "edit {n}"}}')) for n in range(8)]
+    run = bench(*[step for pair in zip(edits, checks, strict=True) for step in pair], says("ok"))
+
+    ended = await run.turn()
+
+    assert ended.status == "success"
+    assert not any("[Call" in result.text for m in run.session.messages for result in results_of(m))
+
+
+async def test_a_label_in_front_of_a_path_that_exists_without_it_is_dropped(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    @tool(effect="read", subject="path")
+    async def look(context: ToolContext, path: str) -> str:
+        """Look."""
+        return f"{path} {context.judged_path}"
+
+    (tmp_path / "a.py").touch()
+    (tmp_path / "path:b.py").touch()
+    (tmp_path / "b.py").touch()
+    given = ("path:a.py", "path: a.py", "path:b.py", "path:c.py", "path:")
+    run = bench(*[calls(("look", json.dumps({"path": path}))) for path in given], says("ok"))
+    run.agent = replace(run.agent, tools=(look,))
+
+    await run.turn()
+
+    texts = [results_of(r.messages[-1])[0].text for r in run.provider.requests[1:]]
+    meant = ("a.py", "a.py", "path:b.py", "path:c.py", "path:")
+    assert texts == [f"{path} {tmp_path / path}" for path in meant]
+    assert [event.subject for event in run.of(ToolStarted)] == list(meant)

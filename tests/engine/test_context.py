@@ -11,8 +11,7 @@ from tests.engine.conftest import MakeBench, calls, says
 
 
 async def test_old_tool_output_goes_first_and_the_newest_stays(bench: MakeBench) -> None:
-    big = '{"text": "' + "x" * 4_000 + '"}'
-    replies = [calls(("echo", big)) for _ in range(9)]
+    replies = [calls(("echo", f'{{"text": "{n}{"x" * 4_000}"}}')) for n in range(9)]
     run = bench(*replies, says("done"), window=20_000, keep_tool_output_tokens=2_500)
 
     ended = await run.turn()
@@ -21,7 +20,7 @@ async def test_old_tool_output_goes_first_and_the_newest_stays(bench: MakeBench)
     assert any(isinstance(e, PruneEntry) for e in run.session.entries)
     texts = [r.text for m in run.session.messages for r in results_of(m)]
     assert texts[0] == DROPPED_OUTPUT
-    assert texts[-1].startswith("echo xxx")
+    assert texts[-1].startswith("echo 8xxx")
 
 
 async def test_a_compaction_keeps_the_note_the_words_of_the_person_and_the_files(

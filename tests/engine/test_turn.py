@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from kode.engine.context import Context
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -9,11 +10,12 @@ from kode.errors import (
     StorageError,
     TransientError,
 )
-from kode.events import Replied, RetryScheduled, TextDelta, TurnEnded
+from kode.events import Replied, RetryScheduled, TextDelta, ToolStarted, TurnEnded
 from kode.memory.base import NullMemory
-from kode.messages import Usage, calls_of, results_of, text_of
+from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
-from kode.session.entries import MessageEntry, TurnEntry
+from kode.session.entries import MessageEntry, RequestEntry, TurnEntry
+from kode.session.requests import kept_tools
 from tests.engine.conftest import MakeBench, calls, says
 
 
@@ -356,3 +358,84 @@ async def test_requests_continue_byte_for_byte_what_was_sent_before(bench: MakeB
         assert after.system == before.system
         assert after.tools == before.tools
         assert tuple(after.messages[: len(before.messages)]) == tuple(before.messages)
+
+
+async def test_each_request_is_on_record_before_its_answer(bench: MakeBench) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says("1"), says("2"))
+    await run.turn("one")
+    await run.turn("two")
+    entries = run.session.entries
+    records = [entry for entry in entries if isinstance(entry, RequestEntry)]
+    assert [record.messages for record in records] == [1, 3, 5]
+    for record in records:
+        following = entries[entries.index(record) + 1]
+        assert isinstance(following, MessageEntry)
+        assert following.role == "assistant"
+    first = records[0]
+    assert first.tools is not None
+    assert [tool.name for tool in first.tools] == [tool.name for tool in run.agent.tools]
+    assert kept_tools(run.agent.place.home, first.tools_kept).keys() == {
+        t.name for t in first.tools
+    }
+    assert all(record.system is None and record.tools is None for record in records[1:])
+
+
+async def test_a_process_that_resumes_a_session_records_only_what_has_changed(
+    bench: MakeBench,
+) -> None:
+    run = bench(says("1"), says("2"))
+    await run.turn("one")
+    run.context = Context(run.session)
+    await run.turn("two")
+    records = [entry for entry in run.session.entries if isinstance(entry, RequestEntry)]
+    assert (records[1].system, records[1].tools, records[1].messages) == (None, None, 3)
+
+
+READ_ALOUD = '{"name": "echo", "arguments": {}}'
+
+
+async def test_a_call_that_cannot_be_read_is_explained_to_the_model_once(bench: MakeBench) -> None:
+    run = bench(
+        says(READ_ALOUD, stop="malformed_call"), calls(("echo", '{"text": "a"}')), says("a")
+    )
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.result, ended.steps) == ("success", "a", 3)
+    note = run.provider.requests[1].messages[-1]
+    assert note.role == "user"
+    assert text_of(note) == ""
+    assert "echo(text)" in note.parts[0].text
+    assert run.session.turns == 1
+
+
+async def test_a_turn_of_calls_that_cannot_be_read_is_no_success(bench: MakeBench) -> None:
+    run = bench(*[says(READ_ALOUD, stop="malformed_call")] * 2)
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.result, ended.steps) == ("error", "", 2)
+    assert "--jinja" in (ended.error or "")
+    assert "fake-1" in (ended.error or "")
+    assert run.of(ToolStarted) == []
+
+
+async def test_the_model_learns_once_that_its_text_was_run_as_a_call(bench: MakeBench) -> None:
+    def written(text: str) -> Message:
+        call = ToolCall(
+            id=f"w-{text}", name="echo", arguments=f'{{"text": "{text}"}}', written="..."
+        )
+        return Message(role="assistant", parts=(call,), stop="tool_calls")
+
+    run = bench(
+        written("a"), written("b"), says("done"), calls(("echo", '{"text": "c"}')), says("")
+    )
+
+    await run.turn()
+    first, second = (results_of(run.provider.requests[at].messages[-1])[0] for at in (1, 2))
+
+    assert first.text.startswith("echo a\n\n[")
+    assert "tool interface" in first.text
+    assert second.text == "echo b"
+    assert [call.written for m in run.session.messages for call in calls_of(m)] == ["...", "..."]
+    assert '"written":"..."' in run.session.path.read_text()

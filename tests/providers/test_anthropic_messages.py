@@ -19,7 +19,8 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
-from kode.providers.anthropic_messages import answer_format, default_max_tokens
+from kode.providers.anthropic_messages import answer_format
+from kode.providers.exchange import default_max_tokens
 from kode.providers.models import info_of
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
@@ -54,6 +55,16 @@ def stop(reason: str | None, **usage: Any) -> dict[str, Any]:
 
 
 STOPPED = {"type": "message_stop"}
+
+
+async def test_a_tool_that_the_models_know_is_declared_by_its_type(connect: Connect) -> None:
+    tool = ToolSpec(
+        name="memory", description="Not sent.", parameters={}, api_type="memory_20250818"
+    )
+
+    body = await sent(connect, Message(role="user", parts=(Text(text="hi"),)), tools=(tool,))
+
+    assert body["tools"] == [{"type": "memory_20250818", "name": "memory"}]
 
 
 async def test_the_request_as_it_goes_out(connect: Connect) -> None:

@@ -341,6 +341,7 @@ async def test_the_request_as_it_goes_out(connect: Connect) -> None:
         "model": "some-model",
         "stream": True,
         "stream_options": {"include_usage": True},
+        "max_tokens": 4_096,
         "tools": [{"type": "function", "function": function}],
         "messages": [
             {"role": "system", "content": "You are kode."},

@@ -130,6 +130,12 @@ async def test_both_spellings_at_once_and_neither_are_errors(call: Call, source:
         await call(edit_file, path="a.py", edits=[])
 
 
+async def test_no_edits_beside_a_text_are_not_given(call: Call, source: Path) -> None:
+    edited = await _edited(call, source, b"one\n", old_text="one", new_text="two", edits=[])
+
+    assert edited == b"two\n"
+
+
 async def test_an_ambiguous_text_is_told_with_its_lines(call: Call, source: Path) -> None:
     source.write_text("x = 1\ny\nx = 1\nx = 1\n")
     await call(read_file, path="a.py")

@@ -21,11 +21,13 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, lineage, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, Waiting, only_waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
@@ -129,7 +131,18 @@ class Journal(ProjectMemory):
         return self._framed(ABOUT_CHANGED, self._bounded(memory) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else (history_tool(self._matching),)
+        if self._context.read_only:
+            return ()
+        search = history_tool(self._matching)
+        if self._settings.tool_face == "native":
+            return (search,)
+        folder = JournalFolder(
+            self.files,
+            self._committer,
+            lambda: self._author("model"),
+            self._journal.max_memory_size,
+        )
+        return (folder_tool(folder), search)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -230,7 +243,7 @@ class Journal(ProjectMemory):
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
-        author = replace(self._author("user"), source=addition.source)
+        author = addition.kept_by(self._author("user"))
         text = addition.text.strip()
         async with locked(self.files.root):
             if addition.target == "memory":

@@ -20,11 +20,13 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change, Who
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
+from kode.memory.notes.folder import NotesFolder
 from kode.memory.notes.jobs import asks_to_remember
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
 from kode.memory.notes.search import NoteVectors, search, text_of
@@ -90,7 +92,7 @@ class Notes(BaseMemory):
         self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
         self._in_prompt: frozenset[str] = frozenset()
         self._first_pack = not self._shown
-        self._doubts: Mapping[Place, Doubt] = {}
+        self.doubts: Mapping[Place, Doubt] = {}
         if not context.read_only:
             await self.writer.first_soul()
 
@@ -98,8 +100,8 @@ class Notes(BaseMemory):
         if reason == "compacted":
             self._shown.clear()
             self._first_pack = True
-        self._doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), self._doubts)
+        self.doubts = stale.doubts(self, self._context.now().date())
+        context = pack.marked_context(pack.agent_context(self.store), self.doubts)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -120,14 +122,19 @@ class Notes(BaseMemory):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(pack.marked(notes, self._doubts), pack.PACK_CHARS)
+        lines = pack.fitting(pack.marked(notes, self.doubts), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         if not lines:
             return ""
         return self._framed(ABOUT_PACK, "\n\n".join(["## Memory Context", *lines]))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else note_tools(self)
+        if self._context.read_only:
+            return ()
+        tools = note_tools(self)
+        if self._settings.tool_face == "native":
+            return tools
+        return (folder_tool(NotesFolder(self)), *(one for one in tools if one.name == "recall"))
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -236,7 +243,7 @@ class Notes(BaseMemory):
             evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
             sensitivity="sensitive" if addition.sensitive else "normal",
             in_project=addition.scope == "project",
-            origin=addition.source,
+            addition=addition,
             who="user",
         )
         return self._report(outcome)

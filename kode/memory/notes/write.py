@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.base import Outcome
+from kode.memory.base import Addition, Outcome
 from kode.memory.history import Author, Change, Who
 from kode.memory.notes.note import (
     SOUL_CHARS,
@@ -64,18 +64,18 @@ class NoteWriter:
         job_id: str | None = None,
         untrusted: Untrusted = "",
         source: str | None = None,
-        origin: str = "",
+        addition: Addition | None = None,
         who: Who | None = None,
         change: str = "remember",
         supersedes: tuple[Note, ...] = (),
     ) -> Kept:
         """A new note, which may stand in the place of others; `change` is the history's word for
-        it, `origin` what it is from where that is no code. Raises: MemoryRefused, StorageError,
+        it, `addition` what a person keeps it as. Raises: MemoryRefused, StorageError,
         BusyError."""
         if kind == "soul":
             raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
         author = self._author(who, source)
-        author = replace(author, source=origin) if origin else author
+        author = addition.kept_by(author) if addition else author
         now = self._store.now()
         note = Note(
             id=new_id(now),

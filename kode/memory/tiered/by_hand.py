@@ -66,6 +66,17 @@ class FactMemory(BaseMemory):
                 )
         return files
 
+    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
+        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
+        expired = {
+            text
+            for file in self.layers()
+            if (file.target, file.scope) == (target, scope)
+            for text, doubt in file.doubts.items()
+            if doubt.expired
+        }
+        return await self.writer.consolidate(target, scope, author, expired)
+
     def facts(self) -> list[Entry]:
         return report.entries(self.layers(), (), self._context.root)
 
@@ -81,8 +92,7 @@ class FactMemory(BaseMemory):
         """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.refuse_options(SYSTEM, allowed=("--scope", "--since", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
-        author = self._author("user", since=addition.since, until=addition.until)
-        author = replace(author, source=addition.source)
+        author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
         return await self._edit(author, "add", target, addition.scope, [addition.text])
 
     async def edit_facts(
@@ -153,7 +163,7 @@ class FactMemory(BaseMemory):
             case "remove", [old]:
                 outcome = await self.writer.remove(target, where, old, author)
             case "consolidate", []:
-                outcome = await self.writer.consolidate(target, where, author)
+                outcome = await self.consolidate(target, where, author)
             case _:
                 raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
         noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""

@@ -44,7 +44,8 @@ what it says. Answer with one JSON object and nothing else:
 {"narrative": "what was asked, what was done, what was decided and why, how it ended; at most 120 \
 words, with the names of files, commands and errors that matter", "facts": ["one to three short \
 facts that will still be true and useful in a later session"]}
-Leave out secrets. Leave out anything about one moment only."""
+Leave out secrets, anything about one moment only, and what was only answered from memory: it is \
+remembered already."""
 
 MAX_NARRATIVE_CHARS = 2_000
 MAX_FACT_CHARS = 300

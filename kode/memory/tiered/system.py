@@ -21,21 +21,24 @@ from kode.errors import MemoryRefused
 from kode.memory import embed
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
 from kode.memory.tiered.by_hand import FactMemory
-from kode.memory.tiered.episode_files import summary_of
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
+from kode.memory.tiered.folder import TieredFolder
 from kode.memory.tiered.merge import Judge
+from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -97,7 +100,13 @@ class Tiered(FactMemory):
         in_session = context.session_id is not None
         llm = settings.llm_search
         finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
-        self._searcher = Searcher(self._index, finder, context.session_id)
+        outdated = Outdated(self.history, SYSTEM, self._store, self.project)
+        self._searcher = Searcher(
+            self._index,
+            finder,
+            context.session_id,
+            lambda id: outdated.note(id, context.now().date()),
+        )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restored(state.get("buffer"), self._capacity)
@@ -122,7 +131,10 @@ class Tiered(FactMemory):
         return self._framed(ABOUT_EPISODES, "\n\n".join(episodes))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else (memory_tool(self),)
+        if self._context.read_only:
+            return ()
+        is_native = self._settings.tool_face == "native"
+        return (memory_tool(self) if is_native else folder_tool(TieredFolder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -188,14 +200,17 @@ class Tiered(FactMemory):
 
     async def show_one(self, id: str) -> str:
         """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
-        return report.episode(self._searcher.find(id))
+        return self._searcher.whole(self._searcher.find(id))
+
+    async def newest_episodes(self) -> list[Episode]:
+        """Those that a model may read."""
+        return [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
 
     async def read_episodes(self, id: str) -> str:
         """The same for the model: one episode whole, or without an id the newest ones; none that
         waits for approval. Raises: MemoryRefused."""
         if not id.strip():
-            newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
-            listed = report.episodes(newest, self._index.project)
+            listed = report.episodes(await self.newest_episodes(), self._index.project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)
@@ -204,7 +219,7 @@ class Tiered(FactMemory):
                 f"The episode {episode.session_id} comes from a session with untrusted content and "
                 "waits for the user's `kode memory approve`."
             )
-        return self._framed("The note of an earlier session.", report.episode(episode))
+        return self._framed("The note of an earlier session.", self._searcher.whole(episode))
 
     def entries(self) -> list[Entry]:
         """Every fact that applies here, and the episodes."""

@@ -50,7 +50,7 @@ def memory_tool(facts: "Tiered") -> Tool:
     )
     async def memory(
         context: ToolContext,
-        action: Action,
+        action: Action = "add",
         target: Annotated[Target | None, "for add, replace, remove, consolidate"] = None,
         content: Annotated[str | None, "for add and replace: the fact"] = None,
         old_text: Annotated[
@@ -99,7 +99,7 @@ async def _change(
     if action == "add":
         return await facts.writer.add(target, where, content or "", author)
     if action == "consolidate":
-        return await facts.writer.consolidate(target, where, author)
+        return await facts.consolidate(target, where, author)
     if action == "remove":
         old = old_text or content or ""
         return await facts.writer.remove(target, where, old, author)

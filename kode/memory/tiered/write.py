@@ -4,11 +4,11 @@ Every change goes the same way: scan, decide (asking the model if need be) with 
 lock, read again, apply what was decided to the file as it is now; first to the history.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory import base, scan
+from kode.memory import base, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
 from kode.memory.precedence import source_rank, standing_rank, supersedes
@@ -146,8 +146,11 @@ class FactWriter:
             author,
         )
 
-    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
-        """Lets the model say the same in less, if nothing known is lost.
+    async def consolidate(
+        self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
+    ) -> Outcome:
+        """Lets the model say the same in less, if nothing known is lost. Entries that rest on code
+        or hold until a day stay as they are, and `expired` ones make room.
 
         Raises: MemoryRefused when it is refused or there is no model; the file stays.
         """
@@ -163,8 +166,14 @@ class FactWriter:
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."
             )
-        entries = await consolidate.shorter(self._door, file)
-        if tuple(entries) == file.entries:
+        bound = stale.bound(self._history, SYSTEM, self._store.name_of(file))
+        free = tuple(entry for entry in file.entries if entry not in bound)
+        kept = [entry for entry in file.entries if entry in bound and entry not in expired]
+        fewer = (
+            await consolidate.shorter(self._door, replace(file, entries=free)) if free[1:] else free
+        )
+        entries = [*fewer, *kept]
+        if set(entries) == set(file.entries):
             return Outcome(file=file, line=f"{file.label} is as short as it gets")
 
         def shortened(now: FactFile) -> Edit:

@@ -13,6 +13,7 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Addition, Waiting, only_waiting, reason_of
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
@@ -32,6 +33,7 @@ from kode.memory.vault.files import (
     is_facts,
     month_file,
 )
+from kode.memory.vault.folder import VaultFolder
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
@@ -85,7 +87,9 @@ class Vault(ProjectMemory):
         desk = Desk(
             writer=self._writer, author=self._citing_model, now=self.now, stale=self._stale_in
         )
-        return vault_tools(desk)
+        if self._settings.tool_face == "native":
+            return vault_tools(desk)
+        return (folder_tool(VaultFolder(desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
         """Leaves every task that a person asked to the reflector: it judges what is worth it."""
@@ -187,7 +191,7 @@ class Vault(ProjectMemory):
             path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
             is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
             entry = f"- {addition.text}" if is_line else addition.text
-        author = replace(self._author("user"), source=addition.source)
+        author = addition.kept_by(self._author("user"))
         outcome = await self._writer.append(path, entry, author, self.now())
         return self._report(outcome)
 

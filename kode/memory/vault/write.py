@@ -162,6 +162,20 @@ class VaultWriter:
         written = self._history.append(change)
         return Outcome(line=f'confirmed in {name} "{_quoted(text)}"', change_id=written.id)
 
+    async def remove(self, path: str, author: Author) -> Outcome:
+        """Removes a file with all it holds. Raises as `write`."""
+        name = self._writable(path)
+        async with self.files.lock():
+            before = self.files.read(name)
+            if before is None:
+                raise MemoryRefused(f"There is no {name}. Nothing was changed.")
+            self._check_known(name, before)
+            change = self._change(author, "remove", name, before, before=(before,))
+            written = self._history.append(change)
+            self.files.remove(name)
+            self.seen.pop(name, None)
+        return Outcome(line=f"removed {name}", change_id=written.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change, if what it left is still there.
 

@@ -1,11 +1,12 @@
 import json
+from datetime import timedelta
 
 import pytest
 
 from kode.errors import ProviderError, ToolError
 from kode.memory.tiered.consolidate import why_not
 from kode.memory.tiered.facts import parse
-from tests.memory.life import Model, env_file, opened, settings, use, user_file, write_facts
+from tests.memory.life import NOON, Model, env_file, opened, settings, use, user_file, write_facts
 
 KNOWN = (
     "User prefers Python 3.12",
@@ -136,3 +137,26 @@ def test_orders_values_names_and_negations_are_not_lost(before, after):
 )
 def test_joining_and_dropping_repetition_is_covered(before, after):
     assert why_not(before, after) == ""
+
+
+async def test_entries_with_terms_of_their_own_stay_as_they_are_and_expired_ones_go(tmp_path):
+    """Joined with others they would be shown as true for ever."""
+    (tmp_path / "app.py").write_text("PORT = 8081\n")
+    model = Model([json.dumps(["pytest runs the tests -q"])])
+    system = await opened(tmp_path, model=model, config=settings(merge_on_write=False))
+    for given in (
+        {"content": "Tests run with pytest -q"},
+        {"content": "The port is 8081", "source": "app.py:1"},
+        {"content": "Run tests with pytest -q"},
+        {"content": "Staging is down", "until": f"{NOON - timedelta(days=1):%Y-%m-%d}"},
+        {"content": "The office is shut", "until": f"{NOON:%Y-%m-%d}"},
+    ):
+        await use(system, action="add", target="env", **given)
+
+    await use(system, action="consolidate", target="env")
+
+    entries = parse(env_file(tmp_path).read_text())
+    assert entries == ("pytest runs the tests -q", "The port is 8081", "The office is shut")
+    assert "8081" not in model.asked[0][1]
+    (tmp_path / "app.py").write_text("PORT = 9000\n")
+    assert "[may be stale: app.py:1 changed] The port is 8081" in (await use(system, action="read"))

@@ -23,6 +23,14 @@ async def test_the_first_fact_makes_private_folders_and_a_file_with_exactly_it(t
     assert stat.S_IMODE((tmp_path / "memory").stat().st_mode) == 0o700
 
 
+async def test_content_without_an_action_is_added(tmp_path):
+    system = await opened(tmp_path)
+
+    await use(system, target="user", content="likes tabs")
+
+    assert user_file(tmp_path).read_bytes() == b"likes tabs"
+
+
 async def test_entries_are_separated_by_a_line_with_the_sign(tmp_path):
     system = await opened(tmp_path, config=UNMERGED)
 

@@ -1,0 +1,214 @@
+"""What a capable model writes with a system's own tools, and what it looks up before it answers.
+
+Each call goes to the gate as in a session; a person who is asked about one says yes to what they
+said themselves, and no to all else.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.life.plain import Files
+from bench.life.reader import values
+from bench.life.story import Fact, Said
+from kode.contracts import MemorySystem, Tool, ToolContext
+from kode.errors import KodeError
+from kode.events import silent
+from kode.permissions import sensitive
+from kode.permissions.decide import decide_call
+from kode.permissions.decision import Call
+from kode.permissions.rules import Rules
+from kode.workplace import NOWHERE
+
+CITED = ("The lines before it\n", "have a length of their own\n")
+"""What stands above the cited line, so that it is the third."""
+MOST_REMOVED = 3
+"""Entries that the model gives up for one new fact."""
+
+
+class Hands:
+    """The tools of one session, and whether it has read outside text. `facts` is all that was ever
+    said, by value: how the model knows what an entry is about."""
+
+    def __init__(self, system: MemorySystem, facts: Mapping[str, Fact]) -> None:
+        self.name = system.name
+        self._plain = system if isinstance(system, Files) else None
+        self._facts = facts
+        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in system.tools()}
+        self.tainted = False
+        self.refused = 0
+        """Writes that the system or the person turned down."""
+
+    async def look_up(self, query: str, subject: str) -> str:
+        """What one reasonable call finds; "" where there is none to make."""
+        match self.name:
+            case "tiered":
+                return await self._read("memory", action="search", query=query)
+            case "vault":
+                return await self._read("memory_read", path=_vault_file(subject))
+            case "journal":
+                return await self._read("history_search", query=query, limit=10)
+            case "notes":
+                return await self._read("recall", query=query)
+        return self._plain.grep(subject) if self._plain else ""
+
+    async def keep(self, said: Said, fact: Fact, at: str) -> None:
+        """Writes what a turn gave to remember. A system without tools for it learns by itself."""
+        try:
+            match self.name:
+                case "tiered":
+                    await self._keep_tiered(said, fact)
+                case "vault":
+                    await self._keep_vault(said, fact)
+                case "notes":
+                    await self._keep_note(said, fact)
+            if self._plain and said.kind == "forget":
+                self._plain.drop(fact.value)
+            elif self._plain:
+                self._plain.keep(fact, at)
+        except KodeError:
+            self.refused += 1
+
+    # ── tiered ───────────────────────────────────────────────────────────────────────────────
+
+    async def _keep_tiered(self, said: Said, fact: Fact) -> None:
+        target = {"target": fact.about}
+        old = await self._entry_of(fact)
+        if said.kind == "forget":
+            if old is None:
+                return
+            await self._tiered(fact, action="remove", old_text=old, **target)
+            return
+        terms = {"source": fact.source} if fact.source else {}
+        terms |= {"until": fact.until} if fact.until else {}
+        if old is not None and said.noticed:
+            await self._tiered(
+                fact, action="replace", old_text=old, content=fact.text, **target, **terms
+            )
+            return
+        for attempt in range(MOST_REMOVED + 2):
+            try:
+                await self._tiered(fact, action="add", content=fact.text, **target, **terms)
+                return
+            except KodeError as error:
+                if "Make room" not in str(error):
+                    raise
+                if attempt == 0:
+                    await self._tiered(fact, action="consolidate", **target)
+                else:
+                    oldest = (await self._entries(fact.about))[0]
+                    await self._tiered(fact, action="remove", old_text=oldest, **target)
+        self.refused += 1
+
+    async def _tiered(self, fact: Fact, **arguments: Any) -> None:
+        try:
+            await self._write("memory", fact, **arguments)
+        except KodeError:
+            if arguments["action"] not in ("consolidate", "remove"):
+                raise
+
+    async def _entries(self, about: str) -> list[str]:
+        """The entries of the file that the model writes to, as it reads them."""
+        text = await self._read("memory", action="read")
+        label = "user" if about == "user" else "env (project)"
+        section = re.search(
+            rf"(?s)── {re.escape(label)} · [^\n]*\n(.*?)(?:\n\n──|\n</memory>)", text
+        )
+        entries = section[1].split("\n§\n") if section else []
+        return [re.sub(r"^(?:\[[^\]]*\] )*", "", entry) for entry in entries]
+
+    async def _entry_of(self, fact: Fact) -> str | None:
+        """The entry about the same thing."""
+        entries = await self._entries(fact.about)
+        return next((entry for entry in entries if self._is_about(fact.key, entry)), None)
+
+    # ── vault ────────────────────────────────────────────────────────────────────────────────
+
+    async def _keep_vault(self, said: Said, fact: Fact) -> None:
+        path = _vault_file(fact.key[0])
+        until = f" (until {fact.until})" if fact.until else ""
+        terms = {"source": fact.source} if fact.source else {}
+        old = self._line_of(fact.key, await self._read("memory_read", path=path))
+        if said.kind == "forget":
+            if old:
+                patch = {"oldText": f"{old}\n", "newText": ""}
+                await self._write("memory_patch", fact, path=path, patches=[patch])
+        elif old and said.noticed:
+            patch = {"oldText": old, "newText": f"- {fact.text}{until}"}
+            await self._write("memory_patch", fact, path=path, patches=[patch], **terms)
+        else:
+            entry = f"- {fact.text}{until}"
+            await self._write("memory_append", fact, path=path, entry=entry, **terms)
+
+    def _line_of(self, key: tuple[str, str], text: str) -> str:
+        for line in text.split("\n"):
+            if line.startswith("- ") and self._is_about(key, line):
+                return line
+        return ""
+
+    # ── notes ────────────────────────────────────────────────────────────────────────────────
+
+    async def _keep_note(self, said: Said, fact: Fact) -> None:
+        terms: dict[str, Any] = {"source": fact.source} if fact.source else {}
+        if fact.until:
+            terms |= {"stability": "volatile", "ttl_days": 3}
+        old = ""
+        if said.noticed or said.kind == "forget":
+            found = await self._read("recall", query=" ".join(fact.key), k=20)
+            parts = re.split(r"(?m)^\[(\w{16})\] ", found)
+            ids = zip(parts[1::2], parts[2::2], strict=True)
+            old = next((id for id, text in ids if self._is_about(fact.key, text)), "")
+        if said.kind == "forget":
+            if old:
+                await self._write("forget", fact, id=old)
+        elif old and not terms:
+            await self._write("update_memory", fact, id=old, content=fact.text)
+        else:
+            await self._write("remember", fact, content=fact.text, tags=[fact.key[0]], **terms)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _is_about(self, key: tuple[str, str], text: str) -> bool:
+        return any(self._facts[v].key == key for v in values(text) if v in self._facts)
+
+    async def _read(self, name: str, **arguments: Any) -> str:
+        """What a call that changes nothing gives; "" where it fails."""
+        try:
+            return await self._run(self._tools[name], arguments)
+        except KodeError:
+            return ""
+
+    async def _write(self, name: str, fact: Fact, **arguments: Any) -> str:
+        """Raises: KodeError with what the model is told."""
+        tool = self._tools[name]
+        call = Call(
+            rules=Rules(),
+            mode="auto-edit",
+            tool=tool,
+            arguments=arguments,
+            place=NOWHERE,
+            where=sensitive.ground(NOWHERE),
+            taint=self.tainted,
+        )
+        if decide_call(call).outcome == "ask" and fact.by != "person":
+            raise KodeError("The user said no.")
+        return await self._run(tool, arguments)
+
+    async def _run(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        context = ToolContext(
+            place=NOWHERE, call_id="1", session_id=None, emit=silent, seen_files={}
+        )
+        output = await tool.run(context, tool.check(arguments))
+        return output if isinstance(output, str) else output.text
+
+
+def _vault_file(subject: str) -> str:
+    return f"facts/{subject.replace(' ', '-').lower()}.md"
+
+
+def write_cited(project: Path, fact: Fact, value: str, *, above: int = 0) -> None:
+    """The lines that a fact cites, as they are or with another value, moved down by some lines."""
+    file = project / fact.source.partition(":")[0]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("# moved\n" * above + "".join(CITED) + f'limit = "{value}"\n')

@@ -1,0 +1,150 @@
+"""The model that memory asks by itself: a judge that knows what is about the same thing, and is
+wrong at a stated rate; a writer of notes that puts down what was said, page or person.
+
+Its prompts are told apart by the system text that memory gives with them.
+"""
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+from bench.life.reader import facts_in
+from bench.life.story import Fact
+from kode.contracts import Request
+from kode.memory.journal.consolidate import SYSTEM_PROMPT as JOURNAL
+from kode.memory.notes.jobs import SYSTEM as SESSION
+from kode.memory.tiered.consolidate import SYSTEM as SHORTEN
+from kode.memory.tiered.episodes import INSTRUCTIONS as EPISODE
+from kode.messages import Message, Text, text_of
+
+ANSWER = "Answer: "
+"""Begins what the agent answers to a question; it is no news."""
+READ = "In the code: "
+NEWS = ("told", "read")
+
+_FORGET = re.compile(r"Please forget the (\w+) of ([\w ]+)\.")
+_UNTIL = re.compile(r"Until (\d{4}-\d\d-\d\d)")
+_STORED = re.compile(r"(?m)^Stored fact(?: \d+)?: (.*)$")
+_NEW = re.compile(r"(?m)^New fact: (.*)$")
+_PAIR = re.compile(r"(?s)Pair \d+\n(Stored fact: .*?\nNew fact: [^\n]*)")
+_JOURNAL = re.compile(
+    r"(?s)It is (.*?)\.\n\n## Current Long-term Memory\n(.*?)\n\n## Conversation to Process\n(.*)"
+)
+MEMORY_BYTES = 8_192
+"""What the journal's memory may hold; the oldest lines go first."""
+
+
+class Mind:
+    def __init__(self, facts: Mapping[str, Fact], error_rate: float, seed: int = 1) -> None:
+        self._facts = facts
+        self._error_rate = error_rate
+        self._rng = random.Random(seed)
+        self.calls = 0
+
+    async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
+        self.calls += 1
+        if system == SHORTEN:
+            return json.dumps(self._shortened(_numbered(prompt)))
+        if system == EPISODE:
+            said = self._said(prompt)
+            facts = [fact.text for how, fact in said if how in NEWS and not fact.until]
+            return json.dumps({"narrative": self._narrative(prompt), "facts": facts[-3:]})
+        if system == SESSION:
+            return self._narrative(prompt)
+        if system == JOURNAL:
+            return json.dumps(self._journal(prompt))
+        pairs = _PAIR.findall(prompt)
+        if pairs:
+            words = [self._judged(pair) for pair in pairs]
+            return "\n".join(f"{n}: {word}" for n, word in enumerate(words, 1))
+        return self._judged(prompt)
+
+    async def reply(self, request: Request) -> Message:
+        """To a reflector it says that its own writing was enough."""
+        self.calls += 1
+        text = "nothing"
+        if not request.tools:
+            self.calls -= 1
+            prompt = "\n".join(map(text_of, request.messages))
+            text = await self.ask(request.system, prompt, request.max_output_tokens or 0)
+        return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+    # ── the judge ────────────────────────────────────────────────────────────────────────────
+
+    def _is_wrong(self) -> bool:
+        return self._rng.random() < self._error_rate
+
+    def _judged(self, prompt: str) -> str:
+        stored = [facts_in(text, self._facts) for text in _STORED.findall(prompt)]
+        new = [fact for text in _NEW.findall(prompt) for fact in facts_in(text, self._facts)]
+        word, number = "distinct", 1
+        for at, held in enumerate(stored, 1):
+            # An entry that says more than the new fact is not outdated by it as a whole.
+            if len(held) == len(new) == 1 and held[0].key == new[0].key:
+                word, number = ("same" if held[0] == new[0] else "update"), at
+                break
+        if self._is_wrong():
+            word = self._rng.choice([w for w in ("same", "update", "distinct") if w != word])
+        return word if word == "distinct" or len(stored) < 2 else f"{word}-{number}"
+
+    # ── the writer of notes ──────────────────────────────────────────────────────────────────
+
+    def _said(self, transcript: str) -> list[tuple[str, Fact]]:
+        """How each fact came into a conversation, and the fact."""
+        found = []
+        for line in transcript.split("\n"):
+            how = "answered" if ANSWER in line else "read" if READ in line else "told"
+            until = _UNTIL.search(line)
+            for fact in facts_in(line, self._facts):
+                if not (until and how != "told"):
+                    found.append((how, fact))
+        return list(dict.fromkeys(found))
+
+    def _narrative(self, transcript: str) -> str:
+        """What a note says: the work, what was told and read. What was answered from memory it
+        leaves out, as memory asks it to."""
+        work = re.findall(r"(?m)^User: ((?:\w+ )+the [\w ]+ of \w+)", transcript)
+        parts = [f"Worked on: {', '.join(work)}."] if work else []
+        words = {"told": "The user said: ", "read": READ}
+        for how, fact in self._said(transcript):
+            if how in NEWS and not fact.until:
+                parts.append(f"{words[how]}{fact.text}.")
+        return " ".join(parts) or "Questions."
+
+    def _journal(self, prompt: str) -> dict[str, str]:
+        match = _JOURNAL.search(prompt)
+        assert match, prompt[:200]
+        now, memory, conversation = match.groups()
+        lines = [line for line in memory.split("\n") if line.startswith("- ")]
+        lines = [
+            line
+            for line in lines
+            if not any(day < now[:10] for day in re.findall(r"until (\d{4}-\d\d-\d\d)", line))
+        ]
+        for about, subject in _FORGET.findall(conversation):
+            lines = self._without(lines, (subject, about))
+        for how, fact in self._said(conversation):
+            if how in NEWS:
+                until = f" (until {fact.until})" if fact.until else ""
+                lines = [*self._without(lines, fact.key), f"- {fact.text}{until}"]
+        while len("\n".join(lines).encode()) > MEMORY_BYTES * 0.9:
+            del lines[0]
+        entry = f"[{now}] {self._narrative(conversation)}"
+        return {"history_entry": entry, "memory_update": "\n".join(lines) or "(empty)"}
+
+    def _without(self, lines: Sequence[str], key: tuple[str, str]) -> list[str]:
+        if self._is_wrong():
+            return list(lines)
+        return [line for line in lines if key not in {f.key for f in facts_in(line, self._facts)}]
+
+    # ── consolidating ────────────────────────────────────────────────────────────────────────
+
+    def _shortened(self, entries: Sequence[str]) -> list[str]:
+        """Each fact once: there is nothing shorter that could still be replaced by itself."""
+        once = {tuple(facts_in(entry, self._facts)) or entry: entry for entry in entries}
+        return list(once.values())
+
+
+def _numbered(prompt: str) -> list[str]:
+    return re.findall(r"(?m)^\d+\. (.*)$", prompt.partition("\n\n")[2])

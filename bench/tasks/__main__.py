@@ -1,0 +1,5 @@
+import sys
+
+from bench.tasks import main
+
+sys.exit(main())

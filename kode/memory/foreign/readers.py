@@ -1,0 +1,196 @@
+"""The files of each agent as entries: what counts in them, whom it is about, what is left out.
+
+Read leniently, since the formats are other people's: what is not known is left out by name.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from kode.errors import MemoryRefused
+from kode.memory.foreign.entries import MAX_ENTRY_CHARS, Agent, Foreign, Reading
+from kode.memory.foreign.markdown import Block, blocks, without_head
+from kode.memory.proposals import About
+
+NAME_CHARS = 40
+
+_TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
+_POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
+_ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
+_APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
+_INDEX = "What's in Memory"
+"""The section of Codex's summary that only says what is in its other files."""
+_ROUTES = frozenset({"rollout_summary_files", "keywords"})
+_PERSONA = "it says who that agent was; AGENTS.md may say who kode is"
+
+
+def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Reading:
+    """The entries of one file. Raises: MemoryRefused for what is no file of this agent."""
+    if path.suffix in (".json", ".af"):
+        value = _json(path, text)
+        return _mem0(path, value, today) if agent == "mem0" else _letta(path, value)
+    head, body = without_head(text)
+    if agent == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
+        return _codex(body.removeprefix("v1\n") if path.name != "MEMORY.md" else body, about)
+    if agent == "claude" and (kind := _TYPE.search(head)):
+        # Claude Code writes one fact a file, with its reason and how it applies below it.
+        about = "user" if kind[1] in ("user", "feedback") else "project"
+        whole = body.strip()
+        if whole and len(whole) <= MAX_ENTRY_CHARS:
+            line = body[: body.index(whole[0])].count("\n") + 1
+            return Reading(entries=(Foreign(text=whole, about=about, line=line),))
+    if agent == "letta" and path.stem == "persona":
+        return Reading(left=(f"all of it: {_PERSONA}",))
+    return _markdown(path, body, about, is_index=agent == "claude" and path.name == "MEMORY.md")
+
+
+def looks_like(value: object) -> Agent | None:
+    """Whose export a JSON document is."""
+    rows = _memories(value)
+    if rows is not None:
+        return "mem0"
+    return "letta" if _memory_blocks(value) is not None else None
+
+
+def _markdown(path: Path, body: str, about: About, *, is_index: bool) -> Reading:
+    entries: list[Foreign] = []
+    left: list[str] = []
+    for block in blocks(body):
+        pointer = _POINTER.search(block.bare) if is_index else None
+        if pointer and (path.parent / pointer[1]).is_file():
+            continue  # the file that it names is read itself
+        if _ONLY_IMPORTS.fullmatch(block.bare):
+            left.append(f"line {block.line}: it imports {block.bare}, which you may import itself")
+            continue
+        entries.append(Foreign(text=block.text, about=about, line=block.line))
+    return Reading(entries=tuple(entries), left=tuple(left))
+
+
+# ── Codex ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _codex(body: str, about: About) -> Reading:
+    """Its handbook or its summary, without what only leads to other files."""
+    entries = []
+    project = ""
+    for block in blocks(body):
+        if applies := _APPLIES.search(block.bare):
+            project = _folder(applies[1])
+            continue
+        if _is_route(block):
+            continue
+        is_personal = any(title.startswith("User ") for title in block.headings)
+        entries.append(
+            Foreign(
+                text=block.text,
+                about="user" if is_personal else about,
+                line=block.line,
+                project="" if is_personal else project,
+            )
+        )
+    return Reading(entries=tuple(entries))
+
+
+def _is_route(block: Block) -> bool:
+    return bool(_ROUTES & {*block.headings}) or _INDEX in block.headings
+
+
+def _folder(named: str) -> str:
+    """The folder that a block of the handbook is about; "" for what names none that is there."""
+    path = Path(named.strip().strip("`<>\"'")).expanduser()
+    try:
+        return str(path) if path.is_absolute() and path.is_dir() else ""
+    except OSError:
+        return ""
+
+
+# ── exports as JSON ──────────────────────────────────────────────────────────────────────────
+
+
+def _json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise MemoryRefused(f"{path} is no JSON: {error}. Export it once more.") from None
+
+
+def _letta(path: Path, value: object) -> Reading:
+    """The memory blocks of an agent file, or a list of them."""
+    found = _memory_blocks(value)
+    if found is None:
+        raise MemoryRefused(
+            f"{path} holds no memory blocks. Name an agent file (.af), or a list of blocks with "
+            "`label` and `value`."
+        )
+    entries: list[Foreign] = []
+    left: list[str] = []
+    for block in found:
+        label, text = str(block["label"]), str(block["value"])
+        if label == "persona":
+            left.append(f"block persona: {_PERSONA}")
+            continue
+        about: About = "user" if label == "human" else "project"
+        reading = _markdown(path, without_head(text)[1], about, is_index=False)
+        entries += (
+            Foreign(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
+            for one in reading.entries
+        )
+    return Reading(entries=tuple(entries), left=tuple(left))
+
+
+def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
+    """Of an agent file in its present form (`blocks`), the first (`core_memory`), or alone."""
+    if isinstance(value, Mapping):
+        for name in ("blocks", "core_memory", "memory_blocks"):
+            if name in value:
+                return _memory_blocks(value[name])
+        return _memory_blocks(value["memory"]) if isinstance(value.get("memory"), Mapping) else None
+    rows = list(_rows(value))
+    named = [row for row in rows if {"label", "value"} <= row.keys() and row["label"]]
+    return named if named or value == [] else None
+
+
+def _mem0(path: Path, value: object, today: date) -> Reading:
+    """The memories of `get_all` or of an export."""
+    found = _memories(value)
+    if found is None:
+        raise MemoryRefused(
+            f"{path} holds no memories of mem0. Name what `get_all` gave: a list, or an object "
+            "with `results`."
+        )
+    entries: list[Foreign] = []
+    left: list[str] = []
+    for number, row in enumerate(found, 1):
+        place = f"memory {_name(row.get('id')) or number}"
+        ends = str(row.get("expiration_date") or "")[:10]
+        if ends and ends < today.isoformat():
+            left.append(f"{place}: it expired on {ends}")
+            continue
+        of_agent = row.get("agent_id") and not row.get("user_id")
+        text = str(row["memory"]).strip()
+        if text:
+            entries.append(Foreign(text=text, about="project" if of_agent else "user", place=place))
+    return Reading(entries=tuple(entries), left=tuple(left))
+
+
+def _memories(value: object) -> list[Mapping[str, Any]] | None:
+    if isinstance(value, Mapping):
+        for name in ("results", "memories"):
+            if name in value:
+                return _memories(value[name])
+        return None
+    found = [row for row in _rows(value) if isinstance(row.get("memory"), str)]
+    return found or None
+
+
+def _name(given: object) -> str:
+    """What an export calls one of its parts, as it may stand on a screen and in the history."""
+    return re.sub(r"[^\w ./-]", "", str(given or ""))[:NAME_CHARS]
+
+
+def _rows(value: object) -> Iterator[Mapping[str, Any]]:
+    rows: Iterable[object] = value if isinstance(value, list) else ()
+    return (row for row in rows if isinstance(row, Mapping))

@@ -1,0 +1,211 @@
+"""Puts what another agent remembers into the review: scanned, each entry with where it was read.
+
+What waits already, is remembered, or was approved from an earlier import is not put there again.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+
+from kode import paths
+from kode.memory.foreign import places, readers
+from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
+from kode.memory.foreign.places import Source, shown
+from kode.memory.lineage import Traced
+from kode.memory.proposals import Proposal, Proposals
+from kode.memory.scan import scan
+from kode.messages import shorten
+from kode.prompts.agents_files import read_agents_files
+
+SHOWN_CHARS = 100
+LISTED = 20
+_DIGEST = re.compile(r"\(sha256 ([0-9a-f]{12})\)\Z")
+_NAMELESS: Sequence[Agent] = ("agents", "file")
+_BULLET = re.compile(r"[-*+] +")
+
+
+@dataclass
+class _Taken:
+    """What became of one file."""
+
+    source: Source
+    entries: list[tuple[Foreign, str]] = field(default_factory=list)
+    """Those that are new, each with where it was read."""
+    known: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+async def move_in(
+    system: Traced,
+    path: Path | None,
+    agent: Agent | None,
+    *,
+    dry_run: bool,
+    confirm: Callable[[str], bool] | None,
+) -> str:
+    """Imports a file or a folder of another agent, or what is in the usual places: all of one
+    agent's, or with neither whatever there is, once the person agrees. Raises as `take`."""
+    now = datetime.now().astimezone()
+    if path is not None:
+        sources = places.named(path.absolute(), agent)
+        return await take(system, sources, named=True, dry_run=dry_run, now=now)
+    sources = [one for one in places.usual(system.project) if agent in (None, one.agent)]
+    if not sources:
+        whose = NAMES[agent] if agent else "another agent"
+        return f"Nothing of {whose} was found. Name the file: `kode memory import FILE`."
+    if agent is None and not dry_run:
+        listed = _described(system.project, sources, now.date())
+        if confirm is None:
+            return listed
+        if not confirm(f"{listed}\nPut all of it into the review?"):
+            return "Nothing was imported."
+    return await take(system, sources, named=False, dry_run=dry_run, now=now)
+
+
+async def take(
+    system: Traced, sources: Sequence[Source], *, named: bool, dry_run: bool, now: datetime
+) -> str:
+    """Puts the entries of these files into the review, and says what became of each file; `named`
+    are files that the person named, not found by looking. With `dry_run` lists the entries.
+
+    Raises: MemoryRefused, StorageError, BusyError.
+    """
+    proposals = Proposals(system.history.path.parent)
+    known = _Known(system, proposals)
+    taken = []
+    for source in sources:
+        doubled = _doubled(system.project, source)
+        if doubled and not named:
+            imports = f"`kode memory import {shown(source.path)}` imports it all the same"
+            taken.append(_Taken(source, notes=[f"{doubled}; {imports}"]))
+        else:
+            taken.append(_read(source, known, now.date()))
+            taken[-1].notes += filter(None, [doubled])
+    batch = f"i{secrets.token_hex(3)}"
+    fresh = [(one.source.agent, *entry) for one in taken for entry in one.entries]
+    if not dry_run and fresh:
+        at = now.isoformat(timespec="seconds")
+        project = str(system.project)
+        await proposals.take(
+            [
+                Proposal(
+                    id=f"{batch}-{number:04}",
+                    text=entry.text,
+                    about=entry.about,
+                    client=NAMES[agent],
+                    project=str(paths.project_root(_folder(entry, project))),
+                    at=at,
+                    source=where,
+                    batch=batch,
+                )
+                for number, (agent, entry, where) in enumerate(fresh, 1)
+            ]
+        )
+    lines = [line for one in taken for line in _lines(one, dry_run)]
+    if dry_run:
+        return "\n".join([*lines, f"{len(fresh)} would wait for you; nothing was imported"])
+    if not fresh:
+        return "\n".join([*lines, "nothing new was imported"])
+    return "\n".join(
+        [
+            *lines,
+            f"import {batch}: {len(fresh)} wait for you",
+            f"approve with: kode memory approve --from {batch}",
+            f"undo with: kode memory undo --import {batch}",
+        ]
+    )
+
+
+def _described(project: Path, sources: Sequence[Source], today: date) -> str:
+    """What there is to import, a line a file, and how."""
+    lines = []
+    for source in sources:
+        count = len(_entries(source, today).entries)
+        entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+        about = _doubled(project, source) or entries
+        lines.append(f"{NAMES[source.agent]}  {shown(source.path)}: {about}")
+    agents = dict.fromkeys(source.agent for source in sources)
+    hows = [f"  kode memory import --from {agent}" for agent in agents]
+    return "\n".join([*lines, "import with:", *hows])
+
+
+class _Known:
+    """What needs not be imported again."""
+
+    def __init__(self, system: Traced, proposals: Proposals) -> None:
+        texts = {(one.text, one.about) for one in proposals.all()}
+        self._waiting = texts
+        self._remembered = {_BULLET.sub("", entry.text, count=1) for entry in system.entries()}
+        changes = system.history.standing(system.name)
+        digests = (_DIGEST.search(change.source) for change in changes)
+        self._approved = {found[1] for found in digests if found}
+
+    def add(self, entry: Foreign) -> bool:
+        """Whether an entry was known; from here on it is."""
+        key = (entry.text, entry.about)
+        if key in self._waiting or entry.text in self._remembered or entry.digest in self._approved:
+            return True
+        self._waiting.add(key)
+        return False
+
+
+def _read(source: Source, known: _Known, today: date) -> _Taken:
+    reading = _entries(source, today)
+    taken = _Taken(source, notes=[f"left out, {what}" for what in reading.left])
+    for entry in reading.entries:
+        where = _where(source, entry)
+        finding = scan(entry.text)
+        if finding is not None:
+            at = _where(source, entry, entry.text.count("\n", 0, finding.start))
+            taken.notes.append(f"refused, {at}: {finding.category} ({finding.what})")
+        elif len(entry.text) > MAX_ENTRY_CHARS:
+            taken.notes.append(
+                f"refused, {where}: {len(entry.text):,} characters, and a fact may have "
+                f"{MAX_ENTRY_CHARS:,}"
+            )
+        elif known.add(entry):
+            taken.known += 1
+        else:
+            of = "" if source.agent in _NAMELESS else f" of {NAMES[source.agent]}"
+            taken.entries.append((entry, f"{where}{of} (sha256 {entry.digest})"))
+    return taken
+
+
+def _entries(source: Source, today: date) -> Reading:
+    text = places.read(source.path)
+    return readers.read(source.agent, source.path, text, source.about, today)
+
+
+def _doubled(project: Path, source: Source) -> str:
+    """What to say of a file that kode reads as instructions anyway; "" for the others."""
+    real = source.path.resolve()
+    folder = real.parent if real.is_relative_to(project) else project
+    read = read_agents_files(folder, project).sources
+    if real not in [Path(one.path).resolve() for one in read]:
+        return ""
+    return "kode reads it in this project as instructions already"
+
+
+def _where(source: Source, entry: Foreign, below: int = 0) -> str:
+    """`~/.claude/CLAUDE.md:12`, or where in an export it stands."""
+    path = shown(source.path)
+    line = f":{entry.line + below}" if entry.line else ""
+    return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"
+
+
+def _folder(entry: Foreign, project: str) -> Path:
+    return Path(entry.project or project)
+
+
+def _lines(taken: _Taken, dry_run: bool) -> Iterator[str]:
+    counts = [f"{len(taken.entries)} new"] if taken.entries or not taken.notes else []
+    counts += [f"{taken.known} known"] if taken.known else []
+    yield f"{shown(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
+    yield from (f"  {note}" for note in taken.notes)
+    if dry_run:
+        for entry, where in taken.entries:
+            yield f"  {where.rpartition(' (')[0]}  about the {entry.about}"
+            yield f"    {shorten(entry.text, SHOWN_CHARS)}"

@@ -1,0 +1,108 @@
+"""A JSON value read as tool calls: by the keys that chat templates and training data use.
+
+Where these keys stand in much other data too, all else in the object must fit as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kode import broken_json
+from kode.contracts import ToolSpec
+
+Call = tuple[str, Mapping[str, Any]]
+"""The name of a tool and its arguments."""
+
+NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
+_LABELS = {"id", "type", "index", "call_id", "tool_call_id"}
+_WRAPPERS = {"tool_call", "tool_calls", "function_call", "function_calls"}
+
+
+class NoCallError(Exception):
+    """The value or text is of another form."""
+
+
+class UnfitError(Exception):
+    """It has the form of a call, and cannot be one: no such tool, or a required argument is not
+    there."""
+
+
+def calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[Call]:
+    """The calls that a JSON value is, all of it. Raises: NoCallError, UnfitError."""
+    if isinstance(value, list):
+        if not value:
+            raise NoCallError
+        return [call for item in value for call in calls_in(item, tools)]
+    if not isinstance(value, dict):
+        raise NoCallError
+    if len(value) == 1:
+        (key, inner), *_ = value.items()
+        if key in tools:
+            return [_lone_call(tools[key], inner)]
+        if key in _WRAPPERS:
+            return calls_in(inner, tools)
+    if isinstance(value.get("function"), dict) and set(value) <= {"function", *_LABELS}:
+        return calls_in(value["function"], tools)
+    return [_named_call(value, tools)]
+
+
+def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call:
+    key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), None)
+    if key is None:
+        raise NoCallError
+    name = value[key].removeprefix("functions.")
+    tool, rest = tools.get(name), {k: v for k, v in value.items() if k != key}
+    given = _explicit(rest)
+    if tool is None:
+        # Only what could be nothing else: a name is in much data.
+        raise UnfitError if given is not None and "arguments" in value else NoCallError
+    if given is not None:
+        return fitting(tool, given)
+    rest = {k: v for k, v in rest.items() if k not in _LABELS or k in properties_of(tool)}
+    if set(rest) <= set(properties_of(tool)) and (rest or not properties_of(tool)):
+        return fitting(tool, rest)
+    raise NoCallError
+
+
+def _explicit(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments where an object has a key of its own for them, and else only labels. A schema
+    in their place describes the tool."""
+    keys = [key for key in _ARGUMENT_KEYS if key in value]
+    if len(keys) != 1 or set(value) - {*keys, *_LABELS, *NAME_KEYS}:
+        return None
+    given = value[keys[0]]
+    if isinstance(given, str):
+        given = broken_json.whole(given)
+    return given if isinstance(given, dict) and "properties" not in given else None
+
+
+def _lone_call(tool: ToolSpec, value: Any) -> Call:
+    """A call whose tool is the only key of an object. Much data looks like it, so all that is in it
+    must be known; a list may stand for the one required argument."""
+    required = tool.parameters.get("required", [])
+    if isinstance(value, list) and len(required) == 1:
+        kind = properties_of(tool).get(required[0], {}).get("type")
+        value = {required[0]: value} if kind == "array" else value
+    if not isinstance(value, dict) or not value or set(value) - set(properties_of(tool)):
+        raise NoCallError
+    return fitting(tool, value)
+
+
+def fitting(tool: ToolSpec, arguments: Any) -> Call:
+    """The call with these arguments, where all is there that the tool requires. Values are checked
+    when the call runs: there the model gets to know what is wrong.
+
+    Raises: NoCallError for what is no object, UnfitError.
+    """
+    if not isinstance(arguments, dict):
+        raise NoCallError
+    known = not arguments or not properties_of(tool) or set(arguments) & set(properties_of(tool))
+    if not known or not set(tool.parameters.get("required", ())) <= set(arguments):
+        raise UnfitError
+    return tool.name, arguments
+
+
+def properties_of(tool: ToolSpec) -> Mapping[str, Any]:
+    """The schemas of a tool's arguments by name."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return properties

@@ -1,0 +1,289 @@
+"""Tool calls that a model wrote as text, since its server did not read them: made into calls.
+
+Servers of local models read calls out of what the model says by the template that goes with it.
+Where the template is not used, or the model strays from it, the call arrives as the answer. It is
+read here by its form alone:
+
+    reply      [a paragraph of whole sentences], then calls to the end, nothing between or after
+    call       an object that says the tool and its arguments (`call_objects`), the name of a tool
+               in front of its arguments, Python's notation, or elements
+    markup     around calls: special tokens, tags about tools and functions, fences
+
+A call is one only if its name is that of a tool on offer and every required argument is there.
+With more text behind it, behind a colon, or in the words of what a person or a tool said before, it
+is shown, not made. A reply that looks like a call and cannot be one gets the stop `malformed_call`,
+and so does a call right behind a colon: the model knows which it was.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kode import broken_json
+from kode.contracts import Request, ToolSpec
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
+from kode.providers.call_objects import (
+    NAME_KEYS,
+    Call,
+    NoCallError,
+    UnfitError,
+    calls_in,
+    fitting,
+    properties_of,
+)
+from kode.providers.draft import MAX_CALLS, new_call_id
+
+MAX_LEAD_CHARS = 300
+"""A paragraph that leads to a call is short; a longer one explains."""
+MAX_TEXT_CHARS = 400_000
+
+_TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
+_TAG = (
+    rf"{_TOKEN}|</[A-Za-z_][^<>\n]{{0,60}}>|\[/?[A-Z][A-Z_]{{2,30}}\]"
+    r"|<(?!\w*_(?:response|result|output))\w*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
+)
+"""What templates put around a call. Other elements hold other things: what a tool said, say."""
+_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\n`]*$)"
+_MARKUP = re.compile(rf"{_FENCE}|[\s,;]|{_TAG}")
+_NAME_AT = re.compile(rf"(?:functions?(?:\.|{_TOKEN}))?([A-Za-z_][\w.-]*)(?::\d+)?")
+_BEFORE_ARGUMENTS = re.compile(rf"(?:[\s:(]|{_FENCE}|{_TAG})*")
+_NAMED_TAG = re.compile(r"<(?:\w+\s*=\s*|\w+\s+name\s*=\s*)?\"?([\w.-]+)\"?\s*>")
+_ELEMENT = re.compile(
+    r"\s*<(?:(?:parameter|param|arg)(?:\s*=\s*|\s+name\s*=\s*))?\"?([\w.-]+)\"?\s*>(.*?)"
+    r"</(?:parameter|param|arg|\1)>",
+    re.DOTALL,
+)
+_PAIR = re.compile(
+    r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL | re.IGNORECASE
+)
+_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+_BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
+_GUTTER = re.compile(r"^[ \t]*\d+\t", re.MULTILINE)
+"""The number that a tool shows in front of each line of a file."""
+_INSIDE = re.compile(r"[{<]")
+_VALUE_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
+_PYTHON_AT = re.compile(r"\[?\s*([A-Za-z_]\w*)\(")
+_BROKEN_CALL = re.compile(r'[\[{]\s*(?:\{\s*)?"(\w+)"\s*:\s*"([\w.-]+)')
+
+
+@dataclass(frozen=True)
+class _Written:
+    name: str
+    arguments: Mapping[str, Any]
+    text: str
+
+
+def read_written_calls(message: Message, request: Request) -> Message:
+    """The message with calls in place of a text that is calls, or with the stop `malformed_call`;
+    the same message for any other text, and where the server sent calls or could send none.
+
+    The first call keeps the text in `ToolCall.written`.
+    """
+    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    offered = bool(request.tools) and request.answer_schema is None
+    possible = offered and not calls_of(message) and message.stop in ("end", "length")
+    if not possible or len(text) > MAX_TEXT_CHARS:
+        return message
+    tools = {tool.name: tool for tool in request.tools}
+    for lead, rest in _splits(text):
+        try:
+            found = _Reader(rest, tools).read()
+        except (NoCallError, RecursionError):
+            continue
+        except UnfitError:
+            found = []
+        if _quotes([call.text for call in found] or [rest], request.messages):
+            return message
+        said = _THINKING.sub("", lead, count=1).strip()
+        announced = not said or (_is_paragraph(said) and lead.endswith("\n"))
+        if found and announced:
+            return _with_calls(message, lead, rest, found)
+        unclear = announced or (found and len(said) <= MAX_LEAD_CHARS)
+        malformed = unclear and message.stop == "end"
+        return replace(message, stop="malformed_call") if malformed else message
+    return message
+
+
+def _with_calls(message: Message, lead: str, rest: str, found: Sequence[_Written]) -> Message:
+    calls = [
+        ToolCall(
+            id=new_call_id(),
+            name=call.name,
+            arguments=_sendable(call.arguments),
+            written="" if at else rest,
+        )
+        for at, call in enumerate(found)
+    ]
+    others = [part for part in message.parts if not isinstance(part, Text)]
+    said = [Text(text=lead)] if lead.strip() else []
+    stop = "tool_calls" if message.stop == "end" else message.stop
+    return replace(message, parts=(*others, *said, *calls), stop=stop)
+
+
+def _splits(text: str) -> Iterator[tuple[str, str]]:
+    """Where calls could begin, as (what is before, the rest): at once, at the first line that looks
+    like it, and in the middle of a line."""
+    thinking = _THINKING.match(text)
+    start = thinking.end() if thinking else 0
+    line, inside = _BEGINNING.search(text, start), _INSIDE.search(text, start)
+    places = (start, line.start() if line else start, inside.start() if inside else start)
+    for at in dict.fromkeys(places):
+        yield text[:at], text[at:]
+
+
+def _is_paragraph(said: str) -> bool:
+    """Whether a text in front of a call says what will be done. A colon announces something that is
+    shown."""
+    whole = said.endswith((".", "!", "…", "。"))
+    return whole and len(said) <= MAX_LEAD_CHARS and "\n\n" not in said
+
+
+def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
+    """Whether one of these texts stands in what a person or a tool said before."""
+    before = "\0".join(
+        _squeezed(part.text)
+        for message in messages
+        if message.role != "assistant"
+        for part in message.parts
+        if isinstance(part, Text | ToolResult)
+    )
+    return any(said in before for said in map(_squeezed, texts) if said)
+
+
+def _squeezed(text: str) -> str:
+    return _MARKUP.sub("", _GUTTER.sub("", text))
+
+
+class _Reader:
+    """Reads a text that is calls from its beginning to its end."""
+
+    def __init__(self, text: str, tools: Mapping[str, ToolSpec]) -> None:
+        self.text = text
+        self.tools = tools
+        self.at = 0
+
+    def read(self) -> list[_Written]:
+        """The calls, at least one. Raises: NoCallError, UnfitError."""
+        found: list[_Written] = []
+        while not self._is_over():
+            begin = self.at
+            calls = self._next()
+            found += (_Written(*call, self.text[begin : self.at]) for call in calls)
+            if len(found) > MAX_CALLS:
+                raise UnfitError
+        if not found:
+            raise NoCallError
+        return found
+
+    def _is_over(self) -> bool:
+        """Whether only markup is left; goes up to what may be a call."""
+        while self.at < len(self.text):
+            markup = _MARKUP.match(self.text, self.at)
+            if markup is None or self._tool_of_tag():
+                return False
+            self.at = markup.end()
+        return True
+
+    def _next(self) -> list[Call]:
+        if calls := self._python_calls():
+            return calls
+        if self.text[self.at] in "{[":
+            return calls_in(self._value(), self.tools)
+        tag = self._tool_of_tag()
+        name = tag or _NAME_AT.match(self.text, self.at)
+        tool = self.tools.get(name[1]) if name else None
+        if name is None or tool is None:
+            raise NoCallError
+        self.at = name.end()
+        if elements := self._elements(tool):
+            return [fitting(tool, elements)]
+        between = _BEFORE_ARGUMENTS.match(self.text, self.at)
+        begin = between.end() if between else self.at
+        if self.text[begin : begin + 1] != "{":
+            if tag:
+                return [fitting(tool, {})]
+            raise NoCallError
+        self.at = begin
+        arguments = self._value()
+        if self.text[self.at : self.at + 1] == ")":
+            self.at += 1
+        return [fitting(tool, arguments)]
+
+    def _tool_of_tag(self) -> re.Match[str] | None:
+        """The tag here, if it has the name of a tool."""
+        tag = _NAMED_TAG.match(self.text, self.at)
+        return tag if tag and tag[1] in self.tools else None
+
+    def _elements(self, tool: ToolSpec) -> dict[str, Any]:
+        """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
+        pairs of key and value."""
+        found: dict[str, Any] = {}
+        while element := (_PAIR.match(self.text, self.at) or _ELEMENT.match(self.text, self.at)):
+            key = element[1].strip()
+            found[key] = _typed(element[2], properties_of(tool).get(key, {}))
+            self.at = element.end()
+        return found
+
+    def _value(self) -> Any:
+        """The JSON value that begins here; where it is broken, all up to the markup behind it."""
+        exact = broken_json.value_at(self.text, self.at)
+        if exact is not None:
+            value, self.at = exact
+            return value
+        end = _VALUE_END.search(self.text, self.at)
+        stop = end.start() if end else len(self.text)
+        value = broken_json.repaired_without_loss(self.text[self.at : stop])
+        if value is None:
+            begun = _BROKEN_CALL.match(self.text, self.at)
+            of_tool = begun and begun[1] in NAME_KEYS and begun[2] in self.tools
+            raise UnfitError if of_tool else NoCallError
+        self.at = stop
+        return value
+
+    def _python_calls(self) -> list[Call]:
+        """Calls in Python's notation up to the end or the fence: `[read_file(path="a.py")]`."""
+        begins = _PYTHON_AT.match(self.text, self.at)
+        if begins is None or begins[1] not in self.tools:
+            return []
+        end = _VALUE_END.search(self.text, self.at)
+        stop = end.start() if end else len(self.text)
+        try:
+            calls = [
+                fitting(self.tools[name], arguments)
+                for name, arguments in _python_calls(self.text[self.at : stop])
+            ]
+        except (SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
+            return []
+        self.at = stop
+        return calls
+
+
+def _python_calls(text: str) -> Iterator[Call]:
+    """Raises: what parsing does; AttributeError and ValueError for what is no call with plain
+    values by name."""
+    import ast
+    import warnings
+
+    with warnings.catch_warnings(action="ignore"):  # of odd escapes, which are the model's
+        statements: list[Any] = list(ast.parse(text.strip()).body)
+    for statement in statements:
+        for call in getattr(statement.value, "elts", [statement.value]):
+            if call.args:
+                raise ValueError("an argument without a name")
+            yield call.func.id, {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+
+
+def _sendable(arguments: Mapping[str, Any]) -> str:
+    """JSON; halves of characters, which escapes may have made, are replaced."""
+    return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    """The value of an element: JSON, unless a text is wanted."""
+    text = text.removeprefix("\n").removesuffix("\n")
+    if schema.get("type") == "string":
+        return text
+    value = broken_json.whole(text)
+    return text if value is None else value

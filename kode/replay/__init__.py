@@ -1,0 +1,11 @@
+"""A session played again: offline, continued from a step, compared.
+
+    recording.py   what a session has on disk, and its turns
+    scratch.py     a copy of the project as it was before the first step
+    same.py        which differences count, and how they are shown
+    played.py      a provider that answers from the record and compares each request
+    answers.py     a gate, tools and a memory that keep to the record
+    play.py        runs the turns again
+
+Nothing here changes the project, the sessions or the memory of the person.
+"""

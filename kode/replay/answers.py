@@ -1,0 +1,363 @@
+"""What keeps a replay to its record, and away from everything but its copy: the gate, the tools and
+the memory of its agent, and a session whose entries go by the recorded ids.
+
+A call runs for real where that can touch nothing but the copy. Else its result is the recorded one:
+of memory, the network, servers, subagents, edits elsewhere, and commands without a sandbox.
+"""
+
+import asyncio
+import re
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kode.contracts import (
+    Drop,
+    DropReason,
+    FileChange,
+    Injection,
+    InjectReason,
+    Kept,
+    PermissionMode,
+    Sandbox,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    ToolSpec,
+    Turn,
+    Verdict,
+)
+from kode.engine.act import INTERRUPTED, NOT_RUN
+from kode.errors import ToolError
+from kode.memory.base import NullMemory
+from kode.messages import Message, Text, results_of
+from kode.permissions.gate import BY_PERSON, Answer, PersonGate, Question
+from kode.replay.played import Played
+from kode.replay.scratch import Scratch
+from kode.session.entries import (
+    AnyEntry,
+    CompactionEntry,
+    HookEntry,
+    MessageEntry,
+    UsageEntry,
+)
+from kode.session.log import Session
+from kode.session.messages import UNKNOWN_RESULT
+
+NOBODY = "obody is here to be asked"
+RUN_AGAIN = "Run it again without the sandbox"
+ONLY_THE_COPY = (
+    "This is a replay: only files of the copy can be changed. Work inside the project, or say in "
+    "your answer what is needed."
+)
+NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
+_MESSAGE = re.compile(r'They say: "(.*?)"\. Do not try', re.DOTALL)
+
+
+@dataclass(kw_only=True)
+class Answers:
+    """Decides for each call whether it runs, and has the recorded results."""
+
+    played: Played
+    scratch: Scratch
+    network: bool
+    """Whether calls may go to the network."""
+    confined: Sandbox | None
+    """Where commands run that ran without a sandbox; None: there is none with a copy."""
+    results: Mapping[str, tuple[str, bool]] = field(init=False)
+    denied_by_hooks: frozenset[str] = field(init=False)
+    edited: set[str] = field(default_factory=set)
+    """The recorded paths that calls of the present turn have edited."""
+
+    def __post_init__(self) -> None:
+        self.results = self.played.recording.results()
+        self.denied_by_hooks = _denied_by_hooks(self.played.recording.entries)
+
+    def recorded(self, tool: Tool, context: ToolContext) -> tuple[str, bool] | None:
+        """The recorded result of a call that is not to run; None for one that runs."""
+        then = self.results.get(context.call_id)
+        if then is None:
+            return None
+        apart = (
+            tool.effect in ("mcp", "memory", "memory-read", "memory-remove", "delegate")
+            or (tool.effect == "fetch" and not self.network)
+            or (tool.effect == "edit" and not self.scratch.holds(context.judged_path))
+            or (tool.effect == "run" and self.confined is None)
+            or context.call_id in self.denied_by_hooks
+            or then[0] == UNKNOWN_RESULT
+        )
+        return then if apart else None
+
+    def tool(self, tool: Tool) -> Tool:
+        """The tool as it is in a replay."""
+
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput | str:
+            return await self._run(tool, context, arguments)
+
+        return replace(tool, run=run)
+
+    async def _run(
+        self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> ToolOutput | str:
+        text, _ = self.results.get(context.call_id, ("", False))
+        if text == INTERRUPTED:
+            raise asyncio.CancelledError
+        if (recorded := self.recorded(tool, context)) is not None:
+            return self._answer(tool, *recorded)
+        if context.call_id not in self.results and not _may_run_live(tool, self.network):
+            raise ToolError(NOT_IN_A_REPLAY.format(name=tool.name))
+        if tool.effect == "edit":
+            inside = str(context.judged_path).removeprefix(str(self.scratch.project))
+            self.edited.add(self.scratch.recording.project + inside)
+        if tool.effect == "run" and context.wrap_command is None:
+            return await self._run_confined(tool, context, arguments)
+        return await tool.run(context, arguments)
+
+    def _answer(self, tool: Tool, text: str, is_error: bool) -> ToolOutput:
+        step = self.played.steps[-1]
+        step.answered.append(tool.name)
+        if tool.effect == "delegate" and self.played.turn is not None:
+            self.scratch.take_over(self.played.turn.group, self.edited)
+        if is_error:
+            raise ToolError(text)
+        return ToolOutput(text=text)
+
+    async def _run_confined(
+        self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> ToolOutput | str:
+        """A command that was allowed to run outside of the sandbox: all it changes in the copy is
+        kept."""
+        if self.confined is None:
+            raise ToolError(NOT_IN_A_REPLAY.format(name=tool.name))
+        attempt = await asyncio.to_thread(self.confined.begin)
+        try:
+            output = await tool.run(replace(context, wrap_command=attempt.wrap), arguments)
+            changes = await asyncio.to_thread(attempt.changes)
+            await asyncio.to_thread(attempt.apply, changes)
+        finally:
+            await asyncio.to_thread(attempt.close)
+        return output
+
+    async def answer(self, question: Question, call_id: str) -> Answer:
+        """What the person said then, as far as the result of the call shows it."""
+        text, _ = self.results.get(call_id, ("", True))
+        if call_id not in self.results:
+            return Answer(choice="no")
+        later = question.kind == "keep" or question.title == RUN_AGAIN
+        refused = BY_PERSON in text if later else text.startswith(BY_PERSON)
+        if not refused:
+            return Answer(choice="once")
+        said = _MESSAGE.search(text)
+        return Answer(choice="no", message=said[1] if said else "")
+
+
+def _may_run_live(tool: Tool, network: bool) -> bool:
+    return tool.effect in ("read", "edit", "run", "none") or (tool.effect == "fetch" and network)
+
+
+def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
+    """The calls whose results follow the refusal of a hook: hooks do not run in a replay."""
+    found, denied = set(), False
+    for entry in entries:
+        if isinstance(entry, HookEntry):
+            denied = denied or entry.outcome == "deny"
+        elif isinstance(entry, MessageEntry):
+            found |= {result.call_id for result in results_of(entry)} if denied else set()
+            denied = False
+    return frozenset(found)
+
+
+class ReplayGate:
+    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers."""
+
+    def __init__(self, inner: PersonGate, answers: Answers) -> None:
+        self.inner = inner
+        self.answers = answers
+        self.only: tuple[str, ...] | None = None
+        self._call_id = ""
+
+    @property
+    def mode(self) -> PermissionMode:
+        """See `contracts.Gate`."""
+        return self.inner.mode
+
+    @mode.setter
+    def mode(self, mode: PermissionMode) -> None:
+        self.inner.mode = mode
+
+    @property
+    def approved_in_session(self) -> tuple[str, ...]:
+        """See `contracts.Gate`."""
+        return self.inner.approved_in_session
+
+    def approve_in_session(self, rules: Sequence[str]) -> None:
+        """See `contracts.Gate`."""
+        self.inner.approve_in_session(rules)
+
+    def describe_rules(self) -> tuple[str, ...]:
+        """See `contracts.Gate`."""
+        return self.inner.describe_rules()
+
+    async def check(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict:
+        """See `contracts.Gate`."""
+        answers = self.answers
+        text, _ = answers.results.get(context.call_id, ("", False))
+        if text == NOT_RUN:
+            raise asyncio.CancelledError
+        if answers.recorded(tool, context) is not None:
+            return Verdict(allowed=True, reason="The result is from the record.")
+        if tool.effect == "edit" and not answers.scratch.holds(context.judged_path):
+            return Verdict(allowed=False, reason=ONLY_THE_COPY)
+        attended = context.call_id in answers.results and NOBODY not in text
+        self._call_id = context.call_id
+        self.inner.ask = self._ask if attended else None
+        return await self.inner.check(tool, arguments, context)
+
+    async def check_changes(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        changes: Sequence[FileChange],
+        diff: str,
+        *,
+        may_ask: bool,
+    ) -> Kept:
+        """See `contracts.Gate`."""
+        return await self.inner.check_changes(tool, arguments, changes, diff, may_ask=may_ask)
+
+    async def check_outside(
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
+    ) -> Verdict:
+        """See `contracts.Gate`."""
+        return await self.inner.check_outside(tool, arguments, hits)
+
+    async def _ask(self, question: Question) -> Answer:
+        return await self.answers.answer(question, self._call_id)
+
+
+class RecordedMemory(NullMemory):
+    """What memory gave to the session, from the record. It keeps nothing."""
+
+    def __init__(self, played: Played, *, without: bool) -> None:
+        """`without`: the session is played as if it had had none."""
+        self._played = played
+        self._without = without
+        self._section = ""
+
+    @property
+    def name(self) -> str:
+        """See `contracts.MemorySystem`."""
+        return "recorded"
+
+    @property
+    def message_window(self) -> int | None:
+        """0 where memory had the conversation compacted before the next reply."""
+        return 0 if self._compaction() is not None else None
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        """See `contracts.MemorySystem`."""
+        if self._without:
+            return Injection()
+        self._section = self._played.section_ahead("memory", self._section)
+        return Injection(system=self._section, first_user=self._first_user())
+
+    async def recall(self, turn: Turn) -> str:
+        """See `contracts.MemorySystem`."""
+        if self._without or self._played.turn is None:
+            return ""
+        prompt = self._played.recording.entries[self._played.turn.begins]
+        assert isinstance(prompt, MessageEntry)
+        parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "memory")
+        return next((part.text for part in parts), "")
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        """See `contracts.MemorySystem`."""
+        note = self._compaction()
+        if note is None:
+            return Drop()
+        ids = [one.id if isinstance(one, MessageEntry) else "" for one in messages]
+        keep = len(ids) - ids.index(note.kept_from) if note.kept_from in ids else 0
+        return Drop(keep=keep, recap=note.summary)
+
+    def _first_user(self) -> str:
+        """What memory said after the compaction that comes next."""
+        if self._played.turn is None:
+            return ""
+        for entry in self._played.upcoming():
+            if text := memory_alone(entry):
+                return text
+        return ""
+
+    def _compaction(self) -> CompactionEntry | None:
+        """The next compaction, where memory wrote its note and no model was asked for it."""
+        if self._played.turn is None:
+            return None
+        for entry in self._played.upcoming():
+            if isinstance(entry, UsageEntry) and entry.purpose == "compaction":
+                return None
+            if isinstance(entry, CompactionEntry):
+                return entry
+        return None
+
+
+def memory_alone(entry: AnyEntry) -> str:
+    """The text of a message that memory alone has written; "" for every other entry."""
+    if not isinstance(entry, MessageEntry) or entry.role != "user":
+        return ""
+    texts = [
+        part.text for part in entry.parts if isinstance(part, Text) and part.source == "memory"
+    ]
+    return texts[0] if len(texts) == len(entry.parts) == 1 else ""
+
+
+@dataclass
+class ReplayedSession(Session):
+    """A session whose entries have the ids of the recorded ones, so that what refers to them still
+    does."""
+
+    ids_then: dict[str, deque[str]] = field(default_factory=dict)
+
+    def append(self, *entries: AnyEntry) -> None:
+        """See `Session.append`."""
+        super().append(*(self._with_id_then(entry) for entry in entries))
+
+    def _with_id_then(self, entry: AnyEntry) -> AnyEntry:
+        waiting = self.ids_then.get(_kind(entry))
+        return replace(entry, id=waiting.popleft()) if waiting else entry
+
+
+def replayed(session: Session, entries: Sequence[AnyEntry]) -> ReplayedSession:
+    """A new session that takes its ids from these entries."""
+    ids: dict[str, deque[str]] = defaultdict(deque)
+    for entry in entries:
+        ids[_kind(entry)].append(entry.id)
+    return ReplayedSession(**vars(session), ids_then=dict(ids))
+
+
+def _kind(entry: AnyEntry) -> str:
+    """What two entries share that stand for each other; results come in any order."""
+    if not isinstance(entry, MessageEntry):
+        return entry.type
+    called = results_of(entry)
+    return f"result {called[0].call_id}" if called else f"message {entry.role}"
+
+
+def tool_of(spec: ToolSpec) -> Tool:
+    """A tool that only the record knows: of a server, of memory, a skill."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput | str:
+        raise ToolError(NOT_IN_A_REPLAY.format(name=spec.name))
+
+    return Tool(
+        name=spec.name,
+        description=spec.description,
+        effect="mcp",
+        subject="",
+        parallel=False,
+        parameters=lambda: spec.parameters,
+        check=lambda arguments: arguments,
+        run=run,
+    )

@@ -1,0 +1,302 @@
+"""A provider that answers from a recording, in order, and compares each request with the recorded
+one. From a given step on another provider may answer instead.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kode.contracts import ModelInfo, Provider, Request
+from kode.errors import ContextOverflow, KodeError, ProviderError
+from kode.events import Emit, TextDelta, ThinkingDelta
+from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
+from kode.prompts import compaction_prompt
+from kode.replay.recording import PastTurn, Recording
+from kode.replay.same import Difference, Form
+from kode.session import log
+from kode.session.entries import (
+    AnyEntry,
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RequestEntry,
+    RestoreEntry,
+    RewindEntry,
+    SystemEntry,
+    TrimEntry,
+    UsageEntry,
+)
+from kode.session.log import Session
+from kode.session.requests import sections_of
+
+SAID_CHARS = 60
+_SUMMARY_BEGINS = 40
+"""Characters by which the request for a summary is known."""
+CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
+
+
+class Diverged(KodeError):
+    """The loop wants something that the record does not hold."""
+
+
+@dataclass(kw_only=True)
+class Step:
+    """One reply of the model, and how the request for it and what came of it compare."""
+
+    number: int
+    turn: int
+    what: str
+    """What the model did, in a few words."""
+    differences: list[Difference] = field(default_factory=list)
+    """Of its request, but for results; and of the results of its calls."""
+    answered: list[str] = field(default_factory=list)
+    """The tools whose results are from the record."""
+    live: bool = False
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+@dataclass(kw_only=True)
+class Live:
+    """From which step on a model answers."""
+
+    provider: Provider
+    step: int
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    begun: bool = False
+
+
+class Played:
+    """A `contracts.Provider` for one replay."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        info: ModelInfo,
+        form: Form,
+        live: Live | None = None,
+        strict: bool = False,
+    ) -> None:
+        """`strict`: a request that differs is refused instead of answered."""
+        self.recording = recording
+        self.name = recording.header.provider
+        self.model = recording.header.model
+        self.info = info if live is None else live.provider.info
+        self.form = form
+        self.live = live
+        self.strict = strict
+        self.steps: list[Step] = []
+        self.sections: Callable[[], Mapping[str, str]] = dict
+        """The sections of the system prompt now; set once there is a context."""
+        self.turn: PastTurn | None = None
+        """The turn that is played; set before each."""
+        self.at = 0
+        """How much of the entries has been played."""
+        self._then: Session = log.in_memory(cwd=Path("/"), model="", provider="")
+        self._seen_then = 0
+        self._seen_now = 0
+        self._overflowed_at = -1
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
+        if request.system[:_SUMMARY_BEGINS] == compaction_prompt(0)[:_SUMMARY_BEGINS]:
+            return await self._summary(request, emit)
+        if self.live is not None and len(self.steps) + 1 >= self.live.step:
+            return await self._reply_live(request, emit)
+        where = self._next_reply()
+        if where is None:
+            raise self._end_of_turn()
+        if self._has_overflowed(where):
+            raise ContextOverflow("The recorded request did not fit the model's window.")
+        self._then.append(*self.recording.entries[self.at : where])
+        self.at = where
+        said = self.recording.entries[where]
+        assert isinstance(said, MessageEntry)
+        assert self.turn is not None
+        step = Step(number=len(self.steps) + 1, turn=self.turn.number, what=_what(said))
+        self._compare(step, request)
+        self.steps.append(step)
+        if self.strict and (found := self.first_difference()) is not None:
+            raise Diverged(_miss(*found))
+        return await self._say(said, emit)
+
+    async def aclose(self) -> None:
+        """Closes what a live model needs."""
+        if self.live is not None:
+            await self.live.provider.aclose()
+
+    def first_difference(self) -> tuple[Step, Difference] | None:
+        """The first, with its step."""
+        found = ((step, one) for step in self.steps for one in step.differences)
+        return next(found, None)
+
+    def upcoming(self) -> tuple[AnyEntry, ...]:
+        """The entries from the reply that was played last to the next of this turn, or to its
+        end."""
+        assert self.turn is not None
+        end = self._next_reply()
+        return self.recording.entries[self.at : self.turn.ends if end is None else end]
+
+    def section_ahead(self, name: str, otherwise: str) -> str:
+        """A section of the system prompt that the next recorded request has; `otherwise` where it
+        is the one of the request before."""
+        text = self._then.system
+        for entry in self.recording.entries[self.at :]:
+            if isinstance(entry, SystemEntry):
+                text = entry.text
+            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+                known = entry.system is not None and bool(text)
+                return sections_of(text, entry).get(name, "") if known else otherwise
+        return otherwise
+
+    def steering(self) -> list[str]:
+        """What the person said while the turn ran, before its next reply."""
+        return [
+            part.text
+            for entry in self.upcoming()
+            if isinstance(entry, MessageEntry) and entry.role == "user"
+            for part in entry.parts
+            if isinstance(part, Text) and part.source == "steering"
+        ]
+
+    def compare_rest(self, session: Session) -> None:
+        """After a turn: compares what followed its last request."""
+        if self.turn is None or (self.live is not None and self.live.begun):
+            return
+        self._then.append(*self.recording.entries[self.at : self.turn.ends])
+        self.at = max(self.at, self.turn.ends)
+        if not self.steps:
+            return
+        found = self._new_messages(self._then.messages, session.messages)
+        self.steps[-1].differences += [one for one in found if one.part == "result"]
+
+    def skip_to(self, at: int) -> None:
+        """Passes over entries that the replay has taken over itself."""
+        self._then.append(*self.recording.entries[self.at : at])
+        if any(isinstance(one, CHANGES_THE_PAST) for one in self.recording.entries[self.at : at]):
+            self._seen_then = self._seen_now = 0
+        self.at = at
+
+    def _next_reply(self) -> int | None:
+        assert self.turn is not None
+        first = self.at + self._is_reply(self.at)  # then it is the one that was played last
+        return next((at for at in range(first, self.turn.ends) if self._is_reply(at)), None)
+
+    def _is_reply(self, at: int) -> bool:
+        entries = self.recording.entries
+        entry = entries[at] if at < len(entries) else None
+        return isinstance(entry, MessageEntry) and entry.role == "assistant"
+
+    def _end_of_turn(self) -> BaseException:
+        """How the recorded turn went on, where it holds no further reply."""
+        end = self.turn.end if self.turn is not None else None
+        if end is not None and end.status == "success":
+            return Diverged("The recorded turn ended here, and the replay goes on.")
+        if end is not None and end.status == "error":
+            return ProviderError(end.error or "The recorded turn failed here.")
+        return asyncio.CancelledError()
+
+    def _has_overflowed(self, where: int) -> bool:
+        """Whether the request before this reply first did not fit, which is said once."""
+        if self._overflowed_at == where:
+            return False
+        kinds = [
+            one
+            for one in self.recording.entries[self.at : where]
+            if isinstance(one, CompactionEntry | PruneEntry)
+            or (isinstance(one, RequestEntry) and one.purpose == "turn")
+        ]
+        self._overflowed_at = where
+        return (
+            len(kinds) > 1
+            and isinstance(kinds[0], RequestEntry)
+            and not isinstance(kinds[1], RequestEntry)
+        )
+
+    def _compare(self, step: Step, request: Request) -> None:
+        record = self._then.last_request
+        if record is not None:
+            then = sections_of(self._then.system, record)
+            step.differences += self.form.sections(then, dict(self.sections()))
+            tools = self.recording.tools_of(record)
+            if tools is not None:
+                step.differences += self.form.tools(tools, request.tools)
+        if self.steps:
+            # What stays different is said once.
+            known = {(one.part, one.name) for s in self.steps for one in s.differences}
+            step.differences = [
+                one for one in step.differences if (one.part, one.name) not in known
+            ]
+        for one in self._new_messages(self._then.messages, request.messages):
+            owner = self.steps[-1] if one.part == "result" and self.steps else step
+            owner.differences.append(one)
+
+    def _new_messages(self, then: list[Message], now: Sequence[Message]) -> list[Difference]:
+        if len(then) < self._seen_then or len(now) < self._seen_now:
+            self._seen_then = self._seen_now = 0
+        found = self.form.messages(then[self._seen_then :], now[self._seen_now :])
+        self._seen_then, self._seen_now = len(then), len(now)
+        return found
+
+    async def _say(self, said: MessageEntry, emit: Emit) -> Message:
+        for part in said.parts:
+            if isinstance(part, Thinking) and part.text:
+                emit(ThinkingDelta(text=part.text))
+            if isinstance(part, Text):
+                emit(TextDelta(text=part.text))
+        if said.stop == "interrupted":
+            raise self._end_of_turn()
+        parts = tuple(self._as_now(part) for part in said.parts)
+        return Message(
+            role="assistant", parts=parts, stop=said.stop, usage=said.usage, model=said.model
+        )
+
+    def _as_now(self, part: Part) -> Part:
+        if isinstance(part, ToolCall):
+            return replace(part, arguments=self.form.then_to_now(part.arguments))
+        return part
+
+    async def _summary(self, request: Request, emit: Emit) -> Message:
+        """A compaction's note."""
+        if self.live is not None and self.live.begun:
+            return await self._reply_live(request, emit)
+        rest = self.recording.entries[self.at :]
+        at = next((n for n, one in enumerate(rest) if isinstance(one, CompactionEntry)), None)
+        if at is None:
+            raise Diverged("The replay compacts the conversation here, and the record does not.")
+        note = rest[at]
+        assert isinstance(note, CompactionEntry)
+        usages = [one for one in rest[:at] if isinstance(one, UsageEntry)]
+        usage = next((one.usage for one in usages if one.purpose == "compaction"), None)
+        return Message(role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage)
+
+    async def _reply_live(self, request: Request, emit: Emit) -> Message:
+        live = self.live
+        assert live is not None
+        live.begun = True
+        self.name, self.model = live.provider.name, live.provider.model
+        message = await live.provider.reply(request, emit)
+        live.usage += message.usage or Usage()
+        number = self.turn.number if self.turn is not None else 0
+        self.steps.append(
+            Step(number=len(self.steps) + 1, turn=number, what=_what(message), live=True)
+        )
+        return message
+
+
+def _what(message: Message) -> str:
+    calls = ", ".join(call.name for call in calls_of(message))
+    return calls or shorten(text_of(message), SAID_CHARS) or f"({message.stop or 'nothing'})"
+
+
+def _miss(step: Step, difference: Difference) -> str:
+    return (
+        f"The request of step {step.number} is not the recorded one: {difference.part} "
+        f"{difference.name} differs.\n{difference.diff()}\n"
+        "Record it again where that is meant (`kode run --record FILE`)."
+    )

@@ -1,0 +1,222 @@
+"""What a session has on disk, as a replay needs it: its entries in turns, what it changed in files,
+and the contents that undo keeps.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from kode import paths
+from kode.contracts import ToolSpec
+from kode.errors import SessionError
+from kode.messages import Text, results_of
+from kode.session import change_log, log
+from kode.session.change_log import Group, Settled, Taken
+from kode.session.checkpoints import LOG
+from kode.session.content_store import MEGABYTE, Contents
+from kode.session.entries import (
+    AnyEntry,
+    Header,
+    MessageEntry,
+    RequestEntry,
+    SystemEntry,
+    TurnEntry,
+)
+from kode.session.messages import is_turn
+from kode.session.reading import read, session_path
+from kode.session.requests import kept_tools
+
+MAX_FILE_BYTES = 256 * MEGABYTE
+"""Of one kept content; undo keeps none that is nearly as large."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastTurn:
+    """One turn of a recording; `first`, `begins` and `ends` are places among its entries."""
+
+    number: int
+    first: int
+    """Of what happened since the turn before: a compaction by hand, a rewind."""
+    begins: int
+    """Of the person's message."""
+    ends: int
+    """After its last entry."""
+    end: TurnEntry | None
+    """None where kode was killed in the middle."""
+    group: Group | None
+    """What it changed in files; None for nothing."""
+    taken: tuple[Taken, ...] = ()
+    """What the person undid and redid before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A session to be played again."""
+
+    header: Header
+    entries: tuple[AnyEntry, ...]
+    groups: tuple[Group, ...]
+    """What its turns changed in files, in order."""
+    taken: tuple[tuple[int, Taken], ...]
+    """What was undone and redone, each with how many of the groups there were by then."""
+    contents: Contents
+    project: str
+    """The root of the project it worked in; of another machine, perhaps."""
+    home: str
+    """The folder of kode that it was made with, likewise."""
+    tools_home: Path
+    """Where the texts of its tools are kept."""
+
+    def turns(self) -> list[PastTurn]:
+        """Its turns in the order they happened, those that were rewound later included."""
+        session = log.in_memory(cwd=Path("/"), model="", provider="")
+        groups, taken = list(self.groups), list(self.taken)
+        turns, first = list[PastTurn](), 0
+        for at, entry in enumerate(self.entries):
+            if is_turn(entry):
+                number = session.turns + 1
+                done = [one for before, one in taken if before <= len(self.groups) - len(groups)]
+                done = done[: _count_undone(entry)]
+                del taken[: len(done)]
+                group = groups.pop(0) if groups and groups[0].turn == number else None
+                ends = self._end_of_turn(at)
+                end = self.entries[ends - 1]
+                turns.append(
+                    PastTurn(
+                        number=number,
+                        first=first,
+                        begins=at,
+                        ends=ends,
+                        end=end if isinstance(end, TurnEntry) else None,
+                        group=group,
+                        taken=tuple(done),
+                    )
+                )
+                first = ends
+            session.append(entry)
+        return turns
+
+    def _end_of_turn(self, begins: int) -> int:
+        for at in range(begins + 1, len(self.entries)):
+            if isinstance(self.entries[at], TurnEntry):
+                return at + 1
+            if is_turn(self.entries[at]):
+                return at
+        return len(self.entries)
+
+    def results(self) -> dict[str, tuple[str, bool]]:
+        """The text of each call's result, and whether it is a failure, by the call's id."""
+        return {
+            result.call_id: (result.text, result.is_error)
+            for entry in self.entries
+            if isinstance(entry, MessageEntry)
+            for result in results_of(entry)
+        }
+
+    def steps(self) -> int:
+        """How many replies of the model it holds."""
+        return sum(
+            isinstance(entry, MessageEntry) and entry.role == "assistant" for entry in self.entries
+        )
+
+    def first_reply_at(self) -> float:
+        """When the model first answered, in seconds since the epoch: nothing was changed before."""
+        replies = (
+            e.at for e in self.entries if isinstance(e, MessageEntry) and e.role == "assistant"
+        )
+        return datetime.fromisoformat(next(replies)).timestamp()
+
+    def first_request(self) -> tuple[str, RequestEntry | None]:
+        """The system prompt of the first request of a turn, and its record; None for a session of
+        a kode that kept none."""
+        text = ""
+        for entry in self.entries:
+            if isinstance(entry, SystemEntry):
+                text = entry.text
+            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+                return text, entry
+        return text, None
+
+    def begins_process(self, turn: PastTurn) -> RequestEntry | None:
+        """The first request of a turn with which a process began; None for any other turn."""
+        for entry in self.entries[turn.begins : turn.ends]:
+            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+                whole = entry.system is not None and entry.tools is not None
+                return entry if whole else None
+        return None
+
+    def tools_of(self, request: RequestEntry) -> tuple[ToolSpec, ...] | None:
+        """The tools of a request, in their order; None where their texts are not kept any more."""
+        texts = kept_tools(self.tools_home, request.tools_kept) if request.tools_kept else {}
+        if any(part.name not in texts for part in request.tools or ()):
+            return None
+        return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
+
+
+def _count_undone(prompt: AnyEntry) -> int:
+    """How many times the person undid or redid something since the turn before: a note with their
+    message says each."""
+    assert isinstance(prompt, MessageEntry)
+    notes = (part.text for part in prompt.parts if isinstance(part, Text) and part.source == "note")
+    return sum(note.startswith(("[The person undid", "[The person redid")) for note in notes)
+
+
+def load(home: Path, session_id: str) -> Recording:
+    """A session of this machine. It is only read.
+
+    Raises: SessionError where there is none, or nothing in it to play; StorageError.
+    """
+    path = session_path(home, session_id)
+    header, entries, _ = read(path)
+    folder = paths.checkpoints_folder(paths.session_folder(home, session_id))
+    return make(
+        header,
+        entries,
+        folder,
+        project=str(paths.project_root(Path(header.cwd))),
+        home=str(home),
+        tools_home=home,
+    )
+
+
+def make(
+    header: Header,
+    entries: Sequence[AnyEntry],
+    checkpoints: Path,
+    *,
+    project: str,
+    home: str,
+    tools_home: Path,
+) -> Recording:
+    """A recording of these parts; `checkpoints` is the folder with what undo keeps.
+
+    Raises: SessionError where no reply is in it.
+    """
+    try:
+        lines = (checkpoints / LOG).read_bytes().splitlines()
+    except OSError:
+        lines = []
+    # What was announced and did not happen, too: it says what was there before.
+    announced = [one for one in map(change_log.parse, lines) if not isinstance(one, Settled)]
+    made = Recording(
+        header=header,
+        entries=tuple(entries),
+        groups=change_log.history(announced).groups,
+        taken=tuple(
+            (len(change_log.history(announced[:at]).groups), one)
+            for at, one in enumerate(announced)
+            if isinstance(one, Taken) and one.files
+        ),
+        contents=Contents(folder=checkpoints, max_file_bytes=MAX_FILE_BYTES, max_bytes=2**62),
+        project=project,
+        home=home,
+        tools_home=tools_home,
+    )
+    if made.steps() == 0 or not made.turns():
+        raise SessionError(
+            f"Session {header.id} holds no reply of a model, so there is nothing to replay. "
+            "`kode session list --all` shows the others."
+        )
+    return made

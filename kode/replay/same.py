@@ -1,0 +1,158 @@
+"""Which differences between a recorded request and one made again count, and how one is shown.
+
+What differs from run to run by itself is no difference: paths of the copy, times, durations, random
+names, addresses, hashes of commits. Both sides are put into one form before they are compared.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from kode.contracts import ToolSpec
+from kode.credentials import redact
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+
+Part = Literal["system", "tools", "message", "result"]
+
+MAX_DIFF_LINES = 80
+"""Of one difference."""
+
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?<=outside-)[0-9a-f]{16}"), "NONCE"),
+    (
+        re.compile(
+            r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+        ),
+        "DATE",
+    ),
+    (re.compile(rf"\b{_MONTH} +\d{{1,2}}(?:,? +(?:\d{{4}}|\d\d:\d\d(?::\d\d)?))*"), "DATE"),
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), "TIME"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|sec|secs|seconds)\b"), "DURATION"),
+    (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
+    (re.compile(r"(?<=/tmp/)[\w.-]+"), "NAME"),
+    (re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"), "HASH"),
+)
+"""What differs by itself, and the word that takes its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    part: Part
+    name: str
+    """Which: a section of the system prompt, a tool, who spoke."""
+    then: str
+    now: str
+
+    def diff(self) -> str:
+        """A unified diff, from the record to the replay."""
+        lines = list(
+            difflib.unified_diff(
+                self.then.splitlines(), self.now.splitlines(), "recorded", "replayed", lineterm=""
+            )
+        )
+        if len(lines) > MAX_DIFF_LINES:
+            more = len(lines) - MAX_DIFF_LINES
+            lines = [*lines[:MAX_DIFF_LINES], f"[and {more} more lines]"]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The form in which texts are compared."""
+
+    now_to_then: tuple[tuple[str, str], ...]
+    """Paths of the copy, and the recorded ones they stand for; the longest first."""
+
+    def of(self, text: str) -> str:
+        """A text of either side, as it is compared."""
+        for now, then in self.now_to_then:
+            text = text.replace(now, then)
+        text = redact(text)
+        for pattern, word in VOLATILE:
+            text = pattern.sub(word, text)
+        return text
+
+    def then_to_now(self, text: str) -> str:
+        """A recorded text with the paths of the copy in the place of the recorded ones."""
+        by_then = {then: now for now, then in self.now_to_then if then != "/"}
+        if not by_then:
+            return text
+        ordered = sorted(by_then, key=len, reverse=True)
+        pattern = "|".join(re.escape(then) for then in ordered)
+        return re.sub(rf"(?:{pattern})(?![\w.-])", lambda found: by_then[found[0]], text)
+
+    def blocks(self, message: Message) -> list[tuple[Part, str, str]]:
+        """What of a message is compared: (part, name, text) of each piece."""
+        found: list[tuple[Part, str, str]] = []
+        for piece in message.parts:
+            match piece:
+                case Text(text=text, source=source):
+                    found.append(("message", source or message.role, self.of(text)))
+                case Thinking(text=text):
+                    found.append(("message", "thinking", self.of(text)))
+                case ToolCall(name=name, arguments=arguments):
+                    found.append(("message", f"call of {name}", self.of(arguments)))
+                case ToolResult(name=name, text=text):
+                    found.append(("result", name, self.of(text)))
+                case Image(name=name):
+                    found.append(("message", "picture", name))
+        return found
+
+    def messages(self, then: Sequence[Message], now: Sequence[Message]) -> list[Difference]:
+        """The differences between two pieces of a conversation."""
+        before = [block for message in then for block in self.blocks(message)]
+        after = [block for message in now for block in self.blocks(message)]
+        return _pairs(before, after)
+
+    def sections(self, then: dict[str, str], now: dict[str, str]) -> list[Difference]:
+        """The differences between two system prompts, section by section."""
+        return [
+            Difference(part="system", name=name, then=before, now=after)
+            for name in dict.fromkeys((*then, *now))
+            if (before := self.of(then.get(name, ""))) != (after := self.of(now.get(name, "")))
+        ]
+
+    def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[Difference]:
+        """The differences between the tools of two requests; last, of their order."""
+        before, after = {one.name: one for one in then}, {one.name: one for one in now}
+        found = [
+            Difference(
+                part="tools", name=name, then=_spec(before.get(name)), now=_spec(after.get(name))
+            )
+            for name in dict.fromkeys((*before, *after))
+            if _spec(before.get(name)) != _spec(after.get(name))
+        ]
+        if not found and list(before) != list(after):
+            order = Difference(
+                part="tools", name="order", then="\n".join(before), now="\n".join(after)
+            )
+            found.append(order)
+        return found
+
+
+def _pairs(then: list[tuple[Part, str, str]], now: list[tuple[Part, str, str]]) -> list[Difference]:
+    """Pieces that stand for each other, where they differ."""
+    found = []
+    matcher = difflib.SequenceMatcher(None, then, now, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        before, after = then[a:b], now[c:d]
+        for at in range(max(len(before), len(after))):
+            old = before[at] if at < len(before) else None
+            new = after[at] if at < len(after) else None
+            part, name, _ = old or new or ("message", "", "")
+            found.append(
+                Difference(
+                    part=part, name=name, then=old[2] if old else "", now=new[2] if new else ""
+                )
+            )
+    return found
+
+
+def _spec(spec: ToolSpec | None) -> str:
+    return "" if spec is None else json.dumps(asdict(spec), indent=1, ensure_ascii=False)

@@ -1,0 +1,235 @@
+"""A copy of the project as it was before the first step of a session, and a home for kode beside
+it; both are removed at the end.
+
+What undo keeps of the session is put back in the copy, before the first step and before each later
+turn. Everything else is as the project is now.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kode import paths
+from kode.errors import SessionError, StorageError
+from kode.replay.recording import Recording
+from kode.session.change_log import Change, Group, Taken
+from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
+from kode.session.git import GitError, run_git
+
+MAX_COPY_BYTES = 4096 * MEGABYTE
+NAMED_FILES = 5
+"""Of files in a note; of more, how many."""
+
+
+@dataclass(kw_only=True)
+class Scratch:
+    """The copy of one replay."""
+
+    folder: Path
+    project: Path
+    """The copy of `original`."""
+    original: Path
+    cwd: Path
+    home: Path
+    recording: Recording
+    notes: list[str] = field(default_factory=list)
+    """What is not as it was, each a sentence."""
+
+    def put_back(self, groups: Sequence[Group]) -> None:
+        """Makes the files that these turns changed as they were before them, where that is kept."""
+        first: dict[str, Change] = {}
+        for group in groups:
+            for path, changes in group.files.items():
+                if changes:
+                    first.setdefault(path, changes[0])
+        # What was not there goes last: a folder with what was made in it since.
+        ordered = sorted(first.items(), key=lambda item: item[1].before is None)
+        lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
+        if lost:
+            self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
+
+    def take_over(self, group: Group | None, own: set[str]) -> None:
+        """Makes the files as they were after the turn that others than the turn itself changed: its
+        subagents. `own` are the paths that the turn changed by calls of its own."""
+        for path, changes in (group.files if group is not None else {}).items():
+            if path not in own and changes and changes[-1].done:
+                self._set(path, changes[-1].after, changes[-1].mode)
+
+    def _remove(self, path: Path) -> None:
+        """Removes what was not there, and the folders that were made for it. Raises: OSError."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        for folder in path.parents:
+            if folder == self.project or any(folder.iterdir()):
+                break
+            folder.rmdir()
+
+    def in_copy(self, path: str) -> Path | None:
+        """Where a recorded file is in the copy; None for one outside of it."""
+        given = Path(os.path.normpath(path))
+        if not given.is_relative_to(self.recording.project):
+            return None
+        copy = self.project / given.relative_to(self.recording.project)
+        return copy if self.holds(str(copy.parent)) else None
+
+    def holds(self, path: str) -> bool:
+        """Whether a path leads into the copy, links on the way followed."""
+        return Path(os.path.realpath(path)).is_relative_to(self.project)
+
+    def undo_again(self, taken: Taken) -> None:
+        """Makes the files as they were after the person undid or redid a turn."""
+        for move in taken.files:
+            self._set(move.path, move.now, move.now_mode)
+
+    def _set(self, recorded: str, state: str | None, mode: int) -> bool:
+        """Whether the file is as asked now; what is outside of the copy is left alone."""
+        path = self.in_copy(recorded)
+        if path is None:
+            return True
+        contents = self.recording.contents
+        if state in (TOO_LARGE, OTHER):
+            return False
+        if contents.see(path).state == state:
+            return True
+        try:
+            if state is None:
+                self._remove(path)
+                return True
+            original = self.original / path.relative_to(self.project)
+            if contents.data(state or "") is None and contents.see(original).state == state:
+                # What a change left is not kept; it may be there still.
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(original, path, follow_symlinks=False)
+                return True
+            contents.restore(path, state, mode)
+        except (StorageError, OSError):
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
+    """A copy of the project around `original_cwd`, which may be the recorded folder or another with
+    the same files; removed at the end.
+
+    Raises: SessionError for a folder that is not there, or too large to copy; StorageError.
+    """
+    if not original_cwd.is_dir():
+        raise SessionError(
+            f"{original_cwd}, where session {recording.header.id} worked, is not there any more. "
+            "Name a folder with the same files: --cwd DIR."
+        )
+    original = paths.project_root(original_cwd)
+    _check_size(original)
+    folder = Path(tempfile.mkdtemp(prefix="kode-replay-")).resolve()
+    try:
+        made = Scratch(
+            folder=folder,
+            project=folder / (original.name or "project"),
+            original=original,
+            cwd=folder
+            / (original.name or "project")
+            / original_cwd.resolve().relative_to(original),
+            home=folder / "home",
+            recording=recording,
+        )
+        _copy(original, made.project)
+        made.home.mkdir(mode=0o700)
+        made.put_back(recording.groups)
+        _rewind_repository(made)
+        if newer := _newer(made):
+            made.notes.append(
+                f"Changed since the session began, and as they are now: {_named(newer)}."
+            )
+        yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rewind_repository(made: Scratch) -> None:
+    """Puts the branch that is checked out in the copy back to where it was when the session began,
+    as the repository's own log of it says. The files stay as they are."""
+    if not (made.project / ".git").is_dir():
+        if (made.project / ".git").exists():
+            made.notes.append("The project is a linked worktree: its commits are as they are now.")
+        return
+    began = made.recording.first_reply_at()
+    try:
+        log = run_git(made.project, ["reflog", "show", "--format=%H %gd", "--date=unix", "HEAD"])
+        moves = re.findall(rb"^([0-9a-f]+) HEAD@\{(\d+)\}", log, re.MULTILINE)
+        before = [commit.decode() for commit, at in moves if int(at) <= began]
+        if len(before) == len(moves):
+            return
+        if before:
+            run_git(made.project, ["update-ref", "HEAD", before[0]])
+            run_git(made.project, ["read-tree", before[0]])
+        else:
+            run_git(made.project, ["update-ref", "-d", "HEAD"])
+            run_git(made.project, ["read-tree", "--empty"])
+    except GitError as error:
+        made.notes.append(f"The repository is as it is now ({error}).")
+
+
+def _check_size(original: Path) -> None:
+    """Raises: SessionError."""
+    held = 0
+    for folder, _, names in os.walk(original):
+        for name in names:
+            with contextlib.suppress(OSError):
+                held += os.lstat(os.path.join(folder, name)).st_size
+        if held > MAX_COPY_BYTES:
+            raise SessionError(
+                f"{original} holds more than {MAX_COPY_BYTES // MEGABYTE // 1024} GB, too much to "
+                "copy. Replay it in a smaller checkout of the same files: --cwd DIR."
+            )
+
+
+def _copy(original: Path, target: Path) -> None:
+    """Raises: StorageError for what cannot be read; sockets and devices are left out."""
+
+    def special(folder: str, names: list[str]) -> list[str]:
+        found = []
+        for name in names:
+            with contextlib.suppress(OSError):
+                mode = os.lstat(os.path.join(folder, name)).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                    found.append(name)
+        return found
+
+    try:
+        shutil.copytree(original, target, symlinks=True, ignore=special)
+    except shutil.Error as error:
+        first = error.args[0][0]
+        raise StorageError(f"{first[0]} could not be copied: {first[2]}.") from error
+    except OSError as error:
+        raise StorageError(f"{original} could not be copied: {error.strerror}.") from error
+
+
+def _newer(made: Scratch) -> list[str]:
+    """Files of the project that changed since the session began, but for those that were put
+    back."""
+    began = made.recording.first_reply_at()
+    touched = (path for group in made.recording.groups for path in group.files)
+    changed = {str(copy) for path in touched if (copy := made.in_copy(path)) is not None}
+    found = []
+    for folder, folders, names in os.walk(made.project):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in names:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if path not in changed and os.lstat(path).st_mtime > began:
+                    found.append(os.path.relpath(path, made.project))
+    return sorted(found)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - NAMED_FILES
+    return ", ".join(names[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,54 @@
+"""Credentials in what a session keeps, masked: on disk, and in the digests that stand for it."""
+
+import json
+from typing import Any
+
+from kode.credentials import redact
+
+_NOT_MASKED = frozenset(
+    "type id at role stop name event outcome call_id signature redacted origin model kept_from "
+    "before to of media_type kept_in".split()
+)
+"""Names and ids, which other entries and the provider refer to."""
+
+
+def masked(value: Any) -> Any:
+    """The JSON value of an entry, or of a part of one, with credentials masked. What is masked
+    already stays as it is."""
+    if isinstance(value, str):
+        return redact(value) if len(value) >= 8 else value
+    if isinstance(value, list | tuple):
+        return [masked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: v if key in _NOT_MASKED else masked(v) for key, v in value.items()}
+    if value.get("type") == "tool_call":
+        found["arguments"] = _masked_arguments(value["arguments"])
+    if value.get("type") == "thinking" and found["text"] != value["text"]:
+        # The signature is of the text as it was; without one it is never sent back.
+        found["signature"] = ""
+    return found
+
+
+def _masked_arguments(text: str) -> str:
+    """The text of a call's arguments, still a JSON object if it was one: escapes in it may hide
+    what its values are."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text)
+    found = _masked_values(value)
+    if found != value:
+        text = json.dumps(found, ensure_ascii=False)
+    # What only shows beside its name: `"password": "..."`.
+    return redact(text)
+
+
+def _masked_values(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_masked_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _masked_values(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,177 @@
+"""The record of a request: digests of its parts, as small as what changed.
+
+With it one can say later what was sent, where a request's beginning left the one before, and
+whether a request made again is the same. The texts are in the session: the system prompt and the
+messages as entries; the tools in a folder that all sessions share, once for each set.
+
+All digests are of the masked texts, so that they can be checked against what is on disk.
+"""
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from kode import paths
+from kode.contracts import Provider, Request, ToolSpec
+from kode.credentials import redact
+from kode.messages import Image, Message, Part
+from kode.session.content_store import MEGABYTE, Contents
+from kode.session.entries import PartDigest, RequestEntry
+from kode.session.masking import masked
+
+_APART = "\n\n"
+
+MAX_KEPT_MB = 64
+"""Of tools' texts, over all sessions; the oldest go first."""
+
+
+def digest_of(data: bytes) -> str:
+    """The first 16 hex digits of its SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def text_bytes(text: str) -> bytes:
+    """A text as it is on disk: masked, in UTF-8."""
+    return redact(text).encode("utf-8", "replace")
+
+
+def message_bytes(message: Message) -> bytes:
+    """What of a message is sent, as JSON, masked."""
+    return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
+
+
+def part_object(part: Part) -> dict[str, object]:
+    """A part of a message as a JSON object, masked. A picture goes by the name of kode's copy,
+    which moves with its session."""
+    found: dict[str, object] = masked(asdict(part))
+    if isinstance(part, Image):
+        found["kept_in"] = Path(part.kept_in).name
+    return found
+
+
+def tool_bytes(tool: ToolSpec) -> bytes:
+    """A tool as JSON, masked."""
+    return _json(masked(_tool_object(tool)))
+
+
+@dataclass
+class Chain:
+    """The digests of a growing list of messages. The n-th is made of the one before it and the n-th
+    message, so that it stands for all up to there."""
+
+    messages: Sequence[Message] = ()
+    digests: list[str] = field(default_factory=list)
+
+    def of(self, messages: Sequence[Message]) -> list[str]:
+        """One digest a message; only new messages are looked at as long as the list is the same, as
+        a session's is until its past changes. Read the list, do not change it."""
+        if messages is not self.messages or len(messages) < len(self.digests):
+            self.messages, self.digests = messages, []
+        for message in messages[len(self.digests) :]:
+            before = self.digests[-1] if self.digests else ""
+            self.digests.append(digest_of(before.encode() + message_bytes(message)))
+        return self.digests
+
+
+def system_text(sections: Mapping[str, str]) -> str:
+    """The system prompt of these sections."""
+    return _APART.join(sections.values())
+
+
+def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
+    """A system prompt that is on disk in its sections, by the sizes that the record of its request
+    has."""
+    data, at, sections = system.encode("utf-8", "replace"), 0, {}
+    for part in request.system or ():
+        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
+        at += part.size + len(_APART)
+    return sections
+
+
+def request_entry(
+    purpose: str,
+    provider: Provider,
+    request: Request,
+    *,
+    sections: Mapping[str, str] | None = None,
+    chain: Chain | None = None,
+    before: RequestEntry | None = None,
+) -> RequestEntry:
+    """The record of a request. `sections` are those of its system prompt, by name; `chain` has the
+    digests of the messages that were looked at before. What is as in `before`, a complete record,
+    is left out; see `complete`."""
+    named = {"system": request.system} if sections is None else sections
+    system = tuple(_section_part(name, text) for name, text in named.items())
+    tools = tuple(_tool_part(_json(_tool_object(tool))) for tool in request.tools)
+    digests = (chain or Chain()).of(request.messages)
+    return RequestEntry(
+        purpose=purpose,
+        provider=provider.name,
+        model=provider.model,
+        max_output_tokens=request.max_output_tokens,
+        system=None if before is not None and before.system == system else system,
+        tools=None if before is not None and before.tools == tools else tools,
+        messages=len(digests),
+        digest=digests[-1] if digests else "",
+    )
+
+
+def complete(entry: RequestEntry, before: RequestEntry | None) -> RequestEntry:
+    """The record with what it leaves out, from the complete record of the turn's request before."""
+    if before is None:
+        return entry
+    if entry.system is None:
+        entry = replace(entry, system=before.system)
+    if entry.tools is None:
+        entry = replace(entry, tools=before.tools, tools_kept=before.tools_kept)
+    return entry
+
+
+def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
+    """Keeps the texts of tools for all sessions; returns what names them. Raises: StorageError."""
+    return _kept(home).put(_json([masked(_tool_object(tool)) for tool in tools]))
+
+
+def kept_tools(home: Path, name: str) -> dict[str, str]:
+    """The tools that `keep_tools` kept under a name: name → JSON, as `tool_bytes` has it; empty
+    when they are gone or damaged."""
+    data = _kept(home).data(name)
+    tools = json.loads(data) if data is not None else []
+    return {tool["name"]: _json(tool).decode() for tool in tools}
+
+
+def _kept(home: Path) -> Contents:
+    limit = MAX_KEPT_MB * MEGABYTE
+    return Contents(folder=paths.tool_texts(home), max_file_bytes=limit, max_bytes=limit)
+
+
+# Masking is what takes time, and the system prompt and the tools are those of the step before.
+@functools.lru_cache(maxsize=64)
+def _section_part(name: str, text: str) -> PartDigest:
+    return _part(name, text_bytes(text))
+
+
+@functools.lru_cache(maxsize=256)
+def _tool_part(tool: bytes) -> PartDigest:
+    value = json.loads(tool)
+    return _part(value["name"], _json(masked(value)))
+
+
+def _part(name: str, data: bytes) -> PartDigest:
+    return PartDigest(name=name, digest=digest_of(data), size=len(data))
+
+
+def _tool_object(tool: ToolSpec) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+
+
+def _json(value: object) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,390 @@
+"""Moving in from another agent: what it remembers waits for the person, with where it was read."""
+
+import json
+import re
+
+import pytest
+
+from kode.cli.main import main
+
+SYSTEMS = ("tiered", "vault", "journal", "notes")
+SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
+HIDDEN = "tabs\u200b\u200bplease"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A person's home folder, with a repository below it that they work in."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / ".kode"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+@pytest.fixture
+def memory(home, capsys):
+    """`kode memory ...`, without a terminal; with `says` a person answers its questions."""
+
+    def run(*argv, code=0):
+        assert main(["memory", *argv]) == code
+        captured = capsys.readouterr()
+        return captured.err if code else captured.out
+
+    return run
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """The person at a terminal, who answers every question so; what they were asked."""
+
+    def at_terminal(answer):
+        asked = []
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or answer)
+        return asked
+
+    return at_terminal
+
+
+def put(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def claude_folder(home):
+    slug = re.sub(r"[^A-Za-z0-9]", "-", str((home / "work").resolve()))
+    return home / ".claude" / "projects" / slug / "memory"
+
+
+def import_id(text):
+    return re.search(r"import (i\w+):", text)[1]
+
+
+def history(home):
+    lines = (home / ".kode" / "memory" / "history.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, system):
+    put(home / ".claude" / "CLAUDE.md", "# Me\n\n- answers in German\n- prefers tabs\n")
+    told = memory("--memory", system, "import", "--from", "claude")
+    assert "~/.claude/CLAUDE.md: 2 new" in told
+    assert "German" not in memory("--memory", system, "show")
+    assert "No matching" in memory("--memory", system, "search", "German")
+
+    listed = memory("--memory", system, "approve")
+    assert "~/.claude/CLAUDE.md:3 of Claude Code: answers in German" in listed
+    memory("--memory", system, "approve", "--from", "claude", "--yes")
+
+    assert "German" in memory("--memory", system, "show")
+    assert "German" in memory("--memory", system, "search", "German")
+    why = memory("--memory", system, "why", "German")
+    assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(sha256 [0-9a-f]{12}\)", why)
+    assert memory("--memory", system, "approve").strip() == "Nothing waits for approval."
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_import_is_undone_as_one_and_redone(home, memory, system):
+    put(home / "notes.md", "- likes tabs\n- likes zebras\n- likes oats\n")
+    batch = import_id(memory("--memory", system, "import", str(home / "notes.md")))
+    first, *_ = memory("--memory", system, "approve").split()
+    memory("--memory", system, "approve", first)
+    memory("--memory", system, "approve", f"{batch}-0002")
+
+    done = memory("--memory", system, "undo", "--import", batch)
+    assert "dropped 1 that waited" in done
+    shown = memory("--memory", system, "show")
+    assert "tabs" not in shown
+    assert "zebras" not in shown
+    assert "Nothing waits" in memory("--memory", system, "approve")
+
+    redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
+    memory("--memory", system, "undo", redo)
+    shown = memory("--memory", system, "show")
+    assert "tabs" in shown
+    assert "zebras" in shown
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_one_entry_of_an_import_is_undone_by_itself(home, memory, system):
+    put(home / "notes.md", "- likes tabs\n- likes zebras\n")
+    memory("--memory", system, "import", str(home / "notes.md"))
+    memory("--memory", system, "approve", "--all", "--yes")
+    made = [row["id"] for row in history(home) if row["system"] == system]
+
+    memory("--memory", system, "undo", made[1])
+
+    shown = memory("--memory", system, "show")
+    assert "tabs" in shown
+    assert "zebras" not in shown
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_importing_the_same_again_adds_nothing_whether_it_waits_or_was_approved(
+    home, memory, system
+):
+    file = put(home / "notes.md", "- likes tabs\n- likes zebras\n")
+    memory("--memory", system, "import", str(file))
+    assert "2 known" in memory("--memory", system, "import", str(file))
+
+    memory("--memory", system, "approve", "--all", "--yes")
+    again = memory("--memory", system, "import", str(file))
+    assert "2 known" in again
+    assert "nothing new was imported" in again
+
+    put(file, "- likes oats\n- likes tabs\n- likes zebras\n")
+    assert "1 new, 2 known" in memory("--memory", system, "import", str(file))
+
+
+def test_what_was_undone_can_be_imported_again(home, memory):
+    file = put(home / "notes.md", "- likes tabs\n")
+    batch = import_id(memory("import", str(file)))
+    memory("approve", "--all", "--yes")
+    memory("undo", "--import", batch)
+
+    assert "1 new" in memory("import", str(file))
+
+
+def test_what_may_not_be_remembered_is_named_by_file_and_line_without_repeating_it(home, memory):
+    put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n")
+
+    told = memory("import", str(home / "notes.md"))
+
+    assert "~/notes.md:3: credential" in told
+    assert "~/notes.md:4: hidden characters" in told
+    assert "1 new" in told
+    kept = (home / ".kode" / "memory" / "history.jsonl").read_text()
+    assert SECRET not in told + kept
+    assert HIDDEN not in kept
+
+
+def test_what_is_too_long_for_a_fact_is_named_not_cut(home, memory):
+    put(home / "notes.md", f"- likes tabs\n\n```\n{'x' * 3000}\n```\n")
+
+    told = memory("import", str(home / "notes.md"))
+
+    assert "~/notes.md:3: 3,008 characters" in told
+    assert "1 new" in told
+
+
+def test_what_kode_reads_as_instructions_is_said_and_imported_only_by_name(home, memory):
+    put(home / "work" / "AGENTS.md", "- run make test\n")
+    put(home / "work" / "CLAUDE.md", "- deploy on Fridays\n")
+    said = "kode reads it in this project as instructions already"
+
+    told = memory("import", "--from", "agents")
+    assert said in told
+    assert "nothing new was imported" in told
+    # Where there is an AGENTS.md kode does not read CLAUDE.md.
+    assert "1 new" in memory("import", "--from", "claude")
+
+    told = memory("import", "AGENTS.md")
+    assert said in told
+    assert "1 new" in told
+
+
+def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, memory, answers):
+    assert "Nothing of another agent was found" in memory("import")
+    put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
+    put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
+
+    told = memory("import")
+    assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
+    assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
+    assert "kode memory import --from codex" in told
+    assert "Nothing waits" in memory("approve")
+
+    asked = answers("n")
+    assert "Nothing was imported" in memory("import")
+    assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
+    answers("y")
+    assert "3 wait for you" in memory("import")
+
+
+def test_approving_many_shows_them_and_asks(home, memory, answers):
+    put(home / "notes.md", "- likes tabs\n- likes zebras\n")
+    memory("import", str(home / "notes.md"))
+    assert "`--yes`" in memory("approve", "--all")
+
+    asked = answers("no")
+    assert "Nothing was approved" in memory("approve", "--all")
+    assert "likes zebras" in asked[0]
+    assert "Keep these 2?" in asked[0]
+    answers("yes")
+    assert "approved 2 of 2" in memory("approve", "--all")
+
+
+def test_what_does_not_fit_waits_on_and_the_answer_says_why(home, memory):
+    lines = [f"- fact {number} about {number * 7919} and {'y' * 60}" for number in range(40)]
+    put(home / "notes.md", "\n".join(lines))
+    memory("import", str(home / "notes.md"))
+
+    told = memory("approve", "--all", "--yes")
+
+    kept = int(re.search(r"approved (\d+) of 40", told)[1])
+    assert 20 < kept < 40
+    assert "over its limit" in told
+    assert f"... and {40 - kept - 3} more" in told
+    assert len(memory("approve").strip().splitlines()) == 40 - kept
+
+
+def test_a_long_file_is_imported_whole(home, memory):
+    put(home / "CLAUDE.md", "\n".join(f"- rule {number} is {number * 31}" for number in range(300)))
+
+    assert "300 new" in memory("import", str(home / "CLAUDE.md"))
+    assert len(memory("approve").strip().splitlines()) == 300
+
+
+def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
+    put(home / "notes.md", "- likes tabs\n")
+
+    told = memory("import", str(home / "notes.md"), "--dry-run")
+
+    assert "~/notes.md:1  about the project" in told
+    assert "likes tabs" in told
+    assert "1 would wait for you; nothing was imported" in told
+    assert not (home / ".kode").exists()
+
+
+# ── the formats ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_memory_folder_of_claude_is_an_index_and_files_of_one_fact(home, memory):
+    folder = claude_folder(home)
+    put(folder / "MEMORY.md", "# Index\n- [Role](user_role.md) - who\n- the API is in Go\n")
+    role = (
+        "---\nname: role\nmetadata:\n  type: user\n---\n\nA data scientist.\n\n**Why:** said so\n"
+    )
+    put(folder / "user_role.md", role)
+    put(folder / "debugging.md", "# Debugging\n\n- use delve\n- set GOFLAGS\n")
+
+    memory("import", "--from", "claude")
+    listed = memory("approve")
+
+    assert "MEMORY.md:3 of Claude Code: the API is in Go" in listed
+    assert "Index" not in listed
+    assert "about the user, ~/.claude/projects" in listed
+    assert "user_role.md:7 of Claude Code: A data scientist. **Why:** said so" in listed
+    assert "debugging.md:4 of Claude Code: set GOFLAGS" in listed
+    assert len(listed.strip().splitlines()) == 4
+
+
+def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory, capsys):
+    other = home / "other"
+    (other / ".git").mkdir(parents=True)
+    folder = home / ".codex" / "memories"
+    summary = "v1\n\n## User Profile\n\nWorks at night.\n\n## What's in Memory\n\n- see MEMORY.md\n"
+    put(folder / "memory_summary.md", summary)
+    put(
+        folder / "MEMORY.md",
+        f"# Task Group: api\n\nscope: the API\napplies_to: cwd={other}; reuse_rule=always\n\n"
+        "## Task 1: fix, done\n\n### rollout_summary_files\n\n- rollout_summaries/a.md (cwd=x)\n\n"
+        "### keywords\n\n- alpha, beta\n\n## User preferences\n\n- wants short answers\n\n"
+        "## Reusable knowledge\n\n- the port is 8080\n",
+    )
+    put(folder / "raw_memories.md", "- raw\n")
+
+    memory("import", "--from", "codex")
+
+    listed = memory("approve")
+    assert "User Profile: Works at night." in listed
+    assert "User preferences: wants short answers" in listed
+    assert "Reusable knowledge: the port is 8080" in listed
+    assert len(listed.strip().splitlines()) == 3
+    assert "approved 2 of 2" in memory("approve", "--from", "codex", "--yes")
+    assert "approved 1 of 1" in memory("--cwd", str(other), "approve", "--from", "codex", "--yes")
+    assert "8080" in memory("--cwd", str(other), "show")
+    assert "8080" not in memory("show")
+
+
+AGENT_FILE = {
+    "agents": [{"id": "agent-0", "block_ids": ["b0", "b1", "b2"]}],
+    "blocks": [
+        {"id": "b0", "label": "persona", "value": "I am Sam."},
+        {"id": "b1", "label": "human", "value": "Name: Ann\n\nLikes Rust", "limit": 5000},
+        {"id": "b2", "label": "team", "value": "- ships on Thursdays"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [AGENT_FILE, {"core_memory": AGENT_FILE["blocks"]}, AGENT_FILE["blocks"]],
+    ids=["agent file", "first agent file", "blocks"],
+)
+def test_letta_s_blocks_are_entries_and_its_persona_is_left_out_by_name(home, memory, document):
+    name = "agent.af" if isinstance(document, dict) else "blocks.json"
+    put(home / name, json.dumps(document))
+
+    told = memory("import", str(home / name))
+    listed = memory("approve")
+
+    assert "left out, block persona" in told
+    assert f"about the user, ~/{name}, block human:3 of Letta: Likes Rust" in listed
+    assert f"about the project, ~/{name}, block team:1 of Letta: ships on Thursdays" in listed
+
+
+def test_the_repository_of_a_letta_agent_is_read_file_by_file(home, memory):
+    folder = home / ".letta" / "agents" / "agent-1" / "memory"
+    head = "---\ndescription: who\n---\n\n"
+    put(folder / "system" / "human.md", f"{head}Likes Rust.\n")
+    put(folder / "system" / "persona.md", f"{head}I am Sam.\n")
+    put(folder / "reference" / "notes.md", f"{head}- ships on Thursdays\n")
+    put(folder / "skills" / "x" / "SKILL.md", f"{head}do this\n")
+    put(folder / ".git" / "x.md", "no\n")
+
+    memory("import", "--from", "letta")
+    listed = memory("approve")
+
+    assert "system/human.md:5 of Letta: Likes Rust." in listed
+    assert "reference/notes.md:5 of Letta: ships on Thursdays" in listed
+    assert len(listed.strip().splitlines()) == 2
+
+
+@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"results": rows, "count": 3}])
+def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
+    rows = [
+        {"id": "a-1", "memory": "Likes cricket", "user_id": "dev", "created_at": "2026-01-01"},
+        {"id": "a-2", "memory": "was away", "user_id": "dev", "expiration_date": "2020-01-01"},
+        {"id": "a-3", "memory": "deploys with flyctl", "agent_id": "coder"},
+    ]
+    put(home / "mem0.json", json.dumps(wrap(rows)))
+
+    told = memory("import", str(home / "mem0.json"))
+    listed = memory("approve")
+
+    assert "left out, memory a-2: it expired on 2020-01-01" in told
+    assert "about the user, ~/mem0.json, memory a-1 of mem0: Likes cricket" in listed
+    assert "about the project, ~/mem0.json, memory a-3 of mem0: deploys with flyctl" in listed
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("broken.af", "{", "is no JSON"),
+        ("empty.af", "{}", "holds no memory blocks"),
+        ("latin.md", b"caf\xe9", "is not UTF-8"),
+        ("gone.md", None, "is not there"),
+    ],
+)
+def test_what_cannot_be_read_is_said_and_nothing_is_imported(home, memory, name, text, said):
+    file = home / name
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    assert said in memory("import", str(file), code=1)
+    assert not (home / ".kode" / "memory" / "proposed").exists()
+
+
+def test_a_name_in_an_export_cannot_draw_on_the_screen(home, memory):
+    rows = [{"id": "\x1b[31mred\n", "memory": "likes tabs"}]
+    put(home / "mem0.json", json.dumps(rows))
+
+    memory("import", str(home / "mem0.json"))
+
+    assert "memory 31mred of mem0: likes tabs" in memory("approve")

@@ -1,0 +1,170 @@
+"""Tool calls that a model wrote into its text. The replies in `weak_replies.jsonl` are those of a
+real model of 1.5 billion parameters behind a server that did not read its calls."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.contracts import Request, ToolSpec
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
+from kode.providers.written_calls import read_written_calls
+from kode.tools import BUILTIN
+
+DATA = Path(__file__).parent / "data"
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+
+
+def schema(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+TOOLS = {
+    tool.name: ToolSpec(name=tool.name, description="", parameters=tool.parameters())
+    for tool in BUILTIN
+} | {
+    "delegate_tasks": ToolSpec(
+        name="delegate_tasks", description="", parameters=schema("tasks", required=("tasks",))
+    ),
+    "memory": ToolSpec(
+        name="memory", description="", parameters=schema("action", "target", "content")
+    ),
+}
+ALL = tuple(TOOLS.values())
+ASKED = user_message("Do it.")
+READ = '{"name": "read_file", "arguments": {"path": "a.py"}}'
+
+
+def reply(text: str, *, stop: Any = "end") -> Message:
+    return Message(role="assistant", parts=(Text(text=text),), stop=stop)
+
+
+def read(
+    text: str, *before: Message, tools: tuple[ToolSpec, ...] = ALL, stop: Any = "end"
+) -> Message:
+    request = Request(system="", messages=(ASKED, *before), tools=tools)
+    return read_written_calls(reply(text, stop=stop), request)
+
+
+def made(message: Message) -> list[list[Any]]:
+    return [[call.name, json.loads(call.arguments)] for call in calls_of(message)]
+
+
+@pytest.mark.parametrize("one", lines("weak_replies.jsonl"), ids=lambda one: one["kind"])
+def test_a_recorded_reply_runs_as_meant_or_not_at_all(one: dict[str, Any]) -> None:
+    tools = tuple(TOOLS[name] for name in one["tools"] if name in TOOLS)
+
+    message = read(one["content"], tools=tools)
+
+    assert made(message) == one["meant"]
+    assert message.stop == ("tool_calls" if one["meant"] else "end")
+
+
+@pytest.mark.parametrize("one", lines("written_forms.jsonl"), ids=lambda one: one["form"])
+def test_a_call_in_any_usual_form_is_a_call(one: dict[str, Any]) -> None:
+    message = read(one["text"])
+
+    assert made(message) == one["meant"]
+    assert message.stop == "tool_calls"
+    assert text_of(message) + calls_of(message)[0].written == one["text"]
+    assert len({call.id for call in calls_of(message)}) == len(one["meant"])
+
+
+@pytest.mark.parametrize("one", lines("shown_calls.jsonl"), ids=lambda one: one["why"])
+def test_a_call_that_is_shown_is_an_answer(one: dict[str, Any]) -> None:
+    message = read(one["text"])
+
+    assert message == reply(one["text"])
+
+
+@pytest.mark.parametrize("one", lines("malformed_calls.jsonl"), ids=lambda one: one["why"])
+def test_what_looks_like_a_call_and_cannot_be_one_is_said_to_be_so(one: dict[str, Any]) -> None:
+    message = read(one["text"])
+
+    assert message == reply(one["text"], stop="malformed_call")
+
+
+@pytest.mark.parametrize("shown", [READ, json.dumps(json.loads(READ), indent=2)])
+def test_a_call_that_a_file_holds_is_quoted(shown: str) -> None:
+    numbered = "\n".join(f"{n}\t{line}" for n, line in enumerate(shown.splitlines(), 1))
+    call = ToolCall(id="c1", name="read_file", arguments='{"path": "call.json"}')
+    asked = Message(role="assistant", parts=(call,), stop="tool_calls")
+    result = ToolResult(call_id="c1", name="read_file", text=f"call.json\n{numbered}\n")
+    before = (asked, Message(role="tool", parts=(result,)))
+
+    fenced = f"```json\n{shown}\n```"
+    assert read(fenced, *before) == reply(fenced)
+    assert read(READ, user_message(f"What does {shown} mean?")) == reply(READ)
+    # The model itself may make the same call again.
+    again = Message(role="assistant", parts=(Text(text=READ),), stop="end")
+    assert made(read(READ, again))
+
+
+def test_nothing_is_read_where_calls_could_not_be_made() -> None:
+    native = Message(
+        role="assistant",
+        parts=(Text(text=READ), ToolCall(id="c1", name="todo", arguments="{}")),
+        stop="tool_calls",
+    )
+    request = Request(system="", messages=(ASKED,), tools=ALL)
+    held = Request(system="", messages=(ASKED,), tools=ALL, answer_schema={"type": "object"})
+
+    assert read_written_calls(native, request) is native
+    assert calls_of(read_written_calls(reply(READ), held)) == ()
+    assert calls_of(read(READ, tools=())) == ()
+    assert calls_of(read(READ, stop="refusal")) == ()
+
+
+def test_a_call_in_a_reply_that_was_cut_is_kept_as_cut() -> None:
+    message = read('{"name": "read_file", "arguments": {"path": "a.py"}', stop="length")
+
+    assert (made(message), message.stop) == ([["read_file", {"path": "a.py"}]], "length")
+    assert read('{"name": "read_file", "arg', stop="length").stop == "length"
+
+
+# ── what holds for every text ────────────────────────────────────────────────────────────────
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+wraps = st.sampled_from(
+    ["{}", "```json\n{}\n```", "<tool_call>\n{}\n</tool_call>", "<|python_tag|>{}", "[{}]"]
+)
+
+
+@given(values, st.text(min_size=1), wraps, st.booleans())
+def test_arguments_arrive_as_they_were_written(
+    value: Any, path: str, wrap: str, escaped: bool
+) -> None:
+    arguments = {"path": path, "extra": value}
+    text = json.dumps({"name": "read_file", "arguments": arguments}, ensure_ascii=escaped)
+
+    message = read(wrap.replace("{}", text))
+
+    assert made(message) == [["read_file", arguments]]
+
+
+@given(st.text(alphabet="abc XYZ.,:\n`", min_size=1), st.sampled_from(lines("written_forms.jsonl")))
+def test_with_words_behind_it_no_call_runs(words: str, one: dict[str, Any]) -> None:
+    if not any(character.isalpha() for character in words):
+        words += "x"
+    message = read(f"{one['text']}\n\nAnd {words}")
+
+    assert calls_of(message) == ()
+
+
+@given(st.text(), st.sampled_from(["", "{", "[", "```json\n{", "<tool_call>", "read_file("]))
+def test_any_text_is_an_answer_or_names_a_tool_on_offer(text: str, before: str) -> None:
+    message = read(before + text)
+
+    assert all(call.name in TOOLS for call in calls_of(message))
+    assert calls_of(message) or text_of(message) == before + text
