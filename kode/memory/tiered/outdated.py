@@ -12,6 +12,7 @@ from pathlib import Path
 from kode.errors import MemoryRefused
 from kode.memory import stale
 from kode.memory.history import Change, History
+from kode.memory.precedence import brings_newer
 from kode.memory.tiered.consolidate import covers
 from kode.memory.tiered.facts import TARGET_PATH, FactStore, shorten
 
@@ -41,7 +42,8 @@ class Outdated:
             if not is_said or not TARGET_PATH.fullmatch(change.target):
                 continue
             doubt = stale.doubt(change, self._project, today)
-            for text in set(change.after) - set(change.before):
+            stood = () if brings_newer(change) else change.before
+            for text in set(change.after) - set(stood):
                 if doubt is not None:
                     yield f"{doubt.mark}{_quoted(text)}"
                     continue
