@@ -17,11 +17,10 @@ from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.errors import LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Text, calls_of, results_of, text_of
-from kode.prompts import joined
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.plan import plan_in_force
-from kode.session.requests import Chain, keep_tools, request_entry
+from kode.session.requests import Chain, keep_tools, request_entry, system_text
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -63,7 +62,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
     context.sections = agent.render_system({"memory": injection.system})
-    context.system, context.memory = joined(context.sections), injection.system
+    context.system, context.memory = system_text(context.sections), injection.system
     context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
     context.pending_first_user = injection.first_user
     context.known_tokens = context.known_messages = 0

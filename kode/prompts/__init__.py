@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 FILES = Path(__file__).parent
-SECTIONS_APART = "\n\n"
 
 
 @cache
@@ -31,7 +30,7 @@ def system_sections(
     append: str,
 ) -> dict[str, str]:
     """The sections of the system prompt by name, rendered when a process opens a session and after
-    a compaction; `joined` makes it a text.
+    a compaction. They are joined by blank lines.
 
     `base` replaces kode's own text (`--system`); `late` are the sections that memory and extensions
     bring. Empty ones are left out. The order runs from what never changes to what changes most, so
@@ -45,11 +44,6 @@ def system_sections(
         "appended": append,
     }
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
-
-
-def joined(sections: Mapping[str, str]) -> str:
-    """The system prompt of these sections."""
-    return SECTIONS_APART.join(sections.values())
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:

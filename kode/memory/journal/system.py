@@ -32,6 +32,7 @@ from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder
+from kode.memory.stale import Doubt
 from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
@@ -272,6 +273,33 @@ class Journal(ProjectMemory):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]
         return "\n".join(lines) or f"{MEMORY} reads so already"
+
+    async def drop(self, id: str) -> str:
+        """Drops an update that waits for approval. Raises: MemoryRefused, StorageError,
+        BusyError."""
+        self._check_writable()
+        found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
+        async with locked(self.files.root):
+            return self._drop(f"approval/{found}.json")
+
+    def facts(self) -> list[lineage.Entry]:
+        """Every line of MEMORY.md but for its headings."""
+        lines = report.entries(self.files, self._memory())
+        target = self.folder.target(MEMORY)
+        return [one for one in lines if one.target == target and not one.text.startswith("#")]
+
+    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
+        """A line holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        author = self._confirming(doubt)
+        async with locked(self.files.root):
+            return self._report(self._committer.confirm(entry.key, author))
+
+    async def remove_entry(self, entry: lineage.Entry) -> str:
+        """Removes a line of MEMORY.md, by the person. Raises as `drop`."""
+        self._check_writable()
+        async with locked(self.files.root):
+            return self._report(self._committer.remove_line(entry.key, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

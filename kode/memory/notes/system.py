@@ -19,7 +19,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.base import Addition, BaseMemory, Waiting
+from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change, Who
@@ -275,6 +275,31 @@ class Notes(BaseMemory):
     async def approve(self, id: str) -> str:
         """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
         return self._report(await self.writer.approve(id))
+
+    def facts(self) -> list[Entry]:
+        """The notes but for those on what was done."""
+        notes = [note for note in self.store.everything() if note.kind in ("log", "rule")]
+        return pack.entries(notes)
+
+    def given(self) -> set[Place]:
+        return {("notes", id) for id in self._shown}
+
+    async def drop(self, id: str) -> str:
+        """Forgets a note that waits for approval; what it had replaced holds again. Raises:
+        MemoryRefused, StorageError, BusyError."""
+        self._check_writable()
+        found = only_waiting("note", (one.id for one in await self.waiting()), id)
+        return self._report(await self.writer.forget(found, bring_back=True, who="user"))
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A note holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Forgets a note, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.forget(entry.id, who="user"))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

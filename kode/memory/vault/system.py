@@ -21,6 +21,7 @@ from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
 from kode.memory.search import Finder
 from kode.memory.source import citing
+from kode.memory.stale import Doubt
 from kode.memory.stored import locked, may_name_a_file
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import (
@@ -208,6 +209,32 @@ class Vault(ProjectMemory):
         async with locked(self._pending.folder):
             self._pending.write(replace(pending, tainted=False, approved=True))
         return f"approved {found}: it is reflected on at the next start"
+
+    async def drop(self, id: str) -> str:
+        """Drops a task that waits for approval: it is not reflected on. Raises: MemoryRefused,
+        StorageError, BusyError."""
+        found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
+        async with locked(self._pending.folder):
+            return self._drop(f"pending/{found}.json")
+
+    def facts(self) -> list[Entry]:
+        """Every line of the facts but for headings."""
+        names = filter(is_facts, self.files.names())
+        found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
+        return [entry for entry in found if not entry.text.startswith("#")]
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A line holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes a line of the facts, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        author = self._author("user")
+        return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
 
     def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
