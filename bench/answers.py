@@ -28,8 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -185,23 +184,16 @@ class Place:
     def holds(self, system: str, value: str) -> bool:
         return value in self.run("memory", "--memory", system, "export")
 
-    @contextmanager
-    def branch(self) -> Iterator["Place"]:
-        """The same with a copy of all that kode keeps, which is thrown away."""
-        with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-            home = Path(folder) / "kode-home"
-            shutil.copytree(self.kode_home, home)
-            yield Place(project=self.project, kode_home=home, model=self.model)
 
-
-@contextmanager
-def fresh_place(model: Model) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        project, kode_home = Path(folder) / "home/project", Path(folder) / "kode-home"
-        project.mkdir(parents=True)
-        kode_home.mkdir()
-        (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
-        yield Place(project=project, kode_home=kode_home, model=model)
+def fresh_place(folder: Path, model: Model) -> Place:
+    """A project and a home of kode in which nothing has happened. The same folder serves one case
+    after the other: its path is in the prompt, and a server keeps what it has read of one."""
+    project, kode_home = folder / "home/project", folder / "kode-home"
+    for each in (project, kode_home):
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir(parents=True)
+    (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
+    return Place(project=project, kode_home=kode_home, model=model)
 
 
 def add_distractors(place: Place, system: str, others: Sequence[Fact]) -> None:
@@ -269,14 +261,13 @@ def ask(place: Place, system: str, condition: str, fact: Fact) -> dict[str, Any]
 
 
 def case(
-    model: Model, key: str, system: str, condition: str, fact: Fact, others: Sequence[Fact]
+    place: Place, key: str, system: str, condition: str, fact: Fact, others: Sequence[Fact]
 ) -> Outcome:
-    """One fact under one condition, in a home of its own."""
-    with fresh_place(model) as place:
-        prepare(place, system, condition, fact, others)
-        remembers = condition in IN_MEMORY
-        kept = place.holds(system, fact.value) if remembers else None
-        result = ask(place, system, condition, fact)
+    """One fact under one condition."""
+    prepare(place, system, condition, fact, others)
+    remembers = condition in IN_MEMORY
+    kept = place.holds(system, fact.value) if remembers else None
+    result = ask(place, system, condition, fact)
     said = re.findall(r"[a-z]+", result["result"].lower())
     return Outcome(
         key=key,
@@ -307,14 +298,16 @@ def run_all(model: Model, options: argparse.Namespace) -> list[dict[str, Any]]:
     earlier = done_before(options.out)
     told, others = facts(options.facts, options.seed)
     rows = []
-    for index, fact in enumerate(told):
-        for system, condition in cases(options.systems, options.conditions):
-            key = f"{model.name} {options.seed} {index} {system} {condition}"
-            if key not in earlier:
-                outcome = case(model, key, system, condition, fact, others)
-                earlier[key] = keep(asdict(outcome), options.out)
-                _show(earlier[key])
-            rows.append(earlier[key])
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        for index, fact in enumerate(told):
+            for system, condition in cases(options.systems, options.conditions):
+                key = f"{model.name} {options.seed} {index} {system} {condition}"
+                if key not in earlier:
+                    place = fresh_place(Path(folder), model)
+                    outcome = case(place, key, system, condition, fact, others)
+                    earlier[key] = keep(asdict(outcome), options.out)
+                    _show(earlier[key])
+                rows.append(earlier[key])
     return rows
 
 
