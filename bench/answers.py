@@ -8,6 +8,7 @@
     --json
 
 told         a fact is told in one process, and asked about in another
+added        the person adds it with `kode memory add`: no model has to call a tool
 changed      it is told, then told otherwise, then asked about
 distractors  it is told, then 200 others of its kind come into memory, then it is asked about
 episode      it came up in a session of four turns, and nobody said to remember it
@@ -41,7 +42,9 @@ from bench.tasks.jail import environment
 from kode.registry import SYSTEMS
 from tests.scripted_server import ScriptedServer
 
-IN_MEMORY = ("told", "changed", "distractors", "episode")
+IN_MEMORY = ("told", "added", "changed", "distractors", "episode")
+TARGETS = {"tiered": "env", "vault": "project", "journal": "memory", "notes": "note"}
+"""Where `kode memory add` puts a fact."""
 WITHOUT = ("without", "notes file")
 DISTRACTORS = 200
 FACTS_AMONG_THEM = 20
@@ -242,6 +245,8 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
             place.say(system, correct(fact.sentence))
         case "episode":
             place.say(system, *episode(fact))
+        case "added":
+            place.run("memory", "--memory", system, "add", TARGETS[system], fact.sentence)
         case "notes file":
             notes = sorted([*others, fact], key=lambda each: each.thing)
             lines = "".join(f"- {each.sentence}\n" for each in notes)
