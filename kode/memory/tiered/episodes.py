@@ -15,7 +15,7 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
-from kode.memory.ask import MemoryModel, read_object
+from kode.memory.ask import MemoryModel, is_placeholder, read_object, says_something
 from kode.memory.base import only_waiting
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
@@ -44,7 +44,8 @@ what it says. Answer with one JSON object and nothing else:
 {"narrative": "what was asked, what was done, what was decided and why, how it ended; at most 120 \
 words, with the names of files, commands and errors that matter", "facts": ["one to three short \
 facts that will still be true and useful in a later session"]}
-Leave out secrets. Leave out anything about one moment only."""
+Leave out secrets, anything about one moment only, and what was only answered from memory: it is \
+remembered already."""
 
 MAX_NARRATIVE_CHARS = 2_000
 MAX_FACT_CHARS = 300
@@ -159,6 +160,18 @@ class EpisodeKeeper:
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
+
+    async def drop(self, session_id: str, author: Author) -> Outcome:
+        """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
+        waiting = [episode.session_id for episode in await self.waiting()]
+        found = only_waiting("episode", waiting, session_id)
+        async with self.files.lock():
+            text = self.files.text(found)
+            change = self._history.record(
+                author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,)
+            )
+            self.files.remove(found)
+        return Outcome(line=f"dropped episode {found}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
@@ -329,7 +342,8 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     """Narrative and facts in a model's answer; an answer in plain prose is the narrative."""
     found = read_object(answer, ("narrative", "facts"))
     if found is None or not isinstance(found.value.get("narrative"), str):
-        prose = "" if answer.lstrip().startswith(("{", "[", "```")) else answer.strip()
+        is_prose = not answer.lstrip().startswith(("{", "[", "```"))
+        prose = answer.strip() if is_prose and not is_placeholder(answer, INSTRUCTIONS) else ""
         return _cut(prose, MAX_NARRATIVE_CHARS), []
     if not found.complete and "facts" not in found.value:
         return "", []  # cut off in the middle of the narrative
@@ -337,9 +351,12 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     texts = [str(fact).strip() for fact in facts] if isinstance(facts, list) else []
     if not found.complete:
         texts = texts[:-1]  # the last one may be half a fact
-    kept = [" ".join(text.split()) for text in texts if text]
-    narrative = _cut(found.value["narrative"].strip(), MAX_NARRATIVE_CHARS)
-    return narrative, [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    kept = [" ".join(text.split()) for text in texts if says_something(text, INSTRUCTIONS)]
+    narrative = found.value["narrative"].strip()
+    if is_placeholder(narrative, INSTRUCTIONS):
+        return "", []
+    facts = [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    return _cut(narrative, MAX_NARRATIVE_CHARS), facts
 
 
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
