@@ -143,6 +143,16 @@ class History:
                 changes.append(change)
         return Tail(changes=tuple(changes), damaged=damaged)
 
+    def latest_between(self, since: str, until: str) -> Change | None:
+        """The newest change from one moment to another, both in UTC and ISO 8601, by the second;
+        None where there is none. Raises: StorageError."""
+        for change in filter(None, map(_read, self._lines_backwards())):
+            if change.at[:19] < since[:19]:
+                return None
+            if change.at[:19] <= until[:19]:
+                return change
+        return None
+
     def find(self, id: str) -> list[Change]:
         """The changes whose id begins with `id`, newest first. An exact id is the only match."""
         found: list[Change] = []

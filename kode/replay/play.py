@@ -6,7 +6,7 @@ the plan, files put back.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
@@ -28,6 +28,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
+from kode.extensions.skills import HEADING
 from kode.messages import Image, Text, Usage
 from kode.permissions.gate import PersonGate
 from kode.providers.models import info_of
@@ -173,6 +174,8 @@ class _Player:
     answers: Answers
     agent: Agent = field(init=False)
     """Of the process that is played."""
+    skills: tuple[str, ...] = ()
+    """As they were recorded; they lie outside the project."""
 
     async def play(self, turn: PastTurn) -> TurnEnded:
         """One turn, after what happened since the one before."""
@@ -206,7 +209,9 @@ class _Player:
     async def _begin_process(self, turn: PastTurn) -> None:
         """An agent of its own for each process: its prompt is rendered, no file was read yet."""
         first = not self.played.steps
-        self.agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
+        agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
+        self.skills = _skills_of(self.played.recording.entries[turn.begins]) or self.skills
+        self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
         self.context.specs = ()
         pending = self.context.pending_first_user
         await open_context(self.agent, self.context, "start" if first else "resume")
@@ -240,14 +245,14 @@ class _Player:
 
 
 def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
-    """What the person said, and what went with it, but for what memory added."""
+    """What the person said, and what went with it, but for what memory and kode itself added."""
     own = [p for p in prompt.parts if isinstance(p, Text) and not p.source]
     rest = [
         p
         for p in prompt.parts
         if isinstance(p, Text | Image)
         and p is not own[-1]
-        and not (isinstance(p, Text) and p.source == "memory")
+        and not (isinstance(p, Text) and p.source in ("memory", "opening"))
     ]
     return own[-1].text, rest
 
@@ -287,7 +292,6 @@ def _agent(
         agent,
         gate=ReplayGate(agent.gate, answers),
         tools=tuple(map(answers.tool, tools)),
-        render_system=_with_skills(agent, played),
         cost_usd=_cost(changes.live),
     )
     if config.diagnostics and agent.hooks is not None:
@@ -313,16 +317,11 @@ def _tools(
     return tuple((known or own).values())
 
 
-def _with_skills(agent: Agent, played: Played) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """The prompt of this kode, with the recorded list of skills."""
-    render, skills = agent.render_system, ""
-
-    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
-        nonlocal skills
-        skills = played.section_ahead("skills", skills)
-        return render({"skills": skills, **late})
-
-    return render_system
+def _skills_of(prompt: AnyEntry) -> tuple[str, ...]:
+    """The list of skills that went with a message."""
+    assert isinstance(prompt, MessageEntry)
+    parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
+    return tuple(part.text for part in parts if part.text.startswith(HEADING))
 
 
 def _cost(live: Live | None) -> Callable[[Usage], float | None]:
