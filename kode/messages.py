@@ -20,9 +20,9 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "memory", "attachment", "outside" (attached, from no folder of work),
-    "compaction", "note", "instructions" (of a skill or a command; they outlast a compaction).
-    Sent to the model all the same."""
+    while a turn runs; else "opening" (where kode works, what the project says), "memory",
+    "attachment", "outside" (attached, from no folder of work), "compaction", "note", "instructions"
+    (of a skill or a command; they outlast a compaction). Sent to the model all the same."""
     type: Literal["text"] = "text"
 
 
@@ -93,6 +93,11 @@ class Usage:
     """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
     """Input tokens written to the provider's cache (Anthropic bills them higher)."""
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Input tokens that were neither read from a cache nor written to one."""
+        return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

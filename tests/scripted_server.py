@@ -14,7 +14,7 @@ On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the 
 
 A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
 `script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
-regular expression is found in the text of a last message that is the user's.
+regular expression is found in the text of a last message that is the user's (`^`: a line of it).
 
     text, thinking     what is said
     calls              [{"name", "arguments": {...} or raw text, "id"?}]
@@ -80,6 +80,10 @@ class Recorded:
     body: bytes
     number: int = 0
     """From 1 over the server's life."""
+    cached: int | None = None
+    """Bytes of its beginning that the server had read before; None where it keeps nothing."""
+    usage: dict[str, int] = field(default_factory=dict)
+    """As it was reported, by kode's names."""
     at: float = field(default_factory=time.monotonic)
 
     @cached_property
@@ -92,7 +96,8 @@ class ScriptedServer:
     """Plays a script. As a context manager it serves from a thread of its own.
 
     `keep` limits how many of the latest requests are kept in `requests`; None keeps all.
-    `repeat_last` plays the last reply again and again once the script is through.
+    `repeat_last` plays the last reply again and again once the script is through. With
+    `prefix_cache` it counts tokens as a server that keeps what it has read: see `PrefixCache`.
     """
 
     def __init__(
@@ -102,16 +107,22 @@ class ScriptedServer:
         port: int = 0,
         keep: int | None = None,
         repeat_last: bool = False,
+        prefix_cache: bool = False,
     ) -> None:
         self.script = script
         self.port = port
         self.repeat_last = repeat_last
         self.requests: deque[Recorded] = deque(maxlen=keep)
+        self.questions: deque[Recorded] = deque(maxlen=keep)
+        """What was asked about the server itself: its models, its window."""
+        self.answers: dict[str, Any] = {}
+        """Path → what is answered there, instead of what the script says."""
         self.count = 0
         self.open_connections = 0
         self.disconnects = 0
         """Connections that the client closed before its answer was whole."""
         self.next_reply = 0
+        self.cache = PrefixCache() if prefix_cache else None
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -163,7 +174,9 @@ class ScriptedServer:
         if callable(self.script):
             return self.script(request.json)
         for reply in self.script:
-            if "match" in reply and re.search(reply["match"], last_user_text(request.json)):
+            if "match" in reply and re.search(
+                reply["match"], last_user_text(request.json), re.MULTILINE
+            ):
                 return reply
         ordered = [reply for reply in self.script if "match" not in reply]
         if self.next_reply >= len(ordered):
@@ -198,6 +211,44 @@ class ScriptedServer:
             if time.monotonic() > deadline:
                 raise AssertionError(f"the scripted server did not see {what} in {timeout_s} s")
             time.sleep(0.002)
+
+
+class PrefixCache:
+    """What a server has read of each model's requests, in the order it reads them. Of a new one
+    the longest beginning that any of them had costs it nothing."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, list[bytes]] = {}
+
+    def take(self, request: Recorded) -> int:
+        """How many bytes of a request's beginning were read before; it is kept for the next."""
+        text, earlier = read_in_order(request), self._read.setdefault(request.json["model"], [])
+        cached = max((common_bytes(text, one) for one in earlier), default=0)
+        earlier.append(text)
+        return cached
+
+    def forget(self) -> None:
+        """As when it has not been asked for a while."""
+        self._read.clear()
+
+
+def common_bytes(one: bytes, other: bytes) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def read_in_order(request: Recorded) -> bytes:
+    """What the model reads of a request: with Anthropic the tools first, with others the system
+    prompt. Marks for the cache are no part of it."""
+    body = request.json
+    messages, tools = list(body.get("messages", ())), body.get("tools", [])
+    if is_anthropic(request):
+        parts = [tools, body.get("system", []), *messages]
+    else:
+        system = [messages.pop(0)] if messages and messages[0]["role"] == "system" else []
+        parts = [system, tools, *messages]
+    text = "\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
+    return text.replace(', "cache_control": {"type": "ephemeral"}', "").encode()
 
 
 class Connection(asyncio.Protocol):
@@ -251,11 +302,12 @@ class Connection(asyncio.Protocol):
         method, path, *_ = lines[0].split(" ")
         self.server.count += 1
         request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
-        self.server.requests.append(request)
+        asks_model = method == "POST" and not request.path.startswith("/api/")
+        (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
     def _answer(self, request: Recorded) -> None:
-        fixed = fixed_answer(request)
+        fixed = self.server.answers.get(request.path) or fixed_answer(request)
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
@@ -267,6 +319,8 @@ class Connection(asyncio.Protocol):
             reply = self.server.choose(request)
         except Exception as error:  # a script function's bug must not hang the test
             reply = {"error": {"status": 500, "text": f"the script failed: {error!r}"}}
+        if self.server.cache is not None:
+            request.cached = self.server.cache.take(request)
         if is_plain(reply):
             self.transport.write(plain_response(request, reply))
             return
@@ -595,8 +649,15 @@ def pieces(text: str) -> Iterator[str]:
 def usage_of(request: Recorded, reply: Reply) -> dict[str, int]:
     said = len(reply.get("text", "")) + len(reply.get("thinking", ""))
     said += sum(len(arguments_text(call)) + 20 for call in reply.get("calls", ()))
-    estimate = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
-    return {"cached_tokens": 0, "cache_write_tokens": 0, **estimate, **reply.get("usage", {})}
+    counted = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
+    counted |= {"cached_tokens": 0, "cache_write_tokens": 0}
+    if request.cached is not None:
+        counted["input_tokens"] = len(read_in_order(request)) // 4
+        counted["cached_tokens"] = request.cached // 4
+        if is_anthropic(request):
+            counted["cache_write_tokens"] = counted["input_tokens"] - counted["cached_tokens"]
+    request.usage = counted | reply.get("usage", {})
+    return request.usage
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kode import images, paths
 from kode.assembly import (
     cost_function,
+    learn_window,
     make_agent,
     make_delegation,
     make_memory_context,
@@ -66,6 +67,7 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.conversation.memory import Review
     from kode.subagents.channel import Delegation
 
 
@@ -237,6 +239,7 @@ class Conversation:
             skill of that name that has changed since it was approved; UserError when a hook refuses
             the message, or the prompt of a server needs more words; ServerError.
         """
+        await learn_window(self.config, self.agent.provider)
         await self.open()
         if self.unread_results:
             await self._read_late_results()
@@ -524,6 +527,13 @@ class Conversation:
                 return "No request was answered in this session yet."
             return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
+
+    async def memory_review(self) -> "Review":
+        """What waits in memory for the person's judgment. Raises KodeError."""
+        from kode.conversation.memory import Review
+
+        await self.open()
+        return Review(self.agent.memory)
 
     async def close(self) -> None:
         """Ends the session: memory takes in what was said, within its deadline, and what it cannot
