@@ -205,13 +205,15 @@ class ReadObject:
 def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
     or lists; what else the object holds is kept as it is."""
-    for view in _views(answer):
-        value = broken_json.whole(view)
-        if isinstance(value, dict):
+    objects = [one for one in map(broken_json.whole, _views(answer)) if isinstance(one, dict)]
+    for value in objects:
+        if any(name in value for name in fields):
             return ReadObject(value=value, how="whole", complete=True)
     for value, _ in _values(answer, "{"):
         if any(name in value for name in fields):
             return ReadObject(value=value, how="inside", complete=True)
+    if objects:
+        return ReadObject(value=objects[0], how="whole", complete=True)
     text = without_fences(answer)
     found = _fields(text, fields)
     if len(found) == len(fields):

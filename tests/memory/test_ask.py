@@ -91,6 +91,7 @@ def test_a_short_text_is_not_cut():
         ('{"narrative": "n", "facts": ["a"]}', "whole"),
         ('```json\n{"narrative": "n", "facts": ["a"]}\n```', "whole"),
         ('Here it is:\n{"narrative": "n", "facts": ["a"]}\nHope it helps {smile}', "inside"),
+        ('{"name": "note", "arguments": {"narrative": "n", "facts": ["a"]}}', "inside"),
         ('"narrative": "n",\n"facts": ["a"]', "fields"),
         ("{'narrative': 'n', 'facts': ['a'],}", "repaired"),
     ],
