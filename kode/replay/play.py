@@ -18,6 +18,7 @@ from kode.assembly import (
     of_session,
     open_sandbox,
     open_workplace,
+    shorten,
 )
 from kode.config import Config
 from kode.contracts import InjectReason, ModelInfo, PermissionMode, Tool
@@ -56,7 +57,7 @@ from kode.session.entries import (
 )
 from kode.session.plan import write_plan
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 
 MANY_STEPS = 1_000_000
 """The record says when a turn of its own ends."""
@@ -174,8 +175,9 @@ class _Player:
         self.agent.seen_files.clear()
         tools = _tools(self.config, self.agent, self.context.session, self.played.recording, turn)
         self.skills = _skills_of(self.played.recording.entries[turn.begins]) or self.skills
+        builtin = {tool.name for tool in BUILTIN} & {tool.name for tool in tools}
         self.agent = replace(
-            self.agent,
+            shorten(self.agent, self.config) if builtin <= {*SMALL} else self.agent,
             tools=tuple(map(self.answers.tool, tools)),
             opening=lambda window: (*self.skills, *self.opening(window)),
         )
