@@ -67,6 +67,8 @@ T = TypeVar("T")
 
 SIZES = (30, 300)
 BASELINES = ("none", "files", "window")
+LIMITS = {"facts_limit_user": 1500, "facts_limit_env": 2500}
+"""Characters of tiered's files; `--systems "tiered*4"` lives with four times as many."""
 LOOK_UPS = 3
 """Calls of tools that the model makes for one question."""
 CONFLICTING, CONFLICT_QUESTIONS = 240, 60
@@ -191,7 +193,11 @@ class Life:
             plain = {"none": NullMemory(), "files": self._files, "window": self._window}
             return plain[self._name]
         # Searches are judged by their ranked order, without a model.
-        return make_system(MemoryConfig(system=self._name, llm_search=False))
+        name, _, times = self._name.partition("*")
+        limits = {of: int(times or 1) * most for of, most in LIMITS.items()}
+        return make_system(
+            MemoryConfig.model_validate({"system": name, "llm_search": False} | limits)
+        )
 
     def _context(self, session: Session) -> MemoryContext:
         return MemoryContext(
@@ -234,10 +240,12 @@ class Life:
         if said.kind in ("observed", "moved", "shifted"):
             self._write_code(said)
         self._truth.hear(said)
+        if said.kind in ("told", "changed", "passing"):
+            self._reader.hear(fact.key, fact)
+        if said.kind in ("forget", "moved"):
+            self._reader.hear(fact.key, None)
         if said.kind in ("moved", "shifted"):
             return "Done."
-        if said.kind in ("told", "changed", "passing", "forget"):
-            self._reader.hear(fact.key, None if said.kind == "forget" else fact)
         await figures.timed(self._hands.keep(said, fact, self._at))
         begins = {"misread": READ, "observed": READ, "page": PAGE}.get(said.kind)
         return f"{begins}{fact.text}." if begins else "Done."

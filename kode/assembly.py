@@ -82,12 +82,7 @@ other secrets are never among them unasked."""
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     """The chosen provider; its SDK is imported with the first request. Raises: ConfigError."""
-    overrides: dict[str, dict[str, float | int]] = {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
-    }
+    overrides = given_prices(config)
     row = provider_row(choice.name)
     model = choice.model or (row.default_model if row else "")
     if config.context.window is not None:
@@ -104,6 +99,16 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
     )
+
+
+def given_prices(config: Config) -> dict[str, dict[str, float | int]]:
+    """The prices of the settings, as `models.info_of` takes them."""
+    return {
+        model: {
+            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
+        }
+        for model, price in config.prices.items()
+    }
 
 
 async def learn_window(config: Config, provider: Provider) -> None:

@@ -94,6 +94,11 @@ class Usage:
     cache_write_tokens: int = 0
     """Input tokens written to the provider's cache (Anthropic bills them higher)."""
 
+    @property
+    def uncached_tokens(self) -> int:
+        """Input tokens that were neither read from a cache nor written to one."""
+        return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,

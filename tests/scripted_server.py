@@ -79,6 +79,10 @@ class Recorded:
     body: bytes
     number: int = 0
     """From 1 over the server's life."""
+    cached: int | None = None
+    """Bytes of its beginning that the server had read before; None where it keeps nothing."""
+    usage: dict[str, int] = field(default_factory=dict)
+    """As it was reported, by kode's names."""
     at: float = field(default_factory=time.monotonic)
 
     @cached_property
@@ -91,7 +95,8 @@ class ScriptedServer:
     """Plays a script. As a context manager it serves from a thread of its own.
 
     `keep` limits how many of the latest requests are kept in `requests`; None keeps all.
-    `repeat_last` plays the last reply again and again once the script is through.
+    `repeat_last` plays the last reply again and again once the script is through. With
+    `prefix_cache` it counts tokens as a server that keeps what it has read: see `PrefixCache`.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class ScriptedServer:
         port: int = 0,
         keep: int | None = None,
         repeat_last: bool = False,
+        prefix_cache: bool = False,
     ) -> None:
         self.script = script
         self.port = port
@@ -115,6 +121,7 @@ class ScriptedServer:
         self.disconnects = 0
         """Connections that the client closed before its answer was whole."""
         self.next_reply = 0
+        self.cache = PrefixCache() if prefix_cache else None
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -205,6 +212,44 @@ class ScriptedServer:
             time.sleep(0.002)
 
 
+class PrefixCache:
+    """What a server has read of each model's requests, in the order it reads them. Of a new one
+    the longest beginning that any of them had costs it nothing."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, list[bytes]] = {}
+
+    def take(self, request: Recorded) -> int:
+        """How many bytes of a request's beginning were read before; it is kept for the next."""
+        text, earlier = read_in_order(request), self._read.setdefault(request.json["model"], [])
+        cached = max((common_bytes(text, one) for one in earlier), default=0)
+        earlier.append(text)
+        return cached
+
+    def forget(self) -> None:
+        """As when it has not been asked for a while."""
+        self._read.clear()
+
+
+def common_bytes(one: bytes, other: bytes) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def read_in_order(request: Recorded) -> bytes:
+    """What the model reads of a request: with Anthropic the tools first, with others the system
+    prompt. Marks for the cache are no part of it."""
+    body = request.json
+    messages, tools = list(body.get("messages", ())), body.get("tools", [])
+    if is_anthropic(request):
+        parts = [tools, body.get("system", []), *messages]
+    else:
+        system = [messages.pop(0)] if messages and messages[0]["role"] == "system" else []
+        parts = [system, tools, *messages]
+    text = "\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
+    return text.replace(', "cache_control": {"type": "ephemeral"}', "").encode()
+
+
 class Connection(asyncio.Protocol):
     """One keep-alive connection."""
 
@@ -273,6 +318,8 @@ class Connection(asyncio.Protocol):
             reply = self.server.choose(request)
         except Exception as error:  # a script function's bug must not hang the test
             reply = {"error": {"status": 500, "text": f"the script failed: {error!r}"}}
+        if self.server.cache is not None:
+            request.cached = self.server.cache.take(request)
         if is_plain(reply):
             self.transport.write(plain_response(request, reply))
             return
@@ -600,8 +647,15 @@ def pieces(text: str) -> Iterator[str]:
 def usage_of(request: Recorded, reply: Reply) -> dict[str, int]:
     said = len(reply.get("text", "")) + len(reply.get("thinking", ""))
     said += sum(len(arguments_text(call)) + 20 for call in reply.get("calls", ()))
-    estimate = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
-    return {"cached_tokens": 0, "cache_write_tokens": 0, **estimate, **reply.get("usage", {})}
+    counted = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
+    counted |= {"cached_tokens": 0, "cache_write_tokens": 0}
+    if request.cached is not None:
+        counted["input_tokens"] = len(read_in_order(request)) // 4
+        counted["cached_tokens"] = request.cached // 4
+        if is_anthropic(request):
+            counted["cache_write_tokens"] = counted["input_tokens"] - counted["cached_tokens"]
+    request.usage = counted | reply.get("usage", {})
+    return request.usage
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:

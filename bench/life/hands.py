@@ -74,24 +74,18 @@ class Hands:
 
     async def _keep_tiered(self, said: Said, fact: Fact) -> None:
         target = {"target": fact.about}
-        old = await self._entry_of(fact.key, said)
+        old = await self._entry_of(fact)
         if said.kind == "forget":
             if old is None:
                 return
-            entry, value = old
-            parts = [part for part in entry.split("; ") if value not in values(part)]
-            if parts:
-                rest = "; ".join(parts)
-                await self._tiered(fact, action="replace", old_text=entry, content=rest, **target)
-            else:
-                await self._tiered(fact, action="remove", old_text=entry, **target)
+            await self._tiered(fact, action="remove", old_text=old, **target)
             return
         terms = {"source": fact.source} if fact.source else {}
         terms |= {"until": fact.until} if fact.until else {}
         if old is not None and said.noticed:
-            entry, value = old
-            content = re.sub(rf"\b{value}\b", fact.value, entry)
-            await self._tiered(fact, action="replace", old_text=entry, content=content, **target)
+            await self._tiered(
+                fact, action="replace", old_text=old, content=fact.text, **target, **terms
+            )
             return
         for attempt in range(MOST_REMOVED + 2):
             try:
@@ -122,16 +116,12 @@ class Hands:
             rf"(?s)── {re.escape(label)} · [^\n]*\n(.*?)(?:\n\n──|\n</memory>)", text
         )
         entries = section[1].split("\n§\n") if section else []
-        return [re.sub(r"^\[may be stale: [^\]]*\] ", "", entry) for entry in entries]
+        return [re.sub(r"^(?:\[[^\]]*\] )*", "", entry) for entry in entries]
 
-    async def _entry_of(self, key: tuple[str, str], said: Said) -> tuple[str, str] | None:
-        """The entry about the same thing, with the value that it has there."""
-        assert said.fact is not None
-        for entry in await self._entries(said.fact.about):
-            for value in values(entry):
-                if self._facts.get(value) is not None and self._facts[value].key == key:
-                    return entry, value
-        return None
+    async def _entry_of(self, fact: Fact) -> str | None:
+        """The entry about the same thing."""
+        entries = await self._entries(fact.about)
+        return next((entry for entry in entries if self._is_about(fact.key, entry)), None)
 
     # ── vault ────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ Its prompts are told apart by the system text that memory gives with them.
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.life.reader import facts_in
 from bench.life.story import Fact
@@ -45,7 +45,7 @@ class Mind:
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self.calls += 1
         if system == SHORTEN:
-            return json.dumps(list(self._shortened(_numbered(prompt))))
+            return json.dumps(self._shortened(_numbered(prompt)))
         if system == EPISODE:
             said = self._said(prompt)
             facts = [fact.text for how, fact in said if how in NEWS and not fact.until]
@@ -102,12 +102,13 @@ class Mind:
         return list(dict.fromkeys(found))
 
     def _narrative(self, transcript: str) -> str:
-        """What a note says: the work, what was told and read, what was asked and answered."""
+        """What a note says: the work, what was told and read. What was answered from memory it
+        leaves out, as memory asks it to."""
         work = re.findall(r"(?m)^User: ((?:\w+ )+the [\w ]+ of \w+)", transcript)
         parts = [f"Worked on: {', '.join(work)}."] if work else []
-        words = {"told": "The user said: ", "read": READ, "answered": "Asked, and answered: "}
+        words = {"told": "The user said: ", "read": READ}
         for how, fact in self._said(transcript):
-            if not fact.until:
+            if how in NEWS and not fact.until:
                 parts.append(f"{words[how]}{fact.text}.")
         return " ".join(parts) or "Questions."
 
@@ -139,17 +140,10 @@ class Mind:
 
     # ── consolidating ────────────────────────────────────────────────────────────────────────
 
-    def _shortened(self, entries: Sequence[str]) -> Iterator[str]:
-        """Entries about one subject as one, which names it once where a sentence begins with it."""
-        groups: dict[str, list[str]] = {}
-        for entry in entries:
-            subjects = {fact.key[0] for fact in facts_in(entry, self._facts)}
-            groups.setdefault(subjects.pop() if len(subjects) == 1 else entry, []).append(entry)
-        for about, group in groups.items():
-            first, *others = dict.fromkeys(part for entry in group for part in entry.split("; "))
-            yield "; ".join(
-                [first, *(part.removeprefix(f"The {about} service ") for part in others)]
-            )
+    def _shortened(self, entries: Sequence[str]) -> list[str]:
+        """Each fact once: there is nothing shorter that could still be replaced by itself."""
+        once = {tuple(facts_in(entry, self._facts)) or entry: entry for entry in entries}
+        return list(once.values())
 
 
 def _numbered(prompt: str) -> list[str]:

@@ -24,7 +24,7 @@ _DATED = re.compile(
     r"|\[\w{16}\] \([^)]*?(\d{4}-\d\d-\d\d)\)"  # a note with its id
 )
 _UNDATED = ("──", "<", "[", "§")
-STALE = "may be stale"
+STALE = ("may be stale", "not settled")
 SUPERSEDED = "superseded by"
 
 
@@ -80,10 +80,10 @@ class Reader:
             if outside or PAGE in line:
                 continue
             days = _UNTIL.findall(line)
-            before, superseded, _ = line.partition(SUPERSEDED)
-            old = {fact.value for fact in facts_in(before, self._facts)} if superseded else set()
+            before, superseded, after = line.partition(SUPERSEDED)
+            old = set(values(before)) - set(values(after)) if superseded else set()
             for fact in facts_in(line, self._facts):
-                marked = STALE in line or fact.value in old
+                marked = any(mark in line for mark in STALE) or fact.value in old
                 seen = Seen(fact=fact, at=at, marked=marked, until=days[0] if days else "")
                 self._seen.setdefault(fact.key, []).append(seen)
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "replay": ("kode.cli.commands.replay", "play a session again, or on from one of its steps"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
+    "cost": ("kode.cli.commands.cost", "what requests took and cost, and why a cache was lost"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),

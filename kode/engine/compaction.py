@@ -5,6 +5,7 @@ The lists are made from the whole session, so that nothing fades from one compac
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
@@ -199,7 +200,10 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
             continue
         calls |= {call.id: call for call in calls_of(entry)}
         if what := _what(entry, calls):
-            lines.append(f"{entry.id}: {what} ({tokens_of(entry):,} tokens)")
+            # The opening is sent again with the note.
+            own = tuple(p for p in entry.parts if getattr(p, "source", "") != "opening")
+            tokens = tokens_of(replace(entry, parts=own))
+            lines.append(f"{entry.id}: {what} ({tokens:,} tokens)")
     return tuple(lines)
 
 

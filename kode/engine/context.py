@@ -19,11 +19,10 @@ from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Part, Text, calls_of, results_of, text_of
-from kode.prompts import joined
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.plan import plan_in_force
-from kode.session.requests import Chain, keep_tools, request_entry
+from kode.session.requests import Chain, keep_tools, request_entry, system_text
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -52,6 +51,8 @@ class Context:
     specs: tuple[ToolSpec, ...] = ()
     opening: tuple[str, ...] = ()
     """The sections that the messages must hold; see `missing_opening`."""
+    opened: Sequence[Message] | None = None
+    """The messages that hold them: a list that stays the same until the session's past changes."""
     pending_first_user: str = ""
     """Memory's text that goes before the next user message."""
     known_tokens: int = 0
@@ -69,12 +70,10 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
     context.sections = agent.render_system({"memory": injection.system})
-    context.system, context.memory = joined(context.sections), injection.system
-    context.specs = context.specs or tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
-        for t in agent.tools
-    )
+    context.system, context.memory = system_text(context.sections), injection.system
+    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
+    context.opened = None
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:
         context.session.append(SystemEntry(text=context.system, reason=reason))
@@ -87,8 +86,11 @@ def _opening(agent: Agent) -> tuple[str, ...]:
 def missing_opening(context: Context) -> tuple[Text, ...]:
     """The sections of the opening that the messages do not hold, for the next message: of a new
     session all; later those that have changed since, so that what was sent stays as it was."""
+    messages = context.session.messages
+    if messages is context.opened:
+        return ()
     held: dict[str, str] = {}
-    for message in reversed(context.session.messages):
+    for message in reversed(messages):
         # They are always the first parts of their message.
         for part in takewhile(_is_opening, message.parts):
             assert isinstance(part, Text)

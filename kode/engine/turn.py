@@ -166,6 +166,7 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     parts = (*missing_opening(run.context), *memory, *attachments, Text(text=text))
     session.append_message(Message(role="user", parts=parts))
+    run.context.opened = session.messages
     run.recorded = True
 
 

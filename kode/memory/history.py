@@ -19,7 +19,13 @@ from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
 
 ORIGINS_LOOKED_THROUGH = 2_000
-_TERMS = (b'"source_hash": ', b'"until": ', b'"undoes": ')
+_TERMS = (
+    b'"source_hash": ',
+    b'"since": ',
+    b'"until": ',
+    b'"undoes": ',
+    b'"kind": "confirm"',
+)
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -45,6 +51,8 @@ class Author:
     it was imported from."""
     source_hash: str = ""
     """Of those lines as they were; "" where the source is no code."""
+    since: str = ""
+    """From when it holds: a version or a day, as it was given."""
     until: str = ""
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
@@ -74,6 +82,7 @@ class Change:
     words: str = ""
     source: str = ""
     source_hash: str = ""
+    since: str = ""
     until: str = ""
     batch: str = ""
     redacted: bool = False
@@ -157,12 +166,17 @@ class History:
         return (change for change in self._in_effect(system) if not change.undoes)
 
     def in_terms(self, system: str) -> Iterator[Change]:
-        """The changes in effect that rest on code or hold until a day, newest first. Other lines
-        are not parsed: it is asked for whenever memory is shown to a model."""
+        """The changes in effect that rest on code or hold for a time, and those that say that an
+        entry holds, newest first. Other lines are not parsed: it is asked for whenever memory is
+        shown to a model."""
         lines = self._lines_with(_TERMS)
         changes = (change for change in map(_read, lines) if change and change.system == system)
         standing = _not_undone(changes)
-        return (change for change in standing if change.source_hash or change.until)
+        return (
+            change
+            for change in standing
+            if change.source_hash or change.since or change.until or change.kind == "confirm"
+        )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
         """The changes in effect that found or left exactly this text, newest first. Other lines are
@@ -182,6 +196,13 @@ class History:
     def batch(self, system: str, batch: str) -> list[Change]:
         """The undos that were made together and are in effect, newest first."""
         return [change for change in self._in_effect(system) if batch and change.batch == batch]
+
+    def of_session(self, system: str, session: str) -> Iterator[Change]:
+        """The changes in effect that were made in a session, newest first. Other lines are not
+        parsed."""
+        lines = self._lines_with((f'"session": {json.dumps(session)}'.encode(), b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        return (change for change in _not_undone(changes) if change.session == session)
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key, among the last 2,000."""

@@ -126,7 +126,7 @@ class Proposals(WaitingFolder[Proposal]):
                 author = Author(who="import", source=proposal.source, batch=proposal.batch)
                 self._put("import", proposal, author)
 
-    async def drop(self, batch: str, author: Author) -> int:
+    async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
         BusyError."""
         waiting = {f"proposed/{one.id}" for one in self.all() if one.batch == batch}
@@ -170,6 +170,23 @@ class Proposals(WaitingFolder[Proposal]):
             batch=proposal.batch,
         )
 
+    async def drop(self, id: str) -> Outcome:
+        """Drops a proposal, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        proposal = self.read(only_waiting("proposal", self.ids(), id))
+        if proposal is None:
+            raise MemoryRefused(f"The proposal {id} cannot be read any more.")
+        async with locked(self.folder):
+            change = self._history.record(
+                Author(who="user"),
+                SYSTEM,
+                "drop",
+                f"proposed/{proposal.id}",
+                before=(_row(proposal),),
+                reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
+            )
+            self.remove(proposal.id)
+        return Outcome(line=f"dropped {proposal.id}", change_id=change.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Drops a proposal, or restores one that an undo dropped.
 
@@ -192,17 +209,20 @@ class Proposals(WaitingFolder[Proposal]):
 
     def _put(self, kind: str, proposal: Proposal, author: Author) -> Change:
         """History first, then the file. Inside the lock."""
-        row = json.dumps(asdict(proposal), ensure_ascii=False)
         change = self._history.record(
             author,
             SYSTEM,
             kind,
             f"proposed/{proposal.id}",
-            after=(row,),
+            after=(_row(proposal),),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
         self.write(proposal)
         return change
+
+
+def _row(proposal: Proposal) -> str:
+    return json.dumps(asdict(proposal), ensure_ascii=False)
 
 
 def _waiting(proposal: Proposal) -> Waiting:

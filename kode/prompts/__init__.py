@@ -13,7 +13,6 @@ from pathlib import Path
 INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
 
 FILES = Path(__file__).parent
-SECTIONS_APART = "\n\n"
 
 
 @cache
@@ -26,7 +25,7 @@ def system_sections(
     *, base: str | None, append: str, late: Mapping[str, str], small: bool = False
 ) -> dict[str, str]:
     """The sections of the system prompt by name, rendered when a process opens a session and after
-    a compaction; `joined` makes it a text.
+    a compaction. They are joined by blank lines.
 
     `base` replaces kode's own text (`--system`), which is a short one with `small`; `late` are the
     sections that memory brings. Empty ones are left out. Nothing else depends on the folder or the
@@ -36,11 +35,6 @@ def system_sections(
     own = template("system_small" if small else "system")
     sections = {"kode": own if base is None else base, "appended": append, **late}
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
-
-
-def joined(sections: Mapping[str, str]) -> str:
-    """The system prompt of these sections."""
-    return SECTIONS_APART.join(sections.values())
 
 
 def opening_sections(

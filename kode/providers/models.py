@@ -223,9 +223,8 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
         return None
     cached_price = info.input_price if info.cached_price is None else info.cached_price
     write_price = info.input_price if info.cache_write_price is None else info.cache_write_price
-    plain = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
     dollars_per_million = (
-        plain * info.input_price
+        usage.uncached_tokens * info.input_price
         + usage.cached_tokens * cached_price
         + usage.cache_write_tokens * write_price
         + usage.output_tokens * info.output_price

@@ -12,7 +12,7 @@ from kode.errors import ContextOverflow, KodeError, ProviderError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
 from kode.prompts import compaction_prompt
-from kode.replay.recording import PastTurn, Recording, sections_of
+from kode.replay.recording import PastTurn, Recording
 from kode.replay.same import Difference, Form
 from kode.session import log
 from kode.session.entries import (
@@ -28,6 +28,7 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.log import Session
+from kode.session.requests import sections_of
 
 SAID_CHARS = 60
 _SUMMARY_BEGINS = 40
@@ -144,12 +145,12 @@ class Played:
     def section_ahead(self, name: str, otherwise: str) -> str:
         """A section of the system prompt that the next recorded request has; `otherwise` where it
         is the one of the request before."""
-        text = ""
+        text = self._then.system
         for entry in self.recording.entries[self.at :]:
             if isinstance(entry, SystemEntry):
                 text = entry.text
             if isinstance(entry, RequestEntry) and entry.purpose == "turn":
-                known = entry.system is not None and text
+                known = entry.system is not None and bool(text)
                 return sections_of(text, entry).get(name, "") if known else otherwise
         return otherwise
 

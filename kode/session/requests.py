@@ -17,10 +17,12 @@ from pathlib import Path
 from kode import paths
 from kode.contracts import Provider, Request, ToolSpec
 from kode.credentials import redact
-from kode.messages import Message
+from kode.messages import Image, Message, Part
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import PartDigest, RequestEntry
 from kode.session.masking import masked
+
+_APART = "\n\n"
 
 MAX_KEPT_MB = 64
 """Of tools' texts, over all sessions; the oldest go first."""
@@ -37,13 +39,17 @@ def text_bytes(text: str) -> bytes:
 
 
 def message_bytes(message: Message) -> bytes:
-    """What of a message is sent, as JSON, masked. Pictures go by the name of kode's copy, since the
-    copy moves with its session."""
-    parts = [masked(asdict(part)) for part in message.parts]
-    for part in parts:
-        if "kept_in" in part:
-            part["kept_in"] = Path(part["kept_in"]).name
-    return _json({"role": message.role, "parts": parts})
+    """What of a message is sent, as JSON, masked."""
+    return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
+
+
+def part_object(part: Part) -> dict[str, object]:
+    """A part of a message as a JSON object, masked. A picture goes by the name of kode's copy,
+    which moves with its session."""
+    found: dict[str, object] = masked(asdict(part))
+    if isinstance(part, Image):
+        found["kept_in"] = Path(part.kept_in).name
+    return found
 
 
 def tool_bytes(tool: ToolSpec) -> bytes:
@@ -68,6 +74,21 @@ class Chain:
             before = self.digests[-1] if self.digests else ""
             self.digests.append(digest_of(before.encode() + message_bytes(message)))
         return self.digests
+
+
+def system_text(sections: Mapping[str, str]) -> str:
+    """The system prompt of these sections."""
+    return _APART.join(sections.values())
+
+
+def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
+    """A system prompt that is on disk in its sections, by the sizes that the record of its request
+    has."""
+    data, at, sections = system.encode("utf-8", "replace"), 0, {}
+    for part in request.system or ():
+        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
+        at += part.size + len(_APART)
+    return sections
 
 
 def request_entry(

@@ -39,6 +39,46 @@ Spending = Mapping[str, Spent]
 """Model → what its requests took."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One request that was answered."""
+
+    entry: str
+    """The id of the session's entry about it."""
+    at: str
+    purpose: str
+    """`turn`, `memory`, `compaction` or `subagent`, which may be several requests."""
+    model: str
+    usage: Usage
+    """As the server counted it."""
+    cost_usd: float | None
+    """None where the model's price was not known."""
+
+    @property
+    def spent(self) -> Spent:
+        cost = self.cost_usd
+        return Spent(requests=1, usage=self.usage, cost_usd=cost or 0.0, unpriced=int(cost is None))
+
+
+def step_of(entry: AnyEntry) -> Step | None:
+    """The request whose answer, or usage, an entry is; None for any other entry."""
+    match entry:
+        case MessageEntry(role="assistant", usage=Usage() as usage):
+            purpose, model = "turn", entry.model or "?"
+        case UsageEntry(usage=usage, purpose=purpose, model=model):
+            pass
+        case _:
+            return None
+    return Step(
+        entry=entry.id,
+        at=entry.at,
+        purpose=purpose,
+        model=model,
+        usage=usage,
+        cost_usd=entry.cost_usd,
+    )
+
+
 def total(spending: Spending) -> Spent:
     """Of all models together."""
     whole = Spent()
@@ -51,10 +91,8 @@ def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:
     """What these entries' requests took, the dearest model first."""
     found: dict[str, Spent] = {}
     for entry in entries:
-        request = _request(entry)
-        if request is not None:
-            model, spent = request
-            found[model] = found.get(model, Spent()) + spent
+        if step := step_of(entry):
+            found[step.model] = found.get(step.model, Spent()) + step.spent
     by_cost = sorted(found, key=lambda model: (-found[model].cost_usd, -found[model].requests))
     return {model: found[model] for model in by_cost}
 
@@ -91,18 +129,6 @@ def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEn
             if (entry.id, entry.at) not in seen:
                 seen.add((entry.id, entry.at))
                 yield session_id, entry
-
-
-def _request(entry: AnyEntry) -> tuple[str, Spent] | None:
-    match entry:
-        case MessageEntry(role="assistant", usage=Usage() as usage):
-            cost, model = entry.cost_usd, entry.model or "?"
-        case UsageEntry(usage=usage):
-            cost, model = entry.cost_usd, entry.model
-        case _:
-            return None
-    spent = Spent(requests=1, usage=usage, cost_usd=cost or 0.0, unpriced=int(cost is None))
-    return model, spent
 
 
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:

@@ -56,6 +56,8 @@ class Replies:
 
 
 class OpenGate:
+    mode = "full"
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:

@@ -38,6 +38,8 @@ async def command(context: ToolContext) -> ToolOutput:
 
 
 class Gate:
+    mode = "full"
+
     def __init__(self, untrusted):
         self.untrusted = untrusted
 

@@ -6,7 +6,7 @@ The figures are made by `kode.engine.window` and `kode.session.spending`.
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import bars, clip, count, money, one_line
+from kode.cli.screen.lines import bars, clip, cost_text, count, one_line
 
 if TYPE_CHECKING:
     from kode.engine.window import Window
@@ -97,13 +97,6 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
         count(usage.output_tokens),
         cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
     )
-
-
-def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
-    """Dollars; with a `+` where a part has no known price, `?` where none has."""
-    if some_unpriced and (all_unpriced and not cost_usd):
-        return "?"
-    return money(cost_usd) + ("+" if some_unpriced else "")
 
 
 async def show_todos(state: PromptState, argument: str) -> None:

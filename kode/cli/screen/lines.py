@@ -152,6 +152,13 @@ def money(usd: float | None) -> str:
     return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
 
 
+def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
+    """Dollars; with a `+` where a part has no known price, `?` where none has."""
+    if some_unpriced and (all_unpriced and not cost_usd):
+        return "?"
+    return money(cost_usd) + ("+" if some_unpriced else "")
+
+
 def plural(number: int, noun: str) -> str:
     """`1 line`, `2 lines`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

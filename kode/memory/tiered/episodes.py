@@ -44,7 +44,8 @@ what it says. Answer with one JSON object and nothing else:
 {"narrative": "what was asked, what was done, what was decided and why, how it ended; at most 120 \
 words, with the names of files, commands and errors that matter", "facts": ["one to three short \
 facts that will still be true and useful in a later session"]}
-Leave out secrets. Leave out anything about one moment only."""
+Leave out secrets, anything about one moment only, and what was only answered from memory: it is \
+remembered already."""
 
 MAX_NARRATIVE_CHARS = 2_000
 MAX_FACT_CHARS = 300
@@ -159,6 +160,18 @@ class EpisodeKeeper:
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
+
+    async def drop(self, session_id: str, author: Author) -> Outcome:
+        """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
+        waiting = [episode.session_id for episode in await self.waiting()]
+        found = only_waiting("episode", waiting, session_id)
+        async with self.files.lock():
+            text = self.files.text(found)
+            change = self._history.record(
+                author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,)
+            )
+            self.files.remove(found)
+        return Outcome(line=f"dropped episode {found}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""

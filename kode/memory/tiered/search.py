@@ -1,7 +1,9 @@
 """Search over facts and episodes, and what of the episodes travels with a message."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
@@ -10,6 +12,7 @@ from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
 from kode.memory.rank import Ranked, Text
 from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.tiered import report
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
@@ -34,10 +37,18 @@ COMMONPLACE_WEIGHT = 0.3
 class Searcher:
     """Facts and episodes, seen from one session; the one outside of sessions is None."""
 
-    def __init__(self, index: EpisodeIndex, finder: Finder, session_id: str | None) -> None:
+    def __init__(
+        self,
+        index: EpisodeIndex,
+        finder: Finder,
+        session_id: str | None,
+        outdated: Callable[[str], str],
+    ) -> None:
+        """`outdated` says what no longer holds of what a session kept."""
         self._index = index
         self._finder = finder
         self._session_id = session_id
+        self._outdated = outdated
         self._shown: list[str] = []
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
@@ -54,7 +65,8 @@ class Searcher:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
             return [*facts, *newest]
 
-        return await self._finder.hits(query, found, pool, k)
+        hits = await self._finder.hits(query, found, pool, k)
+        return [replace(hit, text=self._with_outdated(hit.text, _session_of(hit))) for hit in hits]
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
         """The episodes that fit a request and were not shown in this session, each as text; with
@@ -66,7 +78,7 @@ class Searcher:
         ranked = await self._index.search(
             query, 4 * RECALLED_A_TURN, typo_chars=rank.RECALL_TYPO_CHARS
         )
-        for session_id, one in ranked:
+        for session_id, one in newest_first(ranked):
             known = (self._session_id, *self._shown, *(e.session_id for e, _ in chosen))
             episode = (
                 None if session_id in known or not fits(one) else self._index.files.read(session_id)
@@ -75,7 +87,7 @@ class Searcher:
                 chosen.append((episode, ""))
         chosen = chosen[:RECALLED_A_TURN]
         self._shown += [episode.session_id for episode, _ in chosen]
-        return [head + _shown(episode) for episode, head in chosen]
+        return [head + self._as_recalled(episode) for episode, head in chosen]
 
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
@@ -98,7 +110,21 @@ class Searcher:
     def restore_shown(self, session_ids: Sequence[object]) -> None:
         self._shown = [id for id in session_ids if isinstance(id, str)]
 
+    def whole(self, episode: Episode) -> str:
+        """An episode as a model may read it: with what of it no longer holds."""
+        return self._with_outdated(report.episode(episode), episode.session_id)
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _as_recalled(self, episode: Episode) -> str:
+        """As it travels with a user message."""
+        head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
+        text = keep_ends(episode.text, RECALLED_CHARS)
+        return f"{head}\n{self._with_outdated(text, episode.session_id)}"
+
+    def _with_outdated(self, text: str, session_id: str) -> str:
+        note = self._outdated(session_id) if session_id else ""
+        return f"{text}\n{note}" if note else text
 
     async def _newest(self) -> Episode | None:
         """Of another session than this, and one that may be shown."""
@@ -106,6 +132,18 @@ class Searcher:
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
         return None
+
+
+def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:
+    """Sessions in another order: one gives way to a newer one that says as much of the request.
+    What was said of a thing last is nearer to what holds than what was said of it best."""
+    rest, ordered = list(found), list[tuple[str, Ranked]]()
+    while rest:
+        wanted = set(rest[0][1].matched)
+        newest = max((one for one in rest if wanted <= set(one[1].matched)), key=itemgetter(0))
+        rest.remove(newest)
+        ordered.append(newest)
+    return ordered
 
 
 def fits(ranked: Ranked) -> bool:
@@ -124,10 +162,14 @@ def _commonplaces() -> frozenset[str]:
 
 def _text(episode: Episode) -> Text:
     at = when.stamp_of(episode.updated_at)
-    return Text(f"episodes/{episode.session_id}.md", episode.text, at)
+    return Text(_name(episode.session_id), episode.text, at)
 
 
-def _shown(episode: Episode) -> str:
-    """An episode as it travels with a user message."""
-    head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
-    return f"{head}\n{keep_ends(episode.text, RECALLED_CHARS)}"
+def _name(session_id: str) -> str:
+    return f"episodes/{session_id}.md"
+
+
+def _session_of(hit: Hit) -> str:
+    """The session whose episode was found; "" for a fact."""
+    name = hit.where.removeprefix("episodes/")
+    return name.removesuffix(".md") if name != hit.where else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kode.contracts import Request, Tool, ToolContext, ToolOutput, ToolSpec
+from kode.contracts import Request, Tool, ToolContext, ToolOutput
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
@@ -147,9 +147,7 @@ async def reflect(
 
     Raises: StorageError, BusyError; CancelledError.
     """
-    specs = tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters()) for t in tools
-    )
+    specs = tuple(tool.spec for tool in tools)
     said = list(messages)
     tool_calls = 0
     while True:

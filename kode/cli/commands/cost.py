@@ -1,0 +1,262 @@
+"""`kode cost`: what requests took and cost: of a session step by step, of a day, a project, a time.
+
+The figures come from `kode.conversation.costs`; here they are read, parsed and laid out.
+"""
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean, cost_text, money, one_line
+from kode.cli.screen.output import to_json
+from kode.cli.screen.session_table import short_folder
+from kode.errors import EXIT_OK, ConfigError
+
+if TYPE_CHECKING:
+    from kode.conversation.costs import Period, SessionCost
+    from kode.session.breaks import Break
+    from kode.session.spending import Spending, Spent
+
+HEADS = ("uncached", "cached", "written", "output", "cost")
+_AGO = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode cost` with these arguments. Raises: SessionError, StorageError, ConfigError."""
+    parser = Parser(
+        "kode cost", "What requests took and cost. Without arguments: the last session."
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="the beginning of a session's id")
+    parser.add_argument(
+        "--why", action="store_true", help="where a cache was lost, by what, for how much"
+    )
+    parser.add_argument(
+        "--day", nargs="?", const="today", metavar="DATE", help="all sessions of a day; today"
+    )
+    parser.add_argument("--since", metavar="WHEN", help="all since a date, or 12h, 7d, 2w ago")
+    parser.add_argument(
+        "--project", nargs="?", const=".", metavar="DIR", help="sessions of this folder and below"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "--cwd", metavar="DIR", help="the project whose last session and prices count"
+    )
+    arguments = parser.parse(argv)
+    if any(one is not None for one in (arguments.day, arguments.since, arguments.project)):
+        return _show_period(arguments)
+    return _show_session(arguments)
+
+
+def _show_session(arguments: argparse.Namespace) -> int:
+    from kode.config import load_config
+    from kode.conversation.costs import session_cost
+    from kode.session.index import find, newest
+
+    home, cwd = paths.home(), working_directory(arguments)
+    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)
+    config = load_config(home, cwd, environ=os.environ, flags={}).config
+    found = session_cost(home, session_id, config, why=arguments.why)
+    if arguments.json:
+        print(to_json(_object_of(found, why=arguments.why)))
+        return EXIT_OK
+    for line in session_lines(found, why=arguments.why):
+        print(clean(line))
+    return EXIT_OK
+
+
+def _show_period(arguments: argparse.Namespace) -> int:
+    from kode.conversation.costs import period_cost
+
+    if arguments.id or arguments.why:
+        raise ConfigError(
+            "kode cost: ID and --why are about one session; leave out --day, --since and --project."
+        )
+    if arguments.day is not None and arguments.since is not None:
+        raise ConfigError("kode cost: --day and --since are two ways to name a time. Give one.")
+    since, until = _time(arguments.day, arguments.since)
+    folder = None
+    if arguments.project is not None:
+        inside = working_directory(arguments) / Path(arguments.project).expanduser()
+        folder = Path(os.path.realpath(inside))
+    found = period_cost(paths.home(), since, until, folder)
+    if arguments.json:
+        print(to_json(_period_object(found)))
+        return EXIT_OK
+    for line in period_lines(found):
+        print(clean(line))
+    return EXIT_OK
+
+
+def _time(day: str | None, since: str | None) -> tuple[datetime, datetime | None]:
+    """The moments that the flags name. Raises: ConfigError."""
+    if day is not None:
+        chosen = date.today() if day == "today" else _date(day, "--day")
+        # Made local after the fact: on a day that changes the clocks midnight has another offset.
+        begins, ends = (
+            datetime.combine(one, datetime.min.time()).astimezone()
+            for one in (chosen, chosen + timedelta(days=1))
+        )
+        return begins, ends
+    if since is None:
+        return datetime.fromtimestamp(0).astimezone(), None
+    if ago := _AGO.fullmatch(since):
+        return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])}), None
+    return datetime.combine(_date(since, "--since"), datetime.min.time()).astimezone(), None
+
+
+def _date(text: str, flag: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        also = " or a time like 12h, 7d, 2w" if flag == "--since" else ""
+        raise ConfigError(
+            f"kode cost: {flag} takes a date like 2026-11-22{also}, not {text!r}."
+        ) from None
+
+
+def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
+    """A table with a row a request, the reasons below the rows they are about."""
+    rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
+    number = 0
+    for step in found.steps:
+        number += step.purpose == "turn"
+        name = f"step {number}" if step.purpose == "turn" else step.purpose
+        rows.append((_local(step.at), name, *_figures(step.spent)))
+    rows += _sums(found.models, found.total)
+    lines = [f"Session {found.session} in {short_folder(one_line(found.cwd))}", ""]
+    table = _aligned(rows)
+    if not found.steps:
+        return [lines[0], "No request of it was answered."]
+    lines.append(table[0])
+    reasons = {one.step: one for one in found.breaks}
+    for step, line in zip(found.steps, table[1:], strict=False):
+        lines.append(line)
+        if step.entry in reasons:
+            lines += _reason(reasons[step.entry])
+    lines += table[1 + len(found.steps) :]
+    if why:
+        lines += ["", *_why_lines(found)]
+    return lines
+
+
+def _why_lines(found: "SessionCost") -> list[str]:
+    if not found.recorded:
+        return ["Its requests are not on record: an older kode made them. Newer sessions say why."]
+    if not found.breaks:
+        return ["Each request began like the one before, and the server's cache held."]
+    tokens = sum(one.tokens for one in found.breaks)
+    known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
+    cost = f", {money(sum(known))} more than from a cache" if known else ""
+    return [f"Read again because a beginning was lost: {tokens:,} tokens{cost}."]
+
+
+def _reason(found: "Break") -> list[str]:
+    """What changed and what it cost; below it, where."""
+    cost = "" if found.cost_usd is None else f", {money(found.cost_usd)} more"
+    again = f" · {found.tokens:,} tokens read again{cost}" if found.tokens else ""
+    where = f"{_gap(found)} after {found.session_before or 'the request before'}"
+    if (spot := found.spot) is not None:
+        where = f"{spot.name} · {where}"
+        if spot.byte is not None:
+            where = (
+                f"{spot.name}, byte {spot.byte:,}: {spot.before!r} → {spot.after!r} · {_gap(found)}"
+            )
+    return [f"          ↳ {one_line(found.cause)}{again}", f"            {where}"]
+
+
+def _gap(found: "Break") -> str:
+    seconds = (
+        datetime.fromisoformat(found.at) - datetime.fromisoformat(found.since)
+    ).total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def period_lines(found: "Period") -> list[str]:
+    """A table with a row a session, then one a model, and their sum."""
+    if not found.sessions:
+        return ["Nothing was asked in that time."]
+    rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
+    rows += [(one.session, str(one.spent.requests), *_figures(one.spent)) for one in found.sessions]
+    rows += _sums(found.models, found.total)
+    lines = _aligned(rows)
+    for at, one in enumerate(found.sessions, 1):
+        lines[at] += f"  {short_folder(one_line(one.cwd))}"
+    return lines
+
+
+def _sums(models: "Spending", total: "Spent") -> list[tuple[str, ...]]:
+    by_model = [(one_line(name), str(one.requests), *_figures(one)) for name, one in models.items()]
+    whole = ("total", str(total.requests), *_figures(total))
+    return by_model if len(by_model) == 1 else [*by_model, whole]
+
+
+def _figures(spent: "Spent") -> tuple[str, ...]:
+    usage = spent.usage
+    tokens = (usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens)
+    return (
+        *(f"{one:,}" for one in (*tokens, usage.output_tokens)),
+        cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if column < 2 else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _local(at: str) -> str:
+    return f"{datetime.fromisoformat(at).astimezone():%H:%M:%S}"
+
+
+def _object_of(found: "SessionCost", *, why: bool) -> dict[str, object]:
+    steps = [
+        {"entry": one.entry, "at": one.at, "purpose": one.purpose, "model": one.model}
+        | _spent_object(one.spent)
+        for one in found.steps
+    ]
+    whole: dict[str, object] = {"session": found.session, "cwd": found.cwd, "steps": steps}
+    if why:
+        whole |= {"recorded": found.recorded, "breaks": [asdict(one) for one in found.breaks]}
+    return whole | _sums_object(found.models, found.total)
+
+
+def _period_object(found: "Period") -> dict[str, object]:
+    sessions = [
+        {"session": one.session, "cwd": one.cwd} | _spent_object(one.spent)
+        for one in found.sessions
+    ]
+    return {"sessions": sessions} | _sums_object(found.models, found.total)
+
+
+def _sums_object(models: "Spending", total: "Spent") -> dict[str, object]:
+    by_model = {name: _spent_object(one) for name, one in models.items()}
+    return {"models": by_model, "total": _spent_object(total)}
+
+
+def _spent_object(spent: "Spent") -> dict[str, object]:
+    unknown = spent.requests > 0 and spent.unpriced == spent.requests
+    return {
+        "requests": spent.requests,
+        **asdict(spent.usage),
+        "uncached_tokens": spent.usage.uncached_tokens,
+        "cost_usd": None if unknown else round(spent.cost_usd, 9),
+        "unpriced": spent.unpriced,
+    }

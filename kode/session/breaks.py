@@ -1,0 +1,337 @@
+"""Where a request's beginning left the one before, why, and what that cost.
+
+A server keeps what it has read of a request, so that the next one with the same beginning costs
+little. Here is found the first part that differs, from the records and the texts; what changed it,
+from the entries between the two; and how much that followed was sent, and paid for, a second time.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode.messages import Message, Part, Text, Usage
+from kode.session.entries import (
+    AnyEntry,
+    CompactionEntry,
+    PruneEntry,
+    RestoreEntry,
+    RewindEntry,
+    TrimEntry,
+)
+from kode.session.requests import digest_of, message_bytes, part_object
+from kode.session.sent import Piece, Sent, pieces
+from kode.session.spending import step_of
+
+Price = Callable[[str, Usage], float | None]
+"""(model, usage) → dollars; None when the price is unknown."""
+
+EXCERPT_BYTES = 60
+SMALL_TOKENS = 256
+SMALL_SHARE = 0.05
+"""What a server may count less than was sent before, without having lost it: caches keep blocks."""
+
+_FOLDER = re.compile(r"Working directory: (.*?)(?: \(|\. System)")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+_CHANGES: dict[type, str] = {
+    CompactionEntry: "the conversation was compacted",
+    PruneEntry: "old tool output was dropped to save space",
+    TrimEntry: "the session was trimmed by hand",
+    RewindEntry: "the conversation was rewound",
+    RestoreEntry: "a compaction or a pruning was undone",
+}
+_SECTIONS = {
+    "kode": "kode's own text: another version or profile of kode, or `--system`",
+    "instructions": "the project's instructions",
+    "skills": "the skills on offer",
+    "memory": "what memory puts in front of the conversation",
+    "appended": "`--append-system`",
+    "message": "what was said before is no longer the same",
+}
+_OF_A_FOLDER = frozenset("folder place instructions skills memory".split())
+"""What another folder changes by itself."""
+_HEADINGS = {"# Where you are": "place", "# Instructions of this project": "instructions"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """The part in which two requests differ, and where in it."""
+
+    name: str
+    """As a person may read it: `system prompt, memory`, `tool read_file`, `message 3`."""
+    byte: int | None = None
+    """Of the part's text, from 0; None where the part came or went, or its text is not kept."""
+    before: str = ""
+    after: str = ""
+    """What stood there, shortened."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """Why the server had to read again what it had read before."""
+
+    step: str
+    """The id of the answer's entry, see `spending.Step`; "" where none came."""
+    at: str
+    kind: str
+    """`model`, `tool`, `folder`, `day`, `place`, `kode`, `instructions`, `skills`, `memory`,
+    `appended`, `compaction`, `prune`, `trim`, `rewind`, `restore`, `cache` or `message`."""
+    cause: str
+    """The same in words."""
+    spot: Spot | None = None
+    """None where the beginning is the same."""
+    since: str = ""
+    """When the request before was made."""
+    session_before: str = ""
+    """The session it was made in, where that was an earlier one."""
+    tokens: int = 0
+    """That were sent before too, and were not read from a cache now; an estimate by size, never
+    more than the server counted, except where the beginning is the same: then its count."""
+    cost_usd: float | None = None
+    """What they cost more than from a cache; None where the price is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Difference:
+    spot: Spot
+    kind: str
+    cause: str
+    again: int
+    """Bytes behind it that were sent before too."""
+
+
+def break_of(
+    home: Path, before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
+) -> Break | None:
+    """Compares a request with the one before it in the same session; `between` are the entries
+    that came after that one's record. None where the beginning stayed and the cache held."""
+    if (found := _of_model(before, now, price)) is not None:
+        return found
+    difference = _in_pieces(home, before, now) or _in_messages(before, now)
+    if difference is None:
+        return _of_cache(before, now, between, price)
+    change = next((e for e in reversed(between) if type(e) in _CHANGES), None)
+    if change is not None:
+        kind, cause = change.type, _CHANGES[type(change)]
+        if difference.kind != "message":
+            cause = f"{cause}; {difference.cause}"
+        difference = replace(difference, kind=kind, cause=cause)
+    return _break(now, before, difference, _all_bytes(home, now), price)
+
+
+def first_break(
+    home: Path, before: Sent, now: Sent, folders: tuple[str, str], price: Price
+) -> Break | None:
+    """Compares the first request of a session with one of an earlier session; `folders` are those
+    the two worked in. That the person says something else is no break."""
+    difference = _in_pieces(home, before, now) or _in_messages(before, now)
+    if difference is None or difference.kind == "message":
+        return None
+    if folders[0] != folders[1] and difference.kind in _OF_A_FOLDER:
+        cause = f"a new folder: {folders[0]} → {folders[1]}"
+        difference = replace(difference, kind="folder", cause=cause)
+    return _break(now, before, difference, _all_bytes(home, now), price)
+
+
+def _of_model(before: Sent, now: Sent, price: Price) -> Break | None:
+    was, is_ = before.record, now.record
+    if (was.provider, was.model) == (is_.provider, is_.model):
+        return None
+    cause = f"another model: {was.model} → {is_.model}"
+    if was.model == is_.model:
+        cause = f"another provider: {was.provider} → {is_.provider}"
+    usage = before.step.usage if before.step else Usage()
+    return _with_cost(_plain(now, before, "model", cause), now, usage.input_tokens, price)
+
+
+def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price) -> Break | None:
+    """The same beginning, and yet the server read less of it from its cache than it could."""
+    if before.step is None or now.step is None:
+        return None
+    could = min(before.step.usage.input_tokens, now.step.usage.input_tokens)
+    missing = could - now.step.usage.cached_tokens
+    if missing <= max(SMALL_TOKENS, could * SMALL_SHARE):
+        return None
+    others = [step for entry in between if (step := step_of(entry)) and step.purpose != "turn"]
+    beside = [step for step in others if step.model == now.record.model]
+    cause = "the server's cache ran out: the beginning is the same"
+    if beside:
+        purposes = ", ".join(dict.fromkeys(step.purpose for step in beside))
+        cause += f"; {len(beside)} other request(s) to it came in between ({purposes})"
+    return _with_cost(_plain(now, before, "cache", cause), now, missing, price)
+
+
+def _break(now: Sent, before: Sent, difference: _Difference, whole: int, price: Price) -> Break:
+    usage = now.step.usage if now.step else Usage()
+    again = round(usage.input_tokens * difference.again / whole) if whole else 0
+    found = _plain(now, before, difference.kind, difference.cause)
+    return _with_cost(replace(found, spot=difference.spot), now, again, price)
+
+
+def _plain(now: Sent, before: Sent, kind: str, cause: str) -> Break:
+    step = now.step.entry if now.step else ""
+    return Break(step=step, at=now.record.at, kind=kind, cause=cause, since=before.record.at)
+
+
+def _with_cost(found: Break, now: Sent, again: int, price: Price) -> Break:
+    """With what it cost that so many tokens were sent again and not read from a cache."""
+    if now.step is None:
+        return found
+    model, usage = now.step.model, now.step.usage
+    tokens = max(0, min(again, usage.input_tokens - usage.cached_tokens))
+    written = max(0, usage.cache_write_tokens - tokens)
+    cached = usage.cached_tokens + tokens
+    paid = price(model, usage)
+    spared = price(model, replace(usage, cached_tokens=cached, cache_write_tokens=written))
+    cost = None if paid is None or spared is None else paid - spared
+    return replace(found, tokens=tokens, cost_usd=cost)
+
+
+# ── system prompt and tools ──────────────────────────────────────────────────────────────────
+
+
+def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
+    """The first section or tool that differs."""
+    if (before.record.system, before.record.tools) == (now.record.system, now.record.tools):
+        return None
+    was, is_ = pieces(home, before), pieces(home, now)
+    at = 0
+    while at < min(len(was), len(is_)) and was[at].digest == is_[at].digest:
+        at += 1
+    sent = {piece.digest for piece in was}
+    again = sum(piece.size for piece in is_[at:] if piece.digest in sent)
+    again += _common_bytes(before, now)
+    old, new, verb = _changed(was, is_, at)
+    piece = new or old
+    assert piece is not None
+    texts = tuple("" if one is None else one.text for one in (old, new))
+    name = f"{piece.kind} {piece.name}" if piece.kind == "tool" else _titled(piece)
+    if piece.kind == "tool":
+        kind, cause = "tool", _of_tool(piece.name, verb)
+    else:
+        kind, cause = _of_section(piece.name, *(text or "" for text in texts))
+    return _Difference(spot=_spot(name, *texts), kind=kind, cause=cause, again=again)
+
+
+def _changed(
+    was: Sequence[Piece], is_: Sequence[Piece], at: int
+) -> tuple[Piece | None, Piece | None, str]:
+    """(what it was, what it is, what happened to it) of the part that is to blame for the
+    difference at a position: one that came or went, else one that changed."""
+    old, new = (side[at] if at < len(side) else None for side in (was, is_))
+    if new is not None and (same := _named_like(new, was)):
+        if old is not None and not _named_like(old, is_):
+            return old, None, "was removed"
+        return same, new, "changed" if same.digest != new.digest else "moved"
+    if new is not None:
+        return None, new, "was added"
+    return old, None, "was removed"
+
+
+def _titled(piece: Piece) -> str:
+    return f"system prompt, {piece.name}"
+
+
+def _named_like(piece: Piece, side: Sequence[Piece]) -> Piece | None:
+    return next((one for one in side if (one.kind, one.name) == (piece.kind, piece.name)), None)
+
+
+def _of_tool(name: str, verb: str) -> str:
+    server = re.fullmatch(r"mcp__((?:(?!__).)+)__.+", name)
+    of = f" of the MCP server {server[1]}" if server else ""
+    return f"the tool {name}{of} {verb}"
+
+
+def _of_section(name: str, before: str, after: str) -> tuple[str, str]:
+    """(kind, cause)"""
+    if name != "place":
+        return name, _SECTIONS.get(name, f"the section {name}")
+    for kind, told in (("folder", _FOLDER), ("day", _DAY)):
+        was, is_ = told.findall(before), told.findall(after)
+        if was != is_:
+            return kind, f"a new {kind}: {' '.join(was)} → {' '.join(is_)}"
+    return "place", "what kode says of where it works"
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _in_messages(before: Sent, now: Sent) -> _Difference | None:
+    """The first message that differs; None where one list continues the other."""
+    count = min(before.record.messages, now.record.messages)
+    if before.digests[:count] == now.digests[:count]:
+        return None
+    at = next(i for i in range(count) if before.digests[i] != now.digests[i])
+    kind, before_text, after_text = _differing(before.messages[at], now.messages[at])
+    name = f"message {at + 1}" + (f", {kind}" if kind != "message" else "")
+    spot = _spot(name, before_text, after_text)
+    kind, cause = _of_section(kind, before_text, after_text)
+    return _Difference(spot=spot, kind=kind, cause=cause, again=_common_bytes(before, now, at))
+
+
+def _differing(old: Message, new: Message) -> tuple[str, str, str]:
+    """(kind, text before, text after) of the first part in which two messages differ."""
+    for one, other in zip(old.parts, new.parts, strict=False):
+        was, is_ = part_object(one), part_object(other)
+        if was == is_:
+            continue
+        kind = _kind_of(other)
+        if _kind_of(one) != kind and _kind_of(one) not in map(_kind_of, new.parts):
+            return _kind_of(one), str(was.get("text", "")), ""
+        if _kind_of(one) != kind:
+            return kind, "", str(is_.get("text", ""))
+        text = "arguments" if "arguments" in is_ else "text"
+        return kind, str(was.get(text, "")), str(is_.get(text, ""))
+    return "message", "", ""
+
+
+def _kind_of(part: Part) -> str:
+    """Which section a text of kode's own in a message is; `message` for what was said and done."""
+    if not isinstance(part, Text) or part.source not in ("opening", "memory"):
+        return "message"
+    return (
+        _HEADINGS.get(part.text.partition("\n")[0], "skills")
+        if part.source == "opening"
+        else "memory"
+    )
+
+
+def _common_bytes(before: Sent, now: Sent, at: int = 0) -> int:
+    """The size of the messages from `at` on that were sent before too."""
+    sent = {digest_of(message_bytes(m)) for m in before.messages[at : before.record.messages]}
+    data = map(message_bytes, now.messages[at : now.record.messages])
+    return sum(len(one) for one in data if digest_of(one) in sent)
+
+
+def _all_bytes(home: Path, now: Sent) -> int:
+    fixed = sum(piece.size for piece in pieces(home, now))
+    return fixed + sum(len(message_bytes(m)) for m in now.messages[: now.record.messages])
+
+
+# ── the place in a text ──────────────────────────────────────────────────────────────────────
+
+
+def _spot(name: str, before: str | None, after: str | None) -> Spot:
+    if before is None or after is None:
+        return Spot(name=name)
+    sides = (before.encode("utf-8", "replace"), after.encode("utf-8", "replace"))
+    byte = _common_beginning(*sides)
+    start = max(0, byte - EXCERPT_BYTES // 3)
+    return Spot(
+        name=name,
+        byte=byte,
+        before=_excerpt(sides[0], start),
+        after=_excerpt(sides[1], start),
+    )
+
+
+def _common_beginning(one: bytes, other: bytes) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _excerpt(data: bytes, start: int) -> str:
+    """A line of a text from a byte on."""
+    text = data[start : start + EXCERPT_BYTES].decode("utf-8", "ignore")
+    return " ".join(text.split())

@@ -1,0 +1,92 @@
+"""The requests of a session's turns, as they were sent: made again from its entries.
+
+The record of a request says which parts it had (`requests.py`); the texts are those that stood in
+the session at that point, each checked against its digest where it is a part of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode.messages import Message
+from kode.session.entries import AnyEntry, Header, PartDigest, RequestEntry
+from kode.session.log import Session
+from kode.session.requests import Chain, digest_of, kept_tools, sections_of
+from kode.session.spending import Step, step_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """One request of a turn."""
+
+    record: RequestEntry
+    """Complete."""
+    number: int
+    """Where the record stands among the session's entries, from 0."""
+    system: str
+    messages: Sequence[Message]
+    """Those of the session, which may have become more since: `record.messages` were sent."""
+    digests: Sequence[str]
+    """Chained, one a message; see `requests.Chain`."""
+    step: Step | None = None
+    """What its answer took; None where none came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A section of the system prompt, or a tool."""
+
+    kind: str
+    """`system` or `tool`."""
+    name: str
+    digest: str
+    size: int
+    text: str | None
+    """None where it is not kept."""
+
+
+def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
+    """The requests of all turns, oldest first, also those that were rewound. Those of an older kode
+    that kept no record of them are missing."""
+    session, chain = Session(header=header, path=None), Chain()
+    found: list[Sent] = []
+    for number, entry in enumerate(entries):
+        session.append(entry)
+        if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+            assert session.last_request is not None
+            found.append(
+                Sent(
+                    record=session.last_request,
+                    number=number,
+                    system=session.system,
+                    messages=session.messages,
+                    digests=chain.of(session.messages),
+                )
+            )
+            continue
+        step = step_of(entry)
+        if step and step.purpose == "turn" and found and found[-1].step is None:
+            found[-1] = replace(found[-1], step=step)
+    return found
+
+
+def pieces(home: Path, sent: Sent) -> list[Piece]:
+    """What stood before the messages, in the order in which the server reads it: behind Anthropic's
+    format the tools come first, elsewhere the system prompt."""
+    record = sent.record
+    texts = sections_of(sent.system, record)
+    system = [_piece("system", part, texts.get(part.name)) for part in record.system or ()]
+    texts = kept_tools(home, record.tools_kept)
+    tools = [_piece("tool", part, texts.get(part.name)) for part in record.tools or ()]
+    return [*tools, *system] if record.provider == "anthropic" else [*system, *tools]
+
+
+def _piece(kind: str, part: PartDigest, text: str | None) -> Piece:
+    kept = text is not None and digest_of(text.encode("utf-8", "replace")) == part.digest
+    return Piece(
+        kind=kind,
+        name=part.name,
+        digest=part.digest,
+        size=part.size,
+        text=text if kept else None,
+    )
