@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.config import Config, Embedding, ProviderChoice, resolve_provider
+from kode.config import Config, Embedding, ProviderChoice, given_prices, resolve_provider
 from kode.contracts import (
     AskModel,
     AskReply,
@@ -99,16 +99,6 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
     )
-
-
-def given_prices(config: Config) -> dict[str, dict[str, float | int]]:
-    """The prices of the settings, as `models.info_of` takes them."""
-    return {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
-    }
 
 
 async def learn_window(config: Config, provider: Provider) -> None:

@@ -48,6 +48,7 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 import sys
@@ -626,16 +627,17 @@ def text_pieces(reply: Reply) -> Iterator[str]:
     wire = reply.get("wire", {})
     text = reply.get("text", "")
     if wire.get("endless"):
-        while True:
+        for number in itertools.count(1):
             yield text or "and so on "
+            if number % 100 == 0:  # else kode would end it as a reply that repeats itself
+                yield f"({number}) "
     if not wire.get("text_bytes"):
         yield from pieces(text)
         return
-    left = wire["text_bytes"]
-    while left > 0:
-        size = min(left, 65536)
-        yield ((text or "lorem ipsum ") * (size // max(1, len(text or "lorem ipsum ")) + 1))[:size]
-        left -= size
+    text = text or "lorem ipsum "
+    block = "".join(f"{text}{number} " for number in range(65536 // len(text) + 1))[:65536]
+    for left in range(wire["text_bytes"], 0, -len(block)):
+        yield block[:left]
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ Between two turns what the person did then is done again: a compaction by hand, 
 the plan, files put back.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from kode.assembly import (
 )
 from kode.config import Config
 from kode.contracts import InjectReason, ModelInfo, PermissionMode, Sandbox, Tool
+from kode.conversation import Conversation
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
@@ -84,6 +86,8 @@ class Replay:
     """What is to be known of it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
+    sandbox: Sandbox | None
+    """Where commands can run in the copy; None: there is none."""
 
     @property
     def same(self) -> bool:
@@ -132,10 +136,34 @@ async def play(
             if live is not None and live.begun:
                 break
         return Replay(
-            steps=tuple(played.steps), notes=(*scratch.notes, *_notes(player)), ended=ended
+            steps=tuple(played.steps),
+            notes=(*scratch.notes, *_notes(player)),
+            ended=ended,
+            sandbox=answers.confined,
         )
     finally:
         session.close()
+
+
+def in_place(recording: Recording) -> Played:
+    """A model that answers as recorded in a conversation of the person's own, and refuses a request
+    that differs; see `follow_conversation`."""
+    info = info_of(recording.header.model)
+    return Played(recording, info=info, form=Form(now_to_then=()), strict=True)
+
+
+def follow_conversation(played: Played, talk: Conversation) -> None:
+    """Lets it compare the requests of this conversation, whose first turn is the recorded first."""
+    recording, now = played.recording, talk.session.id
+    then_home = Path(recording.home)
+    pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
+    if now is not None:
+        folder = paths.session_folder(then_home, recording.header.id)
+        pairs.append((str(paths.session_folder(talk.home, now)), str(folder)))
+    played.form = Form(now_to_then=tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+    played.sections = lambda: talk.context.sections
+    played.turn = recording.turns()[0]
+    played.skip_to(played.turn.begins)
 
 
 @dataclass(kw_only=True)
@@ -173,6 +201,9 @@ class _Player:
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
         ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
+        if ended.status == "interrupted" and not played.interrupted:
+            raise asyncio.CancelledError  # by the person, now
+        played.interrupted = False
         played.compare_rest(self.context.session)
         return ended
 
