@@ -58,13 +58,16 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
+
+SMALL_WINDOW = 16_384
+"""Below it the prompt and all tools would take too much of the window."""
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -104,6 +107,24 @@ async def learn_window(config: Config, provider: Provider) -> None:
     """Lets a provider ask its server for the window, unless the config says it. Never raises."""
     if config.context.window is None and isinstance(provider, SdkProvider):
         await provider.learn_window()
+
+
+def is_small(config: Config, provider: Provider) -> bool:
+    """Whether a conversation gets few tools and a short prompt."""
+    if config.profile == "auto":
+        return provider.info.context_window < SMALL_WINDOW
+    return config.profile == "small"
+
+
+def shorten(agent: Agent, config: Config) -> Agent:
+    """The agent with the tools and the prompt of the small profile."""
+    return replace(
+        agent,
+        tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late, small=True
+        ),
+    )
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
