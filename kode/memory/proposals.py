@@ -59,6 +59,16 @@ class Proposal:
     """The import that it came with."""
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from others: the same text may be true of two projects."""
+        return (self.text, self.about, self.project if self.about == "project" else "")
+
+    @property
+    def where(self) -> str:
+        """File, line and agent of an imported one; "" for others."""
+        return self.source.rpartition(" (")[0]
+
+    @property
     def origin(self) -> str:
         return self.source or f"{self.client}, which proposed it"
 
@@ -110,12 +120,15 @@ class Proposals(WaitingFolder[Proposal]):
             change_id=change.id,
         )
 
-    async def take(self, proposals: Sequence[Proposal]) -> None:
-        """Puts down what a person imports, scanned already, in this order.
+    async def take(self, proposals: Sequence[Proposal]) -> int:
+        """Puts down what a person imports, scanned already, in this order, but for what waits by
+        now; how many that were.
 
         Raises: MemoryRefused when that is too much, StorageError, BusyError.
         """
         async with locked(self.folder):
+            waiting = {one.key for one in self.all()}
+            proposals = [one for one in proposals if one.key not in waiting]
             count = len(self.ids()) + len(proposals)
             if count > MAX_IMPORTED:
                 raise MemoryRefused(
@@ -125,6 +138,7 @@ class Proposals(WaitingFolder[Proposal]):
             for proposal in proposals:
                 author = Author(who="import", source=proposal.source, batch=proposal.batch)
                 self._put("import", proposal, author)
+        return len(proposals)
 
     async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
@@ -230,7 +244,6 @@ def _waiting(proposal: Proposal) -> Waiting:
     by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
     said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
     # Of hundreds that were imported at once, only what differs is read.
-    where = proposal.source.rpartition(" (")[0]
-    head = f"about the {proposal.about}, {where}" if where else said
+    head = f"about the {proposal.about}, {proposal.where}" if proposal.where else said
     line = f"{head}: {shorten(proposal.text, MAX_CHARS)}"
     return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")
