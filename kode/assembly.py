@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.config import Config, Embedding, ProviderChoice, resolve_provider
+from kode.config import Config, Embedding, ProviderChoice, given_prices, resolve_provider
 from kode.contracts import (
     AskModel,
     AskReply,
@@ -42,9 +42,10 @@ from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
-from kode.prompts import system_sections
+from kode.prompts import opening_sections, system_sections
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
+from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.registry import provider_row
 from kode.sandbox.deferred import DeferredSandbox
@@ -97,14 +98,10 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-def given_prices(config: Config) -> dict[str, dict[str, float | int]]:
-    """The prices of the settings, as `models.info_of` takes them."""
-    return {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
-    }
+async def learn_window(config: Config, provider: Provider) -> None:
+    """Lets a provider ask its server for the window, unless the config says it. Never raises."""
+    if config.context.window is None and isinstance(provider, SdkProvider):
+        await provider.learn_window()
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
@@ -220,7 +217,10 @@ def make_agent(
         memory=memory,
         limits=limits,
         place=place,
-        render_system=_system_renderer(config, place.cwd, emit),
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late
+        ),
+        opening=_opening_renderer(config, place.cwd, emit),
         cost_usd=cost,
         spend=spend,
         seen_files={},
@@ -333,28 +333,21 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _system_renderer(
-    config: Config, cwd: Path, emit: Emit
-) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """What memory and extensions bring → the sections of the system prompt. The project's
-    instructions are read once, here."""
+def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[int], tuple[str, ...]]:
+    """The sections about the place of work, on the day it is. The project's instructions are read
+    once, here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    def render(late: Mapping[str, str]) -> Mapping[str, str]:
-        return system_sections(
-            base=config.system,
-            cwd=cwd,
-            repository=repository,
-            today=datetime.now().astimezone().date(),
-            project_instructions=instructions.section if instructions else "",
-            late=late,
-            append=config.append_system,
-        )
-
-    return render
+    return lambda window: opening_sections(
+        window=window,
+        cwd=cwd,
+        repository=repository,
+        today=datetime.now().astimezone().date(),
+        project_instructions=instructions.section if instructions else "",
+    )
 
 
 def make_delegation(

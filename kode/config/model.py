@@ -197,6 +197,16 @@ class Config(Part):
         return (cwd, *(Path(folder).expanduser().resolve() for folder in self.add_dirs))
 
 
+def given_prices(config: Config) -> dict[str, dict[str, Any]]:
+    """The prices of the settings, as `kode.providers.models.info_of` takes them."""
+    return {
+        model: {
+            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
+        }
+        for model, price in config.prices.items()
+    }
+
+
 def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
     """Every key, dotted, with its value; sections are walked into, mappings are not."""
     values: dict[str, Any] = {}

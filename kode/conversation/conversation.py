@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kode import images, paths
 from kode.assembly import (
     cost_function,
+    learn_window,
     make_agent,
     make_delegation,
     make_memory_context,
@@ -238,6 +239,7 @@ class Conversation:
             skill of that name that has changed since it was approved; UserError when a hook refuses
             the message, or the prompt of a server needs more words; ServerError.
         """
+        await learn_window(self.config, self.agent.provider)
         await self.open()
         if self.unread_results:
             await self._read_late_results()

@@ -99,6 +99,8 @@ class Agent:
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
     """The sections that memory and extensions bring, by name → all sections of the system prompt in
     their order, without empty ones."""
+    opening: Callable[[int], tuple[str, ...]] = lambda window: ()
+    """A window in tokens → where it works, as sections: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

@@ -2,7 +2,8 @@
 
 `MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
 `read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
-prose, and leave it cut off.
+prose, and leave it cut off. `says_something` and `is_placeholder` tell what they answer when they
+have nothing to say.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from kode import broken_json
 from kode.contracts import AskModel, AskReply, Request
 from kode.errors import KodeError
+from kode.memory import terms
 from kode.messages import Message, Part, Text, ToolResult, text_of
 
 T = TypeVar("T")
@@ -24,6 +26,9 @@ MAX_PROMPT_CHARS = 48_000
 MAX_CALLS = 60
 """Per session and process: far above an ordinary day, far below a loop gone wrong."""
 TIMEOUT_S = 20.0
+MAX_WORD_CHARS = 60
+MIN_QUOTED_WORDS = 3
+"""A shorter text may stand in the instructions by chance."""
 
 Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
 
@@ -228,6 +233,22 @@ def read_numbers(answer: str, count: int) -> list[int] | None:
     if any(number >= count for number in numbers):
         return None
     return list(dict.fromkeys(numbers))
+
+
+def says_something(text: str, instructions: str) -> bool:
+    """Whether a text in an answer can be a fact: it is more than one word ("none", "empty"), and no
+    placeholder."""
+    one_word = len(text.split()) < 2 and len(text) <= MAX_WORD_CHARS
+    if one_word and not terms.is_unspaced(text):
+        return False
+    return not is_placeholder(text, instructions)
+
+
+def is_placeholder(text: str, instructions: str) -> bool:
+    """Whether a text in an answer is out of the instructions that the model was given."""
+    words = terms.words(text)
+    quoted = f" {' '.join(words)} " in f" {' '.join(terms.words(instructions))} "
+    return quoted and len(words) >= MIN_QUOTED_WORDS
 
 
 def without_fences(answer: str) -> str:

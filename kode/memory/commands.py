@@ -11,9 +11,14 @@ from datetime import date, datetime
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
-from kode.memory.approvals import approve as approve
-from kode.memory.approvals import approve_many, count_proposed, undo_import, undo_proposal
-from kode.memory.approvals import waiting as waiting
+from kode.memory.approvals import (
+    approve,
+    approve_many,
+    count_proposed,
+    undo_import,
+    undo_proposal,
+    waiting,
+)
 from kode.memory.base import Addition
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
@@ -23,7 +28,7 @@ from kode.memory.history import Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.offers import Adding, EpisodeReading, FactEditing, Inspectable, lacking
 from kode.memory.undo import Confirm, undo, undo_session
-from kode.memory.waiting import count_doubted, items, review
+from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
@@ -86,7 +91,8 @@ async def run_command(
     if command == "review":
         if not isinstance(inside, Traced):
             raise lacking(inside, command)
-        return review(items(inside, date.today(), await waiting(inside)))
+        found = items(inside, date.today(), await waiting(inside))
+        return review(found, superseded_lately(inside, datetime.now().astimezone()))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":

@@ -1,9 +1,10 @@
-"""What other agents want remembered, until a person approves it: `proposed/` of the memory folder,
+"""What is proposed to be remembered, until a person approves it: `proposed/` of the memory folder,
 a file each.
 
-Who proposes is a program (`kode mcp serve --memory-only`), or an import from what another agent
-remembers. Its text is text from outside, whatever it says: no system reads this folder. It is the
-same for all systems; what a person approves is kept by the one in use, as if they had typed it.
+Who proposes is a program (`kode mcp serve --memory-only`), an import from what another agent
+remembers, or kode, of a person's own words (`stated`). The text is text from outside, whatever it
+says: no system reads this folder. It is the same for all systems; what a person approves is kept by
+the one in use, as if they had typed it.
 """
 
 import json
@@ -17,7 +18,15 @@ from typing import Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome, Waiting, only_waiting
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import (
+    Author,
+    Change,
+    History,
+    Who,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
 from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
 
@@ -92,9 +101,19 @@ class Proposals(WaitingFolder[Proposal]):
         return list(map(_waiting, self.all()))
 
     async def propose(
-        self, text: str, about: About, *, client: str, project: Path, now: datetime
+        self,
+        text: str,
+        about: About,
+        *,
+        client: str,
+        project: Path,
+        now: datetime,
+        who: Who = "client",
     ) -> Outcome:
-        """Puts a text down for a person to approve. Raises: MemoryRefused, StorageError."""
+        """Puts a text down for a person to approve; `who` is in the history as having done it.
+
+        Raises: MemoryRefused, StorageError, BusyError.
+        """
         text = text.strip()
         scan.check(text, max_chars=MAX_CHARS)
         async with locked(self.folder):
@@ -114,7 +133,7 @@ class Proposals(WaitingFolder[Proposal]):
                 project=str(project),
                 at=now.isoformat(timespec="seconds"),
             )
-            change = self._put("propose", proposal, Author(who="client"))
+            change = self._put("propose", proposal, Author(who=who))
         return Outcome(
             line=f"{proposal.id} waits for the person: `kode memory approve {proposal.id}`",
             change_id=change.id,

@@ -76,7 +76,7 @@ def why_not(before: Sequence[str], after: Sequence[str]) -> str:
     """Why `after` may not stand for `before`; "" when it may."""
     if len(after) > len(before):
         return f"it has {len(after)} entries where there were {len(before)}"
-    for entry in before:
+    for entry in set(before) - set(after):
         if not any(covers(new, entry) for new in after):
             return f'"{shorten(entry, 80)}" is no longer in it'
     known = {word for entry in before for word in (*_tokens(entry), *_words(entry))}

@@ -15,7 +15,7 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
-from kode.memory.ask import MemoryModel, read_object
+from kode.memory.ask import MemoryModel, is_placeholder, read_object, says_something
 from kode.memory.base import only_waiting
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
@@ -342,7 +342,8 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     """Narrative and facts in a model's answer; an answer in plain prose is the narrative."""
     found = read_object(answer, ("narrative", "facts"))
     if found is None or not isinstance(found.value.get("narrative"), str):
-        prose = "" if answer.lstrip().startswith(("{", "[", "```")) else answer.strip()
+        is_prose = not answer.lstrip().startswith(("{", "[", "```"))
+        prose = answer.strip() if is_prose and not is_placeholder(answer, INSTRUCTIONS) else ""
         return _cut(prose, MAX_NARRATIVE_CHARS), []
     if not found.complete and "facts" not in found.value:
         return "", []  # cut off in the middle of the narrative
@@ -350,9 +351,12 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     texts = [str(fact).strip() for fact in facts] if isinstance(facts, list) else []
     if not found.complete:
         texts = texts[:-1]  # the last one may be half a fact
-    kept = [" ".join(text.split()) for text in texts if text]
-    narrative = _cut(found.value["narrative"].strip(), MAX_NARRATIVE_CHARS)
-    return narrative, [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    kept = [" ".join(text.split()) for text in texts if says_something(text, INSTRUCTIONS)]
+    narrative = found.value["narrative"].strip()
+    if is_placeholder(narrative, INSTRUCTIONS):
+        return "", []
+    facts = [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    return _cut(narrative, MAX_NARRATIVE_CHARS), facts
 
 
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
