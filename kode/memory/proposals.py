@@ -37,6 +37,8 @@ MAX_WAITING = 100
 """Of those that agents propose by themselves."""
 MAX_IMPORTED = 5_000
 """Of those that a person imports: a whole folder of another agent."""
+AT_ONCE = 25
+"""Written under one lock, on a slow disk too, before others may have it."""
 QUOTED_CHARS = 120
 
 About = Literal["user", "project"]
@@ -145,19 +147,22 @@ class Proposals(WaitingFolder[Proposal]):
 
         Raises: MemoryRefused when that is too much, StorageError, BusyError.
         """
-        async with locked(self.folder):
-            waiting = {one.key for one in self.all()}
-            proposals = [one for one in proposals if one.key not in waiting]
-            count = len(self.ids()) + len(proposals)
-            if count > MAX_IMPORTED:
-                raise MemoryRefused(
-                    f"{count:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or "
-                    "drop some first, or import fewer files."
-                )
-            for proposal in proposals:
-                author = Author(who="import", source=proposal.source, batch=proposal.batch)
-                self._put("import", proposal, author)
-        return len(proposals)
+        total = len(self.ids()) + len(proposals)
+        if total > MAX_IMPORTED:
+            raise MemoryRefused(
+                f"{total:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or drop "
+                "some first, or import fewer files."
+            )
+        count = 0
+        for first in range(0, len(proposals), AT_ONCE):
+            async with locked(self.folder):
+                waiting = {one.key for one in self.all()}
+                for proposal in proposals[first : first + AT_ONCE]:
+                    if proposal.key not in waiting:
+                        author = Author(who="import", source=proposal.source, batch=proposal.batch)
+                        self._put("import", proposal, author)
+                        count += 1
+        return count
 
     async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
