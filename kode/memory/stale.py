@@ -4,7 +4,7 @@ Nothing is removed for it. A model is shown the first with a mark, and the secon
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
@@ -34,14 +34,20 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
-    """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
-    with a source or a last day cost, however many others there are."""
+def doubts(
+    system: Traced, today: date, standing: Container[str] | None = None
+) -> dict[Place, Doubt]:
+    """Of every entry that has been given a reason to doubt it, by its place; with `standing` only
+    of those with these keys, so that no code is read for what has gone. Costs what the changes with
+    a source or a last day cost, however many others there are."""
     found: dict[Place, Doubt | None] = {}
     for change in system.history.in_terms(system.name):
-        reason = doubt(change, system.project, today)
-        for place in step_of(system, change).made:
-            found.setdefault(place, reason)
+        made = step_of(system, change).made
+        places = [place for place in made if standing is None or place[1] in standing]
+        if not found.keys() >= set(places):
+            reason = doubt(change, system.project, today)
+            for place in places:
+                found.setdefault(place, reason)
     return {place: reason for place, reason in found.items() if reason is not None}
 
 

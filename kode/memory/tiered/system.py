@@ -188,24 +188,27 @@ class Tiered(BaseMemory):
     def layers(self, *, notice: bool = False) -> list[FactFile]:
         """The fact files that apply here, global before project, with what may not hold any more;
         one that cannot be read is left out, and reported with `notice`."""
-        files = []
-        found = stale.doubts(self, self._context.now().date())
-        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        read = []
         for target in TARGETS:
             for scope in SCOPES:
                 try:
-                    file = self._store.read(target, scope)
-                    name = self._store.name_of(file)
-                    disputed = {
-                        pair.new: pair.entry
-                        for pair in pairs
-                        if pair.target == name and pair.entry in file.entries
-                    }
-                    doubts = stale.of_texts(found, name)
-                    files.append(replace(file, doubts=doubts, disputed=disputed))
+                    read.append(self._store.read(target, scope))
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
+        standing = frozenset(entry for file in read for entry in file.entries)
+        found = stale.doubts(self, self._context.now().date(), standing)
+        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        files = []
+        for file in read:
+            name = self._store.name_of(file)
+            disputed = {
+                pair.new: pair.entry
+                for pair in pairs
+                if pair.target == name and pair.entry in file.entries
+            }
+            doubts = stale.of_texts(found, name)
+            files.append(replace(file, doubts=doubts, disputed=disputed))
         return files
 
     async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
