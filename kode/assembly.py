@@ -5,9 +5,11 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -474,7 +476,8 @@ def make_memory_context(
 ) -> MemoryContext:
     """What memory may know of this session. `current` gives the agent and the settings of the
     moment, where they may change (`/model`); without it they stay as given."""
-    ask = ask_reply(current or (lambda: (agent, config)), session)
+    current = current or (lambda: (agent, config))
+    ask = ask_reply(current, session)
     return MemoryContext(
         root=paths.memory_folder(agent.place.home, config.memory.data_dir),
         cwd=agent.place.cwd,
@@ -485,8 +488,17 @@ def make_memory_context(
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         ask_reply=ask,
+        expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
     )
+
+
+def _expected_s(
+    current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
+) -> float:
+    agent, config = current()
+    model = config.memory.model or agent.provider.model
+    return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
 def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
@@ -506,7 +518,9 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         if request.max_output_tokens is not None:
             most = min(request.max_output_tokens, provider.info.max_output_tokens)
             request = replace(request, max_output_tokens=most)
+        asked_at = time.monotonic()
         message = await provider.reply(request, silent)
+        agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
         usage = message.usage or Usage()
         cost = cost_function(provider)(usage)
         agent.spend.add(usage, cost)

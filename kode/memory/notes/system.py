@@ -67,7 +67,7 @@ class Notes(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model)
+        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(
@@ -253,8 +253,10 @@ class Notes(BaseMemory):
         return change.kind not in ("job", "merge", "prune")
 
     def entries(self) -> list[Entry]:
-        """Every note that has not been replaced."""
-        return pack.entries(self.store.everything())
+        """Every note that has not been replaced, but for those of other projects."""
+        notes = self.store.everything()
+        here = (note for note in notes if self.store.is_seen_here(note))
+        return pack.entries(here)
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         try:
