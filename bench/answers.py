@@ -8,6 +8,7 @@
     --json
 
 told         a fact is told in one process, and asked about in another
+approved     told, and the person approves what waits: kode keeps what they said as a proposal
 added        the person adds it with `kode memory add`: no model has to call a tool
 changed      it is told, then told otherwise, then asked about
 distractors  it is told, then 200 others of its kind come into memory, then it is asked about
@@ -42,7 +43,7 @@ from bench.tasks.jail import environment
 from kode.registry import SYSTEMS
 from tests.scripted_server import ScriptedServer
 
-IN_MEMORY = ("told", "added", "changed", "distractors", "episode")
+IN_MEMORY = ("told", "approved", "added", "changed", "distractors", "episode")
 TARGETS = {"tiered": "env", "vault": "project", "journal": "memory", "notes": "note"}
 """Where `kode memory add` puts a fact."""
 WITHOUT = ("without", "notes file")
@@ -50,6 +51,9 @@ DISTRACTORS = 200
 FACTS_AMONG_THEM = 20
 """What fits into the facts of the tiered system; the others are notes on past sessions."""
 PROCESS_S = 1_800.0
+
+_WAITING = re.compile(r"^(p[0-9a-f]{8}) ", re.MULTILINE)
+"""A proposal, as `kode memory approve` lists it."""
 
 KINDS = (
     "code name", "release branch", "test account", "bucket", "queue", "feature flag", "host alias",
@@ -255,6 +259,10 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
             place.say(system, tell(fact.sentence))
     if condition == "distractors":
         add_distractors(place, system, others)
+    if condition == "approved":
+        waiting = place.run("memory", "--memory", system, "approve")
+        for proposal in _WAITING.findall(waiting):
+            place.run("memory", "--memory", system, "approve", proposal)
 
 
 def ask(place: Place, system: str, condition: str, fact: Fact) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from bench import answers
-from bench.answers import DISTRACTORS, cases, facts, figures
+from bench.answers import DISTRACTORS, cases, facts, figures, fresh_place, prepare
 from bench.answers_scripted import answer
+from bench.models import Model
+from tests.scripted_server import ScriptedServer
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 
@@ -85,6 +87,21 @@ def test_what_changed_and_what_lies_among_200_others_is_found(
 
     for name, group in measured(capsys, *words).items():
         assert (group["right"], group["stale"], group["other"]) == (1, 0, 0), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_approved_is_kept_though_the_model_calls_no_tool(
+    system: str, tmp_path: Path
+) -> None:
+    (fact,), others = facts(1, seed=1)
+    with ScriptedServer([{"text": "Noted."}], repeat_last=True) as server:
+        model = Model(provider="openai", name="weak", base_url=server.openai_url, key="none")
+        place = fresh_place(tmp_path / "place", model)
+
+        prepare(place, system, "approved", fact, others)
+
+        assert place.holds(system, fact.value)
 
 
 def test_an_answer_with_the_value_that_is_no_longer_true_is_stale_not_right() -> None:
