@@ -5,9 +5,11 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +58,16 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
+
+SMALL_WINDOW = 16_384
+"""Below it the prompt and all tools would take too much of the window."""
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -102,6 +107,24 @@ async def learn_window(config: Config, provider: Provider) -> None:
     """Lets a provider ask its server for the window, unless the config says it. Never raises."""
     if config.context.window is None and isinstance(provider, SdkProvider):
         await provider.learn_window()
+
+
+def is_small(config: Config, provider: Provider) -> bool:
+    """Whether a conversation gets few tools and a short prompt."""
+    if config.profile == "auto":
+        return provider.info.context_window < SMALL_WINDOW
+    return config.profile == "small"
+
+
+def shorten(agent: Agent, config: Config) -> Agent:
+    """The agent with the tools and the prompt of the small profile."""
+    return replace(
+        agent,
+        tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late, small=True
+        ),
+    )
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
@@ -453,7 +476,8 @@ def make_memory_context(
 ) -> MemoryContext:
     """What memory may know of this session. `current` gives the agent and the settings of the
     moment, where they may change (`/model`); without it they stay as given."""
-    ask = ask_reply(current or (lambda: (agent, config)), session)
+    current = current or (lambda: (agent, config))
+    ask = ask_reply(current, session)
     return MemoryContext(
         root=paths.memory_folder(agent.place.home, config.memory.data_dir),
         cwd=agent.place.cwd,
@@ -464,8 +488,17 @@ def make_memory_context(
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         ask_reply=ask,
+        expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
     )
+
+
+def _expected_s(
+    current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
+) -> float:
+    agent, config = current()
+    model = config.memory.model or agent.provider.model
+    return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
 def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
@@ -485,7 +518,9 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         if request.max_output_tokens is not None:
             most = min(request.max_output_tokens, provider.info.max_output_tokens)
             request = replace(request, max_output_tokens=most)
+        asked_at = time.monotonic()
         message = await provider.reply(request, silent)
+        agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
         usage = message.usage or Usage()
         cost = cost_function(provider)(usage)
         agent.spend.add(usage, cost)

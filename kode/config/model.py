@@ -177,6 +177,7 @@ class Config(Part):
     timeout_s: Seconds | None = None
     system: str | None = None
     append_system: str = ""
+    profile: Literal["auto", "small", "full"] = "auto"
     agents_files: bool = True
     diagnostics: bool = True
     add_dirs: tuple[str, ...] = ()

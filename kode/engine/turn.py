@@ -271,6 +271,7 @@ async def _ask(run: Run) -> Message:
         request = await prepare(agent, context, run.emit)
         record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
+        asked_at = time.monotonic()
         try:
             message = await ask(
                 agent.provider,
@@ -285,6 +286,7 @@ async def _ask(run: Run) -> Message:
                 raise
             overflowed = True
             await reduce_after_overflow(agent, context, run.emit)
+    agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message
 

@@ -24,7 +24,7 @@ from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_all, undo_session
-from kode.memory.waiting import count_doubted, items, review
+from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
@@ -142,7 +142,8 @@ async def run_command(
     if command == "review":
         if not isinstance(inside, Traced):
             raise _lacking(inside, command)
-        return review(items(inside, date.today(), await waiting(inside)))
+        found = items(inside, date.today(), await waiting(inside))
+        return review(found, superseded_lately(inside, datetime.now().astimezone()))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":

@@ -64,20 +64,28 @@ async def keep(root: Path, system: str, entry: Entry, change: str) -> None:
 
 def unused(history: History, system: str, entries: Iterable[Entry]) -> list[Entry]:
     """Those that no session of the last `SESSIONS` has used, and that nobody has kept since."""
+    known = {entry.place: entry for entry in entries}
+    counted = missed_by(history, system, known.values())
+    return [known[place] for place, missed in counted.items() if missed >= SESSIONS]
+
+
+def missed_by(history: History, system: str, entries: Iterable[Entry]) -> dict[Place, int]:
+    """How many sessions in a row have not used an entry; none of those that were never counted."""
     counts = _read(history.path.parent)
     standing: Collection[str] | None = None
-    found = []
+    found: dict[Place, int] = {}
     for entry in entries:
         key = _key(system, entry)
-        missed = counts.missed.get(key, 0)
+        if key not in counts.missed:
+            continue
+        missed = counts.missed[key]
         change, before = counts.kept.get(key, ("", 0))
         if missed < SESSIONS <= missed + before:
             # What was kept counts as if it had not been once that is undone.
             if standing is None:
                 standing = {one.id for one in history.standing(system)}
             missed += before if change not in standing else 0
-        if missed >= SESSIONS:
-            found.append(entry)
+        found[entry.place] = missed
     return found
 
 

@@ -6,14 +6,14 @@ Nothing is decided here: that is done by `decisions`.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Literal, Protocol, runtime_checkable
 
 from kode.memory import stale, uses
 from kode.memory.base import UNDO_WITH, Waiting
-from kode.memory.lineage import Chain, Entry, Traced, steps
+from kode.memory.lineage import Chain, Entry, Fate, Traced, steps, superseded
 from kode.memory.stale import Doubt
-from kode.memory.why import NOT_RECORDED, describe, quoted
+from kode.memory.why import NOT_RECORDED, describe, ended, quoted
 
 Group = Literal["approval", "contradiction", "near", "stale", "expired", "unused"]
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "keep", "remove"]
@@ -28,6 +28,7 @@ HEADS: Mapping[Group, str] = {
 }
 """The groups, in the order in which they are asked about."""
 
+LATELY_DAYS = 30
 NOTHING_WAITS = "Nothing waits for you."
 _PAIR: Mapping[Choice, str] = {
     "first": "keep the first",
@@ -122,15 +123,34 @@ def items(system: Traced, today: date, waits: Sequence[Waiting]) -> list[Item]:
     return found
 
 
-def review(found: Sequence[Item]) -> str:
-    """All of it as text, with what settles it outside a terminal."""
+def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
+    """All of it as text, with what settles it outside a terminal; `lately` is what was superseded
+    not long ago."""
     parts: list[str] = []
     for group, head in HEADS.items():
         listed = ["\n".join(_lines(one)) for one in found if one.group == group]
         if listed:
             gap = "\n\n" if group in ("contradiction", "near") else "\n"
             parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indented(gap.join(listed))}")
-    return "\n\n".join(parts) or NOTHING_WAITS
+    if not parts:
+        parts.append(NOTHING_WAITS)
+    if lately:
+        listed = [_superseded(fate) for fate in lately]
+        parts.append(f"superseded lately:\n{_indented(chr(10).join(listed))}")
+    return "\n\n".join(parts)
+
+
+def superseded_lately(system: Traced, now: datetime) -> list[Fate]:
+    """What was superseded in the last `LATELY_DAYS`, the newest first."""
+    since = now - timedelta(days=LATELY_DAYS)
+    return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
+
+
+def _superseded(fate: Fate) -> str:
+    return (
+        f"{_named(fate.entry)}\n  {ended(fate)}: {describe(fate.change)}\n"
+        f"  {UNDO_WITH}{fate.change.id}"
+    )
 
 
 def _lines(item: Item) -> Iterator[str]:

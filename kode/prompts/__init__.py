@@ -21,16 +21,19 @@ def template(name: str) -> str:
     return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
-def system_sections(*, base: str | None, append: str, late: Mapping[str, str]) -> dict[str, str]:
+def system_sections(
+    *, base: str | None, append: str, late: Mapping[str, str], small: bool = False
+) -> dict[str, str]:
     """The sections of the system prompt by name, rendered when a process opens a session and after
     a compaction. They are joined by blank lines.
 
-    `base` replaces kode's own text (`--system`); `late` are the sections that memory brings. Empty
-    ones are left out. Nothing else depends on the folder or the day, and what changes most comes
-    last: many servers put the tools behind the system prompt, and would read them all again after
-    the first byte that differs.
+    `base` replaces kode's own text (`--system`), which is a short one with `small`; `late` are the
+    sections that memory brings. Empty ones are left out. Nothing else depends on the folder or the
+    day, and what changes most comes last: many servers put the tools behind the system prompt, and
+    would read them all again after the first byte that differs.
     """
-    sections = {"kode": template("system") if base is None else base, "appended": append, **late}
+    own = template("system_small" if small else "system")
+    sections = {"kode": own if base is None else base, "appended": append, **late}
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
 
 

@@ -19,6 +19,7 @@ from kode.assembly import (
     of_session,
     open_sandbox,
     open_workplace,
+    shorten,
 )
 from kode.config import Config
 from kode.contracts import InjectReason, ModelInfo, PermissionMode, Sandbox, Tool
@@ -59,7 +60,7 @@ from kode.session.entries import (
 from kode.session.plan import write_plan
 from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000
@@ -211,6 +212,8 @@ class _Player:
         first = not self.played.steps
         agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
         self.skills = _skills_of(self.played.recording.entries[turn.begins]) or self.skills
+        if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
+            agent = shorten(agent, self.config)
         self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
         self.context.specs = ()
         pending = self.context.pending_first_user

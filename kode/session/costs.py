@@ -104,7 +104,7 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     """The session's first request against the latest one of all sessions to the same model."""
     best: Sent | None = None
     where = header
-    for summary in _used_before(home, header):
+    for summary in _used_before(home, header, now.record.model):
         if best is not None and summary.updated_at < best.record.at:
             break
         other, entries, _ = read(session_path(home, summary.id))
@@ -117,11 +117,11 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     return replace(found, session_before=where.id) if found else None
 
 
-def _used_before(home: Path, header: Header) -> list[index.Summary]:
-    """The sessions that were begun before this one, the last used first."""
+def _used_before(home: Path, header: Header, model: str) -> list[index.Summary]:
+    """The sessions with a model that were begun before this one, the last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
-    known = [index.summarize(paths.session_file(home, one)) for _, one in changed]
-    found = [one for one in known if one.created_at < header.created_at and not one.damaged]
+    known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
+    found = [one for one in known if one.model == model and one.created_at < header.created_at]
     return sorted(found, key=lambda one: one.updated_at, reverse=True)
 
 

@@ -187,6 +187,8 @@ def _why_lines(found: "SessionCost") -> list[str]:
     if not found.breaks:
         return ["Each request began like the one before, and the server's cache held."]
     tokens = sum(one.tokens for one in found.breaks)
+    if not tokens:
+        return ["What changed stands at the end: nothing had to be read again."]
     known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
     return [f"Read again because a beginning was lost: {tokens:,} tokens{cost}."]

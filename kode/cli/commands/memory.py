@@ -95,7 +95,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
     listed = await _run(loaded, arguments)
-    if arguments.list or not terminals or listed == NOTHING_WAITS:
+    if arguments.list or not terminals or listed.startswith(NOTHING_WAITS):
         return listed
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)

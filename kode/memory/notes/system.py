@@ -67,7 +67,7 @@ class Notes(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model)
+        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(

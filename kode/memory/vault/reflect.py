@@ -178,7 +178,7 @@ async def reflect(
             tools=specs,
             max_output_tokens=MAX_OUTPUT_TOKENS,
         )
-        reply = await door.reply(request, timeout_s=TIMEOUT_S)
+        reply = await door.reply(request, timeout_s=TIMEOUT_S, patient=True)
         if reply.message is None:
             why = reply.detail or reply.failure
             return Reflection(model_calls=asked, tool_calls=tool_calls, failure=why)
