@@ -1,4 +1,4 @@
-"""Told in one process, asked in another: what the benchmark asks, and what it calls right."""
+"""Stated in one process, asked in another: what the benchmark asks, and what it calls right."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ SYSTEMS = ("tiered", "vault", "journal", "notes")
 
 
 def test_no_two_facts_are_about_the_same_thing_or_have_the_same_value() -> None:
-    told, others = facts(10, seed=7)
-    everything = [*told, *others]
+    asked, others = facts(10, seed=7)
+    everything = [*asked, *others]
 
     assert len(others) == DISTRACTORS
     assert len({fact.thing for fact in everything}) == 210
@@ -30,10 +30,10 @@ def test_a_seed_always_gives_the_same_facts() -> None:
 
 
 def test_where_memory_plays_no_part_one_system_is_enough() -> None:
-    found = cases(SYSTEMS, ("told", "without", "notes file"))
+    found = cases(SYSTEMS, ("stated", "without", "notes file"))
 
     assert [case for case in found if case[1] == "without"] == [("tiered", "without")]
-    assert [system for system, condition in found if condition == "told"] == list(SYSTEMS)
+    assert [system for system, condition in found if condition == "stated"] == list(SYSTEMS)
 
 
 def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
@@ -45,8 +45,8 @@ def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
 
 
 def test_the_script_answers_from_what_it_was_sent_and_the_newest_counts() -> None:
-    told, _ = facts(1, seed=1)
-    (fact,) = told
+    asked, _ = facts(1, seed=1)
+    (fact,) = asked
 
     assert answer(request("kode", fact.question)) == {"text": "unknown"}
     known = f"{fact.old_sentence}\n{fact.sentence}"
@@ -65,11 +65,11 @@ def test_who_answers_from_what_it_was_sent_is_right_only_with_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    words = ("--conditions", "told,without,notes file", "--out", str(out))
+    words = ("--conditions", "stated,without,notes file", "--out", str(out))
 
     found = measured(capsys, *words)
 
-    assert set(found) == {"without", "notes file", *(f"{system} told" for system in SYSTEMS)}
+    assert set(found) == {"without", "notes file", *(f"{system} stated" for system in SYSTEMS)}
     for name, group in found.items():
         assert group["right"] == (0 if name == "without" else 1), (name, group)
         assert (group["other"], group["failed"]) == (0, 0), (name, group)
