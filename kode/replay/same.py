@@ -35,6 +35,9 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"(?<=/tmp/)[\w.-]+"), "NAME"),
     (re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"), "HASH"),
+    # One in 27 short hashes has no letter: known by where git prints it.
+    (re.compile(r"(?m)^\d{7,12}(?= \S)"), "HASH"),
+    (re.compile(r"(\[[\w./-]+(?: \(root-commit\))? )\d{7,12}(?=\])"), r"\1HASH"),
 )
 """What differs by itself, and the word that takes its place."""
 

@@ -28,6 +28,10 @@ def result(text: str) -> Message:
         ("2026-11-22T19:13:28.123Z ok", "2027-01-02T03:04:05Z ok"),
         ("<object at 0x7f8a2c01d0>", "<object at 0x7faa11e2f0>"),
         ("[main 1a2b3c4] fix", "[main 9f8e7d6] fix"),
+        (
+            "1a2b3c4 fix\n[main (root-commit) 1a2b3c4] fix",
+            "3885510 fix\n[main (root-commit) 1234567] fix",
+        ),
         ("/tmp/tmpab12/x", "/tmp/tmpzz99/x"),
         ('<outside-0123456789abcdef source="x">', '<outside-fedcba9876543210 source="x">'),
     ],
