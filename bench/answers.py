@@ -8,6 +8,7 @@
     --json
 
 told         a fact is told in one process, and asked about in another
+added        the person adds it with `kode memory add`: no model has to call a tool
 changed      it is told, then told otherwise, then asked about
 distractors  it is told, then 200 others of its kind come into memory, then it is asked about
 episode      it came up in a session of four turns, and nobody said to remember it
@@ -28,8 +29,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,9 @@ from bench.tasks.jail import environment
 from kode.registry import SYSTEMS
 from tests.scripted_server import ScriptedServer
 
-IN_MEMORY = ("told", "changed", "distractors", "episode")
+IN_MEMORY = ("told", "added", "changed", "distractors", "episode")
+TARGETS = {"tiered": "env", "vault": "project", "journal": "memory", "notes": "note"}
+"""Where `kode memory add` puts a fact."""
 WITHOUT = ("without", "notes file")
 DISTRACTORS = 200
 FACTS_AMONG_THEM = 20
@@ -185,23 +187,16 @@ class Place:
     def holds(self, system: str, value: str) -> bool:
         return value in self.run("memory", "--memory", system, "export")
 
-    @contextmanager
-    def branch(self) -> Iterator["Place"]:
-        """The same with a copy of all that kode keeps, which is thrown away."""
-        with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-            home = Path(folder) / "kode-home"
-            shutil.copytree(self.kode_home, home)
-            yield Place(project=self.project, kode_home=home, model=self.model)
 
-
-@contextmanager
-def fresh_place(model: Model) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        project, kode_home = Path(folder) / "home/project", Path(folder) / "kode-home"
-        project.mkdir(parents=True)
-        kode_home.mkdir()
-        (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
-        yield Place(project=project, kode_home=kode_home, model=model)
+def fresh_place(folder: Path, model: Model) -> Place:
+    """A project and a home of kode in which nothing has happened. The same folder serves one case
+    after the other: its path is in the prompt, and a server keeps what it has read of one."""
+    project, kode_home = folder / "home/project", folder / "kode-home"
+    for each in (project, kode_home):
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir(parents=True)
+    (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
+    return Place(project=project, kode_home=kode_home, model=model)
 
 
 def add_distractors(place: Place, system: str, others: Sequence[Fact]) -> None:
@@ -250,6 +245,8 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
             place.say(system, correct(fact.sentence))
         case "episode":
             place.say(system, *episode(fact))
+        case "added":
+            place.run("memory", "--memory", system, "add", TARGETS[system], fact.sentence)
         case "notes file":
             notes = sorted([*others, fact], key=lambda each: each.thing)
             lines = "".join(f"- {each.sentence}\n" for each in notes)
@@ -269,14 +266,13 @@ def ask(place: Place, system: str, condition: str, fact: Fact) -> dict[str, Any]
 
 
 def case(
-    model: Model, key: str, system: str, condition: str, fact: Fact, others: Sequence[Fact]
+    place: Place, key: str, system: str, condition: str, fact: Fact, others: Sequence[Fact]
 ) -> Outcome:
-    """One fact under one condition, in a home of its own."""
-    with fresh_place(model) as place:
-        prepare(place, system, condition, fact, others)
-        remembers = condition in IN_MEMORY
-        kept = place.holds(system, fact.value) if remembers else None
-        result = ask(place, system, condition, fact)
+    """One fact under one condition."""
+    prepare(place, system, condition, fact, others)
+    remembers = condition in IN_MEMORY
+    kept = place.holds(system, fact.value) if remembers else None
+    result = ask(place, system, condition, fact)
     said = re.findall(r"[a-z]+", result["result"].lower())
     return Outcome(
         key=key,
@@ -307,14 +303,16 @@ def run_all(model: Model, options: argparse.Namespace) -> list[dict[str, Any]]:
     earlier = done_before(options.out)
     told, others = facts(options.facts, options.seed)
     rows = []
-    for index, fact in enumerate(told):
-        for system, condition in cases(options.systems, options.conditions):
-            key = f"{model.name} {options.seed} {index} {system} {condition}"
-            if key not in earlier:
-                outcome = case(model, key, system, condition, fact, others)
-                earlier[key] = keep(asdict(outcome), options.out)
-                _show(earlier[key])
-            rows.append(earlier[key])
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        for index, fact in enumerate(told):
+            for system, condition in cases(options.systems, options.conditions):
+                key = f"{model.name} {options.seed} {index} {system} {condition}"
+                if key not in earlier:
+                    place = fresh_place(Path(folder), model)
+                    outcome = case(place, key, system, condition, fact, others)
+                    earlier[key] = keep(asdict(outcome), options.out)
+                    _show(earlier[key])
+                rows.append(earlier[key])
     return rows
 
 

@@ -510,6 +510,9 @@ class MemoryContext:
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
     """The same model as `ask_model`; None where no model is available, or only texts."""
+    expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
+    """How long a reply of so many tokens takes by what this process has seen of the model that
+    memory asks; 0.0 where it has seen nothing yet."""
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read untrusted content by now. What is kept of it then waits for
     a person's approval: asked when it is put down, since text may have come in since a hook was

@@ -23,6 +23,7 @@ from kode.workplace import NOWHERE
 
 CITED = ("The lines before it\n", "have a length of their own\n")
 """What stands above the cited line, so that it is the third."""
+_MARKS = re.compile(r"^(?:\[[^\]]*\] )*")
 MOST_REMOVED = 3
 """Entries that the model gives up for one new fact."""
 
@@ -97,8 +98,8 @@ class Hands:
                 if attempt == 0:
                     await self._tiered(fact, action="consolidate", **target)
                 else:
-                    oldest = (await self._entries(fact.about))[0]
-                    await self._tiered(fact, action="remove", old_text=oldest, **target)
+                    least = await self._least_needed(fact.about)
+                    await self._tiered(fact, action="remove", old_text=least, **target)
         self.refused += 1
 
     async def _tiered(self, fact: Fact, **arguments: Any) -> None:
@@ -108,6 +109,13 @@ class Hands:
             if arguments["action"] not in ("consolidate", "remove"):
                 raise
 
+    async def _least_needed(self, about: str) -> str:
+        """What it gives up: an entry that is marked, else the oldest."""
+        entries = await self._entries(about)
+        return _MARKS.sub(
+            "", next((entry for entry in entries if entry.startswith("[")), entries[0])
+        )
+
     async def _entries(self, about: str) -> list[str]:
         """The entries of the file that the model writes to, as it reads them."""
         text = await self._read("memory", action="read")
@@ -115,13 +123,14 @@ class Hands:
         section = re.search(
             rf"(?s)── {re.escape(label)} · [^\n]*\n(.*?)(?:\n\n──|\n</memory>)", text
         )
-        entries = section[1].split("\n§\n") if section else []
-        return [re.sub(r"^(?:\[[^\]]*\] )*", "", entry) for entry in entries]
+        return section[1].split("\n§\n") if section else []
 
     async def _entry_of(self, fact: Fact) -> str | None:
         """The entry about the same thing."""
-        entries = await self._entries(fact.about)
-        return next((entry for entry in entries if self._is_about(fact.key, entry)), None)
+        for entry in await self._entries(fact.about):
+            if self._is_about(fact.key, entry):
+                return _MARKS.sub("", entry)
+        return None
 
     # ── vault ────────────────────────────────────────────────────────────────────────────────
 

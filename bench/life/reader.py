@@ -24,7 +24,7 @@ _DATED = re.compile(
     r"|\[\w{16}\] \([^)]*?(\d{4}-\d\d-\d\d)\)"  # a note with its id
 )
 _UNDATED = ("──", "<", "[", "§")
-STALE = ("may be stale", "not settled")
+STALE = ("may be stale", "not settled", "no longer holds")
 SUPERSEDED = "superseded by"
 
 
@@ -114,7 +114,7 @@ class Reader:
         if not held:
             return None
         known = {seen.fact.value: seen.fact for seen in held if not seen.at}
-        newest = max(held, key=lambda seen: seen.at)
+        newest = max(reversed(held), key=lambda seen: seen.at)  # of one note what it says last
         return _chosen(list(known.values())) if known else newest.fact
 
 

@@ -79,6 +79,8 @@ class Change:
     """Where `before` stood among the entries, from 0; None when it does not matter."""
     undoes: str = ""
     """The id of the change this one undoes."""
+    supersedes: str = ""
+    """A text that had been removed before, and that this change makes outdated."""
     words: str = ""
     source: str = ""
     source_hash: str = ""
@@ -143,6 +145,16 @@ class History:
                 changes.append(change)
         return Tail(changes=tuple(changes), damaged=damaged)
 
+    def latest_between(self, since: str, until: str) -> Change | None:
+        """The newest change from one moment to another, both in UTC and ISO 8601, by the second;
+        None where there is none. Raises: StorageError."""
+        for change in filter(None, map(_read, self._lines_backwards())):
+            if change.at[:19] < since[:19]:
+                return None
+            if change.at[:19] <= until[:19]:
+                return change
+        return None
+
     def find(self, id: str) -> list[Change]:
         """The changes whose id begins with `id`, newest first. An exact id is the only match."""
         found: list[Change] = []
@@ -179,13 +191,25 @@ class History:
         )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
-        """The changes in effect that found or left exactly this text, newest first. Other lines are
-        not parsed."""
+        """The changes in effect that found, left or superseded exactly this text, newest first.
+        Other lines are not parsed."""
         wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
         lines = self._lines_with((wanted, b'"undoes": '))
         changes = (change for change in map(_read, lines) if change and change.system == system)
         standing = (change for change in _not_undone(changes) if not change.undoes)
-        return (one for one in standing if text in one.before or text in one.after)
+        return (one for one in standing if text in (*one.before, *one.after, one.supersedes))
+
+    def removed(self, system: str, target: str) -> Iterator[str]:
+        """What a model took out of a file and nothing superseded since, newest first. Other lines
+        are not parsed."""
+        terms = (b'"kind": "remove"', b'"supersedes": ', b'"undoes": ')
+        superseded: set[str] = set()
+        for change in _not_undone(filter(None, map(_read, self._lines_with(terms)))):
+            if change.system != system or change.target != target:
+                continue
+            superseded.add(change.supersedes)
+            if change.kind == "remove" and change.who == "model":
+                yield from (text for text in change.before if text not in superseded)
 
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True

@@ -1,9 +1,10 @@
-"""What other agents want remembered, until a person approves it: `proposed/` of the memory folder,
+"""What is proposed to be remembered, until a person approves it: `proposed/` of the memory folder,
 a file each.
 
-Who proposes is a program (`kode mcp serve --memory-only`), or an import from what another agent
-remembers. Its text is text from outside, whatever it says: no system reads this folder. It is the
-same for all systems; what a person approves is kept by the one in use, as if they had typed it.
+Who proposes is a program (`kode mcp serve --memory-only`), an import from what another agent
+remembers, or kode, of a person's own words (`stated`). The text is text from outside, whatever it
+says: no system reads this folder. It is the same for all systems; what a person approves is kept by
+the one in use, as if they had typed it.
 """
 
 import json
@@ -17,7 +18,15 @@ from typing import Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome, Waiting, only_waiting
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import (
+    Author,
+    Change,
+    History,
+    Who,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
 from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
 
@@ -28,6 +37,8 @@ MAX_WAITING = 100
 """Of those that agents propose by themselves."""
 MAX_IMPORTED = 5_000
 """Of those that a person imports: a whole folder of another agent."""
+AT_ONCE = 25
+"""Written under one lock, on a slow disk too, before others may have it."""
 QUOTED_CHARS = 120
 
 About = Literal["user", "project"]
@@ -59,6 +70,16 @@ class Proposal:
     """The import that it came with."""
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from others: the same text may be true of two projects."""
+        return (self.text, self.about, self.project if self.about == "project" else "")
+
+    @property
+    def where(self) -> str:
+        """File, line and agent of an imported one; "" for others."""
+        return self.source.rpartition(" (")[0]
+
+    @property
     def origin(self) -> str:
         return self.source or f"{self.client}, which proposed it"
 
@@ -82,9 +103,19 @@ class Proposals(WaitingFolder[Proposal]):
         return list(map(_waiting, self.all()))
 
     async def propose(
-        self, text: str, about: About, *, client: str, project: Path, now: datetime
+        self,
+        text: str,
+        about: About,
+        *,
+        client: str,
+        project: Path,
+        now: datetime,
+        who: Who = "client",
     ) -> Outcome:
-        """Puts a text down for a person to approve. Raises: MemoryRefused, StorageError."""
+        """Puts a text down for a person to approve; `who` is in the history as having done it.
+
+        Raises: MemoryRefused, StorageError, BusyError.
+        """
         text = text.strip()
         scan.check(text, max_chars=MAX_CHARS)
         async with locked(self.folder):
@@ -104,27 +135,34 @@ class Proposals(WaitingFolder[Proposal]):
                 project=str(project),
                 at=now.isoformat(timespec="seconds"),
             )
-            change = self._put("propose", proposal, Author(who="client"))
+            change = self._put("propose", proposal, Author(who=who))
         return Outcome(
             line=f"{proposal.id} waits for the person: `kode memory approve {proposal.id}`",
             change_id=change.id,
         )
 
-    async def take(self, proposals: Sequence[Proposal]) -> None:
-        """Puts down what a person imports, scanned already, in this order.
+    async def take(self, proposals: Sequence[Proposal]) -> int:
+        """Puts down what a person imports, scanned already, in this order, but for what waits by
+        now; how many that were.
 
         Raises: MemoryRefused when that is too much, StorageError, BusyError.
         """
-        async with locked(self.folder):
-            count = len(self.ids()) + len(proposals)
-            if count > MAX_IMPORTED:
-                raise MemoryRefused(
-                    f"{count:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or "
-                    "drop some first, or import fewer files."
-                )
-            for proposal in proposals:
-                author = Author(who="import", source=proposal.source, batch=proposal.batch)
-                self._put("import", proposal, author)
+        total = len(self.ids()) + len(proposals)
+        if total > MAX_IMPORTED:
+            raise MemoryRefused(
+                f"{total:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or drop "
+                "some first, or import fewer files."
+            )
+        count = 0
+        for first in range(0, len(proposals), AT_ONCE):
+            async with locked(self.folder):
+                waiting = {one.key for one in self.all()}
+                for proposal in proposals[first : first + AT_ONCE]:
+                    if proposal.key not in waiting:
+                        author = Author(who="import", source=proposal.source, batch=proposal.batch)
+                        self._put("import", proposal, author)
+                        count += 1
+        return count
 
     async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
@@ -230,7 +268,6 @@ def _waiting(proposal: Proposal) -> Waiting:
     by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
     said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
     # Of hundreds that were imported at once, only what differs is read.
-    where = proposal.source.rpartition(" (")[0]
-    head = f"about the {proposal.about}, {where}" if where else said
+    head = f"about the {proposal.about}, {proposal.where}" if proposal.where else said
     line = f"{head}: {shorten(proposal.text, MAX_CHARS)}"
     return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

@@ -5,7 +5,8 @@ Between two turns what the person did then is done again: a compaction by hand, 
 the plan, files put back.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
@@ -18,14 +19,17 @@ from kode.assembly import (
     of_session,
     open_sandbox,
     open_workplace,
+    shorten,
 )
 from kode.config import Config
 from kode.contracts import InjectReason, ModelInfo, PermissionMode, Sandbox, Tool
+from kode.conversation import Conversation
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
+from kode.extensions.skills import HEADING
 from kode.messages import Image, Text, Usage
 from kode.permissions.gate import PersonGate
 from kode.providers.models import info_of
@@ -56,7 +60,7 @@ from kode.session.entries import (
 from kode.session.plan import write_plan
 from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000
@@ -82,6 +86,8 @@ class Replay:
     """What is to be known of it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
+    sandbox: Sandbox | None
+    """Where commands can run in the copy; None: there is none."""
 
     @property
     def same(self) -> bool:
@@ -130,10 +136,34 @@ async def play(
             if live is not None and live.begun:
                 break
         return Replay(
-            steps=tuple(played.steps), notes=(*scratch.notes, *_notes(player)), ended=ended
+            steps=tuple(played.steps),
+            notes=(*scratch.notes, *_notes(player)),
+            ended=ended,
+            sandbox=answers.confined,
         )
     finally:
         session.close()
+
+
+def in_place(recording: Recording) -> Played:
+    """A model that answers as recorded in a conversation of the person's own, and refuses a request
+    that differs; see `follow_conversation`."""
+    info = info_of(recording.header.model)
+    return Played(recording, info=info, form=Form(now_to_then=()), strict=True)
+
+
+def follow_conversation(played: Played, talk: Conversation) -> None:
+    """Lets it compare the requests of this conversation, whose first turn is the recorded first."""
+    recording, now = played.recording, talk.session.id
+    then_home = Path(recording.home)
+    pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
+    if now is not None:
+        folder = paths.session_folder(then_home, recording.header.id)
+        pairs.append((str(paths.session_folder(talk.home, now)), str(folder)))
+    played.form = Form(now_to_then=tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+    played.sections = lambda: talk.context.sections
+    played.turn = recording.turns()[0]
+    played.skip_to(played.turn.begins)
 
 
 @dataclass(kw_only=True)
@@ -145,6 +175,8 @@ class _Player:
     answers: Answers
     agent: Agent = field(init=False)
     """Of the process that is played."""
+    skills: tuple[str, ...] = ()
+    """As they were recorded; they lie outside the project."""
 
     async def play(self, turn: PastTurn) -> TurnEnded:
         """One turn, after what happened since the one before."""
@@ -169,13 +201,20 @@ class _Player:
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
         ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
+        if ended.status == "interrupted" and not played.interrupted:
+            raise asyncio.CancelledError  # by the person, now
+        played.interrupted = False
         played.compare_rest(self.context.session)
         return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
         """An agent of its own for each process: its prompt is rendered, no file was read yet."""
         first = not self.played.steps
-        self.agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
+        agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
+        self.skills = _skills_of(self.played.recording.entries[turn.begins]) or self.skills
+        if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
+            agent = shorten(agent, self.config)
+        self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
         self.context.specs = ()
         pending = self.context.pending_first_user
         await open_context(self.agent, self.context, "start" if first else "resume")
@@ -209,14 +248,14 @@ class _Player:
 
 
 def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
-    """What the person said, and what went with it, but for what memory added."""
+    """What the person said, and what went with it, but for what memory and kode itself added."""
     own = [p for p in prompt.parts if isinstance(p, Text) and not p.source]
     rest = [
         p
         for p in prompt.parts
         if isinstance(p, Text | Image)
         and p is not own[-1]
-        and not (isinstance(p, Text) and p.source == "memory")
+        and not (isinstance(p, Text) and p.source in ("memory", "opening"))
     ]
     return own[-1].text, rest
 
@@ -256,7 +295,6 @@ def _agent(
         agent,
         gate=ReplayGate(agent.gate, answers),
         tools=tuple(map(answers.tool, tools)),
-        render_system=_with_skills(agent, played),
         cost_usd=_cost(changes.live),
     )
     if config.diagnostics and agent.hooks is not None:
@@ -282,16 +320,11 @@ def _tools(
     return tuple((known or own).values())
 
 
-def _with_skills(agent: Agent, played: Played) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """The prompt of this kode, with the recorded list of skills."""
-    render, skills = agent.render_system, ""
-
-    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
-        nonlocal skills
-        skills = played.section_ahead("skills", skills)
-        return render({"skills": skills, **late})
-
-    return render_system
+def _skills_of(prompt: AnyEntry) -> tuple[str, ...]:
+    """The list of skills that went with a message."""
+    assert isinstance(prompt, MessageEntry)
+    parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
+    return tuple(part.text for part in parts if part.text.startswith(HEADING))
 
 
 def _cost(live: Live | None) -> Callable[[Usage], float | None]:

@@ -121,6 +121,12 @@ class Recording:
             isinstance(entry, MessageEntry) and entry.role == "assistant" for entry in self.entries
         )
 
+    def inside_project(self) -> Path:
+        """The working directory, relative to the root of the project."""
+        cwd = Path(self.header.cwd)
+        inside = cwd.is_relative_to(self.project) and ".." not in cwd.parts
+        return cwd.relative_to(self.project) if inside else Path()
+
     def first_reply_at(self) -> float:
         """When the model first answered, in seconds since the epoch: nothing was changed before."""
         replies = (

@@ -74,7 +74,12 @@ class Journal(JournalByHand):
         self.files = JournalFiles(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
-        door = MemoryModel(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
+        door = MemoryModel(
+            context.ask_model,
+            context.ask_reply,
+            max_prompt_chars=MAX_PROMPT_CHARS,
+            expected_s=context.expected_s,
+        )
         self._consolidator = Consolidator(
             context=context,
             files=self.files,

@@ -57,8 +57,10 @@ class NotesByHand(BaseMemory):
         return change.kind not in ("job", "merge", "prune")
 
     def entries(self) -> list[Entry]:
-        """Every note that has not been replaced."""
-        return pack.entries(self.store.everything())
+        """Every note that has not been replaced, but for those of other projects."""
+        notes = self.store.everything()
+        here = (note for note in notes if self.store.is_seen_here(note))
+        return pack.entries(here)
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         try:
@@ -82,8 +84,8 @@ class NotesByHand(BaseMemory):
 
     def facts(self) -> list[Entry]:
         """The notes but for those on what was done."""
-        notes = [note for note in self.store.everything() if note.kind in ("log", "rule")]
-        return pack.entries(notes)
+        notes = (note for note in self.store.everything() if note.kind in ("log", "rule"))
+        return pack.entries(note for note in notes if self.store.is_seen_here(note))
 
     async def drop(self, id: str) -> str:
         """Forgets a note that waits for approval; what it had replaced holds again. Raises:

@@ -27,7 +27,6 @@ from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
-from kode.memory.notes.jobs import asks_to_remember
 from kode.memory.notes.note import Note, Untrusted
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
@@ -36,6 +35,7 @@ from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.stale import Doubt
+from kode.memory.stated import asks_to_remember
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -56,7 +56,7 @@ class Notes(NotesByHand):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model)
+        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(

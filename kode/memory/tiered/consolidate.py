@@ -51,6 +51,7 @@ async def shorter(door: MemoryModel, file: FactFile) -> list[str]:
         f"{len(file.entries)} facts, {file.size} characters, limit {file.limit}:\n\n{listed}",
         max_output_tokens=max(512, file.limit),
         timeout_s=TIMEOUT_S,
+        patient=True,
     )
     if answer.text is None:
         raise MemoryRefused(
@@ -76,8 +77,9 @@ def why_not(before: Sequence[str], after: Sequence[str]) -> str:
     """Why `after` may not stand for `before`; "" when it may."""
     if len(after) > len(before):
         return f"it has {len(after)} entries where there were {len(before)}"
+    as_it_was = frozenset(after)
     for entry in before:
-        if not any(covers(new, entry) for new in after):
+        if entry not in as_it_was and not any(covers(new, entry) for new in after):
             return f'"{shorten(entry, 80)}" is no longer in it'
     known = {word for entry in before for word in (*_tokens(entry), *_words(entry))}
     for new in after:

@@ -27,6 +27,7 @@ class Edit:
     detail: str = ""
     reason: str = ""
     undoes: str = ""
+    supersedes: str = ""
 
 
 def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
@@ -91,8 +92,16 @@ def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
     )
 
 
-def added(file: FactFile, text: str, *, near: Sequence[str] = (), reason: str = "") -> Edit:
-    """The text at the end; `near` are entries that nobody could compare it with."""
+def added(
+    file: FactFile,
+    text: str,
+    *,
+    near: Sequence[str] = (),
+    reason: str = "",
+    supersedes: str = "",
+) -> Edit:
+    """The text at the end; `near` are entries that nobody could compare it with, and `supersedes`
+    is one that it makes outdated though that had been removed before."""
     listed = " and ".join(map(_quoted, near))
     asked = f"it is near {listed}: a model is asked whether they are one when a session ends"
     return Edit(
@@ -103,6 +112,7 @@ def added(file: FactFile, text: str, *, near: Sequence[str] = (), reason: str = 
         after=(text,),
         position=len(file.entries),
         reason=reason,
+        supersedes=supersedes,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory import stale
-from kode.memory.history import Change, History
+from kode.memory.history import History
 from kode.memory.precedence import brings_newer
 from kode.memory.tiered.consolidate import covers
 from kode.memory.tiered.facts import TARGET_PATH, FactStore, shorten
@@ -47,30 +47,34 @@ class Outdated:
                 if doubt is not None:
                     yield f"{doubt.mark}{_quoted(text)}"
                     continue
-                now = self._now(change, text)
-                if now and not covers(now, text):
-                    yield f"{_quoted(text)} superseded by {_quoted(now)}"
+                fate = self._fate(change.target, text)
+                if fate:
+                    yield f"{_quoted(text)} {fate}"
 
-    def _now(self, change: Change, text: str) -> str:
-        """What stands in the place of a text; "" where it was removed, since that may have been to
-        make room for others."""
-        standing = self._standing(change.target)
+    def _fate(self, target: str, text: str) -> str:
+        """What became of a text, in words; "" while it may still hold. One that was removed may:
+        others needed the room."""
+        standing = self._standing(target)
+        now = text
         for _ in range(MOST_FOLLOWED):
-            if text in standing:
-                return text
-            text = self._next(change.target, text)
-            if not text:
+            then = "" if now in standing else self._next(target, now)
+            if not then:
                 break
-        return ""
+            now = then
+        if covers(now, text):
+            return ""
+        return f"superseded by {_quoted(now)}" if now in standing else "no longer holds"
 
     def _next(self, target: str, text: str) -> str:
         """What the last change that took a text away left in its place; "" for nothing."""
         for change in self._history.naming(self._system, text):
-            if change.target == target and text in change.before and text not in change.after:
-                fresh = [
-                    new for new in change.after if change.kind != "consolidate" or covers(new, text)
-                ]
-                return fresh[0] if fresh else ""
+            if change.target != target:
+                continue
+            if change.supersedes == text:
+                return change.after[-1]
+            if text in change.before and text not in change.after:
+                is_one = change.kind != "consolidate"
+                return next((new for new in change.after if is_one or covers(new, text)), "")
         return ""
 
     def _standing(self, target: str) -> tuple[str, ...]:

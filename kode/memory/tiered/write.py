@@ -6,6 +6,7 @@ lock, read again, apply what was decided to the file as it is now; first to the 
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from kode.errors import MemoryRefused
 from kode.memory import base, scan, stale
@@ -30,6 +31,8 @@ from kode.memory.waiting import Pair
 SYSTEM = "tiered"
 CONTRADICT = "they contradict each other"
 """The reason of a settlement of two that do."""
+MOST_REMOVED = 200
+"""Of what was removed from a file so much is compared with a new fact, the newest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +79,21 @@ class FactWriter:
         """
         text = checked(content, author.who)
         file = self._store.read(target, scope)
-        plan = await self._judge.compare(text, file.entries)
         name = self._store.name_of(file)
-        if plan.unjudged:
-            await self._review.note(name, plan.unjudged, text)
+        # What the model removed to make room is still what a newer statement makes outdated.
+        removed = tuple(islice(self._history.removed(SYSTEM, name), MOST_REMOVED))
+        removed = tuple(entry for entry in removed if entry not in file.entries)
+        plan = await self._judge.compare(text, (*file.entries, *removed))
+        near = [entry for entry in plan.unjudged if entry in file.entries]
+        if near:
+            await self._review.note(name, near, text)
         wins = plan.word != "update" or self._wins(name, author, text, plan.entry)
-        if plan.entry:
+        if plan.entry in removed and not wins:
+            raise MemoryRefused(
+                "This contradicts what the user said, which is no longer among the facts. Ask the "
+                "user which of the two holds, then add what they say. Nothing was changed."
+            )
+        if plan.entry and plan.entry not in removed:
             await self._prepare(name, plan.entry, plan.kept, wins)
         return await self._change(
             lambda: self._store.read(target, scope),
@@ -285,6 +297,7 @@ class FactWriter:
             position=edit.position,
             reason=edit.reason,
             undoes=edit.undoes,
+            supersedes=edit.supersedes,
         )
         now = self._store.write(file, edit.entries)
         return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)
@@ -303,7 +316,9 @@ def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) 
         return edits.superseded(file, plan.entry, text, reason=plan.reason)
     if plan.entry in file.entries:
         return edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
-    return edits.added(file, text, near=plan.unjudged, reason=plan.reason)
+    near = [entry for entry in plan.unjudged if entry in file.entries]
+    supersedes = plan.entry if plan.word == "update" else ""
+    return edits.added(file, text, near=near, reason=plan.reason, supersedes=supersedes)
 
 
 def checked(content: str, who: Who = "model") -> str:

@@ -49,7 +49,9 @@ class Vault(VaultByHand):
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
-        self._door = MemoryModel(context.ask_model, context.ask_reply)
+        self._door = MemoryModel(
+            context.ask_model, context.ask_reply, expected_s=context.expected_s
+        )
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )

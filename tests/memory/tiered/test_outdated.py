@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from kode.errors import ToolError
 from kode.memory.rank import Ranked
 from kode.memory.tiered.search import newest_first
 from tests.memory.life import NOON, Model, lived, opened, settings, turn, use
@@ -82,6 +83,52 @@ async def test_nothing_is_said_of_what_may_still_hold(tmp_path, uses):
     for text in await later(tmp_path, *uses):
         assert "set up on port 8080" in text
         assert "Since then" not in text
+
+
+async def test_what_was_superseded_before_it_was_removed_no_longer_holds(tmp_path):
+    await kept(tmp_path)
+    gone = {"action": "remove", "target": "env", "old_text": NEW}
+
+    for text in await later(tmp_path, replaced(OLD, NEW), gone):
+        assert f'- "{OLD}" no longer holds' in text
+        assert NEW not in text
+
+
+async def test_a_fact_that_was_removed_is_still_superseded_by_a_newer_statement(tmp_path):
+    await kept(tmp_path)
+    judge = Model(["update"])
+    system = await opened(
+        tmp_path,
+        session_id="20260220-090000-bbbbbb",
+        model=judge,
+        config=settings(llm_search=False),
+    )
+    await use(system, action="remove", target="env", old_text=OLD)
+    await system.recall(turn(1, f"{NEW} now"))
+    await use(system, action="add", target="env", content=NEW)
+    await system.close(1.0)
+
+    assert len(judge.asked) == 1
+    for text in await later(tmp_path):
+        assert f'- "{OLD}" superseded by "{NEW}"' in text
+
+
+async def test_what_the_model_reads_does_not_push_out_a_removed_word_of_the_person(tmp_path):
+    said = settings(llm_search=False)
+    first = await opened(tmp_path, session_id=FIRST, config=said)
+    await first.recall(turn(1, f"remember: {OLD}"))
+    await use(first, action="add", target="env", content=OLD)
+    await use(first, action="remove", target="env", old_text=OLD)
+    await first.close(1.0)
+    second = await opened(
+        tmp_path, session_id="20260220-090000-bbbbbb", model=Model(["update"]), config=said
+    )
+    await second.recall(turn(1, "look around"))
+
+    with pytest.raises(ToolError, match="contradicts what the user said") as refused:
+        await use(second, action="add", target="env", content=NEW)
+
+    assert OLD not in str(refused.value)
 
 
 async def test_an_undone_change_supersedes_nothing(tmp_path):
